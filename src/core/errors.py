@@ -1,0 +1,9 @@
+"""The two kinds of error that a user is meant to read."""
+
+
+class UserError(Exception):
+    """Bad input: one sentence that says what was wrong, where, and what to do (exit code 2)."""
+
+
+class SimulatorError(UserError):
+    """A simulator broke its contract; the message names the episode and the step."""

@@ -1,0 +1,1 @@
+"""The policy: torch networks and their compiled copy for the CPU."""

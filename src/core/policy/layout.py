@@ -1,0 +1,65 @@
+"""Where each tensor of a policy lies in the one flat float32 array that holds all of them.
+
+Order: observation mean, observation scale, actor layers, value mean and standard deviation, critic layers. A layer is
+its weight matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the
+CPU copy of the policy is the front of the array and crossing the bus is one copy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+OBSERVATION_CLIP = 10.0
+"""Normalised observations are clipped to +- this many standard deviations, as Stable-Baselines3 does."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names, shapes and offsets of the tensors in the flat array."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Index of the first element of each tensor."""
+        offsets, total = {}, 0
+        for name, shape in self.shapes.items():
+            offsets[name] = total
+            total += prod(shape)
+        return offsets
+
+    @property
+    def size(self) -> int:
+        """Number of float32 values in the flat array."""
+        return sum(prod(shape) for shape in self.shapes.values())
+
+    @property
+    def actor_size(self) -> int:
+        """Number of leading values that the CPU copy needs."""
+        return self.offsets["value_mean"]
+
+
+def policy_layout(actor_sizes: Sequence[int], critic_sizes: Sequence[int]) -> Layout:
+    """Lay out an actor and a critic.
+
+    Args:
+        actor_sizes: observation size, hidden sizes ..., number of actions.
+        critic_sizes: observation size, hidden sizes ..., 1.
+    """
+    shapes: dict[str, tuple[int, ...]] = {
+        "observation_mean": (actor_sizes[0],),
+        "observation_scale": (actor_sizes[0],),
+        **_layers("actor", actor_sizes),
+        "value_mean": (1,),
+        "value_std": (1,),
+        **_layers("critic", critic_sizes),
+    }
+    return Layout(shapes)
+
+
+def _layers(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for i, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        shapes[f"{name}.{i}.weight"] = (n_in, n_out)
+        shapes[f"{name}.{i}.bias"] = (n_out,)
+    return shapes

@@ -1,0 +1,102 @@
+"""Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from core.policy.layout import OBSERVATION_CLIP, Layout, policy_layout
+
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class ActorCritic(nn.Module):
+    """Two multilayer perceptrons that share the normalisation of observations.
+
+    Weights are stored input-major, ``[inputs, outputs]``, as the CPU copy reads them, and every tensor is a view of
+    ``flat``; copying the model anywhere is one copy of ``flat``.
+
+    Args:
+        actor_sizes: observation size, hidden sizes ..., number of actions.
+        critic_sizes: observation size, hidden sizes ..., 1.
+        activation: ``"relu"`` or ``"tanh"``.
+        device: where ``flat`` lies.
+    """
+
+    def __init__(
+        self,
+        actor_sizes: Sequence[int],
+        critic_sizes: Sequence[int],
+        activation: str,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__()
+        self.layout: Layout = policy_layout(actor_sizes, critic_sizes)
+        self.activation = ACTIVATIONS[activation]
+        self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device)
+        self.tensors: dict[str, Tensor] = {}
+        for name, shape in self.layout.shapes.items():
+            offset = self.layout.offsets[name]
+            view = self.flat[offset : offset + torch.Size(shape).numel()].view(shape)
+            if name.startswith(("actor", "critic")):
+                parameter = nn.Parameter(view)
+                self.register_parameter(name.replace(".", "_"), parameter)
+                view = parameter
+            self.tensors[name] = view
+        self.tensors["observation_scale"].fill_(1.0)
+        self.tensors["value_std"].fill_(1.0)
+
+    def layers(self, part: str) -> list[tuple[nn.Parameter, nn.Parameter]]:
+        """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"``, first to last."""
+        count = sum(name.startswith(f"{part}.") for name in self.tensors) // 2
+        return [(self.tensors[f"{part}.{i}.weight"], self.tensors[f"{part}.{i}.bias"]) for i in range(count)]  # type: ignore[misc]
+
+    def part_parameters(self, part: str) -> list[nn.Parameter]:
+        """Return the parameters of ``"actor"`` or ``"critic"``."""
+        return [tensor for layer in self.layers(part) for tensor in layer]
+
+    def normalise(self, observations: Tensor) -> Tensor:
+        """Return float32[B, O] observations shifted, scaled and clipped."""
+        shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
+        return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def logits(self, normalised: Tensor) -> Tensor:
+        """Return float32[B, actions] unmasked logits of normalised observations."""
+        return self._forward("actor", normalised)
+
+    def values(self, normalised: Tensor) -> Tensor:
+        """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this."""
+        return self._forward("critic", normalised).squeeze(-1)
+
+    def _forward(self, part: str, x: Tensor) -> Tensor:
+        *hidden, (weight, bias) = self.layers(part)
+        for w, b in hidden:
+            x = self.activation(torch.addmm(b, x, w))
+        # The head stays in float32 whatever the autocast: its outputs are exponentiated and compared.
+        with torch.autocast(x.device.type, enabled=False):
+            return torch.addmm(bias, x.float(), weight)
+
+
+def initialise(model: ActorCritic, method: str, generator: torch.Generator) -> None:
+    """Draw initial weights; biases are zero.
+
+    Args:
+        model: changed in place; on the CPU.
+        method: ``"orthogonal"`` (hidden gain sqrt 2, heads 0.01 for the actor and 1 for the critic: Engstrom et al.,
+            "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or ``"kaiming_uniform"``.
+        generator: the source of randomness.
+    """
+    for part, head_gain in (("actor", 0.01), ("critic", 1.0)):
+        layers = model.layers(part)
+        for i, (weight, bias) in enumerate(layers):
+            gain = head_gain if i == len(layers) - 1 else 2.0**0.5
+            with torch.no_grad():
+                bias.zero_()
+                if method == "orthogonal":
+                    weight.copy_(nn.init.orthogonal_(torch.empty_like(weight.T), gain, generator=generator).T)
+                elif method == "xavier_uniform":
+                    nn.init.xavier_uniform_(weight, gain if i == len(layers) - 1 else 1.0, generator=generator)
+                else:
+                    nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
+                    if i == len(layers) - 1:
+                        weight.mul_(head_gain)

@@ -1,0 +1,64 @@
+"""The arrays of a rollout: what one or more episodes leave behind for the update."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
+"""Returns an uninitialised array; on a GPU machine one in pinned memory."""
+
+
+class Trajectory(NamedTuple):
+    """T decisions of one episode, plus the observation after the last one.
+
+    Attributes:
+        observations: float32[T + 1, O]; row T is the observation after the last decision.
+        actions: int64[T].
+        log_probs: float32[T], of the chosen actions under the policy that chose them.
+        rewards: float32[T], reward of the decision taken at t.
+        masks: bool[T, n], the actions that were allowed.
+        elapsed: float64[T], simulated time from decision t to decision t + 1.
+        terminated: bool[T], the process ended after t: nothing follows.
+        truncated: bool[T], the episode was cut after t: its next observation is valued.
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    log_probs: np.ndarray
+    rewards: np.ndarray
+    masks: np.ndarray
+    elapsed: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """Number of decisions T."""
+        return len(self.actions)
+
+    def first(self, steps: int) -> "Trajectory":
+        """Return a view of the first decisions and the observation that follows them."""
+        return Trajectory(self.observations[: steps + 1], *(a[:steps] for a in self[1:]))
+
+
+def _plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def allocate(steps: int, observation_size: int, actions: int, new: Allocate = _plain) -> Trajectory:
+    """Allocate the arrays for up to ``steps`` decisions.
+
+    Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
+    the exception).
+    """
+    return Trajectory(
+        observations=new((steps + 1, observation_size), np.dtype(np.float32)),
+        actions=new((steps,), np.dtype(np.int64)),
+        log_probs=new((steps,), np.dtype(np.float32)),
+        rewards=new((steps,), np.dtype(np.float32)),
+        masks=new((steps, actions), np.dtype(np.bool_)),
+        elapsed=new((steps,), np.dtype(np.float64)),
+        terminated=new((steps,), np.dtype(np.bool_)),
+        truncated=new((steps,), np.dtype(np.bool_)),
+    )

@@ -1,0 +1,1 @@
+"""The simulator contract and the simulators that come with it."""

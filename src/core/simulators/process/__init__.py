@@ -1,0 +1,1 @@
+"""The flagship simulator: who works on which case next."""

@@ -1,0 +1,315 @@
+"""The event loop of the process simulator: arrivals, routing, service, shifts, the reward's clock.
+
+Every function works on the state record (fields in :func:`state_dtype`) and :class:`Parameters`. Ties in time are
+taken in the order completion, shift change, arrival, and among completions by resource.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from core.simulators.process.parameters import POISSON, REPLAY, Parameters, Sizes
+from core.simulators.process.randomness import advance, child, uniform
+from core.simulators.process.routing import FORK, JOIN, TASK, XOR
+from core.simulators.process.service import service_time
+
+NONE = -1
+CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
+
+
+def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
+    """Return the dtype of the state record; times in the scenario's unit, indices -1 where there is none."""
+    resources = len(parameters.on_duty_at_start)
+    activities = len(parameters.activity_pairs) - 1
+    joins, depth = len(parameters.join_size), len(parameters.node_kind) + 1
+    scalars = [
+        ("time", np.float64),
+        ("next_arrival", np.float64),
+        ("next_shift", np.float64),
+        ("shift", np.int64),
+        ("week_start", np.float64),
+        ("area", np.float64),
+        ("seed", np.uint64),
+        ("arrival_stream", np.uint64),
+        ("arrived", np.int64),
+        ("open", np.int64),
+        ("waiting", np.int64),
+        ("decisions", np.int64),
+        ("ended", np.int64),
+        ("overflow", np.int64),
+        ("free_slot", np.int64),
+    ]
+    arrays = [
+        ("arrival_time", np.float64, (sizes.cases,)),
+        ("completion_time", np.float64, (sizes.cases,)),
+        ("joined", np.int32, (sizes.cases, joins)),
+        ("available", np.uint8, (resources,)),
+        ("on_duty", np.uint8, (resources,)),
+        ("busy_pair", np.int64, (resources,)),
+        ("finish", np.float64, (resources,)),
+        ("started", np.float64, (resources,)),
+        ("busy_time", np.float64, (resources,)),
+        ("work_case", np.int64, (resources,)),
+        ("work_node", np.int64, (resources,)),
+        ("work_stream", np.uint64, (resources,)),
+        ("queue_head", np.int64, (activities,)),
+        ("queue_tail", np.int64, (activities,)),
+        ("queue_length", np.int64, (activities,)),
+        ("slot_case", np.int64, (sizes.waiting,)),
+        ("slot_node", np.int64, (sizes.waiting,)),
+        ("slot_stream", np.uint64, (sizes.waiting,)),
+        ("slot_enabled", np.float64, (sizes.waiting,)),
+        ("slot_next", np.int64, (sizes.waiting,)),
+        ("stack_node", np.int64, (depth,)),
+        ("stack_stream", np.uint64, (depth,)),
+    ]
+    return np.dtype([*scalars, *arrays])
+
+
+@njit(nogil=True)
+def start(state, p, rng):  # type: ignore[no-untyped-def]
+    """Fill the record for an empty process at time 0 and run to its first decision."""
+    state.seed = np.uint64(rng.random() * 2.0**53)
+    clear(state, p)
+    run_to_decision(state, p)
+
+
+@njit(nogil=True)
+def clear(state, p):  # type: ignore[no-untyped-def]
+    """Fill the record for an empty process at time 0 with the first arrival of its seed drawn."""
+    state.arrival_stream = child(state.seed, 0)
+    state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
+    state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
+    state.ended, state.overflow = 0, 0
+    state.completion_time[:] = -1.0
+    state.joined[:] = 0
+    state.on_duty[:] = p.on_duty_at_start
+    state.available[:] = p.on_duty_at_start
+    state.busy_pair[:] = NONE
+    state.finish[:] = math.inf
+    state.busy_time[:] = 0.0
+    state.queue_head[:] = NONE
+    state.queue_tail[:] = NONE
+    state.queue_length[:] = 0
+    for i in range(len(state.slot_next)):
+        state.slot_next[i] = i + 1
+    state.free_slot = 0
+    state.shift = 0
+    state.next_shift = math.inf
+    if len(p.shift_times) > 0:
+        state.next_shift = p.shift_times[0]
+    draw_arrival(state, p)
+
+
+@njit(nogil=True)
+def draw_arrival(state, p):  # type: ignore[no-untyped-def]
+    """Set the time of the next arrival, infinity where there is none before the horizon."""
+    if p.arrival_kind == REPLAY:
+        k = state.arrived
+        state.next_arrival = p.arrival_times[k] if k < len(p.arrival_times) else math.inf
+        return
+    state.arrival_stream = advance(state.arrival_stream)
+    exposure = -math.log1p(-uniform(state.arrival_stream))
+    if p.arrival_kind == POISSON:
+        state.next_arrival += exposure / p.arrival_rates[0]
+        return
+    # A rate that changes by the hour: spend the exponential exposure hour by hour (inversion).
+    time = state.next_arrival
+    bin_ = np.int64(math.floor(time / p.hour))
+    while time < p.horizon:
+        rate = p.arrival_rates[bin_ % len(p.arrival_rates)]
+        end = (bin_ + 1) * p.hour
+        if exposure < rate * (end - time):
+            state.next_arrival = time + exposure / rate
+            return
+        exposure -= rate * (end - time)
+        time = end
+        bin_ += 1
+    state.next_arrival = math.inf
+
+
+@njit(nogil=True)
+def run_to_decision(state, p):  # type: ignore[no-untyped-def]
+    """Process at least one event, then further ones until a pair is feasible or the episode ends."""
+    while True:
+        resource = NONE
+        time = math.inf
+        for r in range(len(state.finish)):
+            if state.finish[r] < time:
+                resource, time = r, state.finish[r]
+        time = min(time, state.next_shift, state.next_arrival)
+        if time >= p.horizon:
+            pass_time(state, p.horizon)
+            state.ended = 1
+            return
+        pass_time(state, time)
+        if resource != NONE and state.finish[resource] <= time:
+            complete(state, p, resource)
+        elif state.next_shift <= time:
+            change_shift(state, p)
+        else:
+            arrive(state, p)
+        if state.overflow != 0:
+            state.ended = 1
+            return
+        if feasible(state, p):
+            return
+
+
+@njit(nogil=True)
+def pass_time(state, time):  # type: ignore[no-untyped-def]
+    """Move the clock and add to the integral of open cases over time."""
+    state.area += state.open * (time - state.time)
+    state.time = time
+
+
+@njit(nogil=True)
+def feasible(state, p):  # type: ignore[no-untyped-def]
+    """Whether some waiting task has an available resource that can do it."""
+    if state.waiting == 0:
+        return False
+    for a in range(len(state.queue_length)):
+        if state.queue_length[a] > 0:
+            for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+                if state.available[p.pair_resource[pair]]:
+                    return True
+    return False
+
+
+@njit(nogil=True)
+def arrive(state, p):  # type: ignore[no-untyped-def]
+    """Open a case and draw the next arrival."""
+    case = state.arrived
+    if case >= len(state.arrival_time):
+        state.overflow = CASES_FULL
+        return
+    if state.open >= p.max_open_cases:
+        state.overflow = OPEN_CASES_FULL
+        return
+    state.arrival_time[case] = state.time
+    state.arrived += 1
+    state.open += 1
+    draw_arrival(state, p)
+    move(state, p, case, p.root, child(state.seed, case + 1))
+
+
+@njit(nogil=True)
+def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Move a case's token into a node and on, until every token waits, is joined, or has left."""
+    depth = 1
+    state.stack_node[0] = node
+    state.stack_stream[0] = stream
+    while depth > 0:
+        depth -= 1
+        node, stream = state.stack_node[depth], state.stack_stream[depth]
+        kind, first = p.node_kind[node], p.node_first[node]
+        if kind == TASK:
+            enqueue(state, p, case, node, stream)
+        elif kind == XOR:
+            stream = advance(stream)
+            state.stack_node[depth] = p.branch_node[draw_branch(p, node, uniform(stream))]
+            state.stack_stream[depth] = stream
+            depth += 1
+        elif kind == FORK:
+            for i in range(p.node_count[node] - 1, -1, -1):
+                state.stack_node[depth] = p.branch_node[first + i]
+                state.stack_stream[depth] = child(stream, i)
+                depth += 1
+        elif kind == JOIN:
+            join = p.node_target[node]
+            state.joined[case, join] += 1
+            if state.joined[case, join] == p.join_size[join]:
+                state.stack_node[depth] = p.branch_node[first]
+                # Named by the join, not by the branch that happens to be last: the same luck under every policy.
+                state.stack_stream[depth] = child(child(state.seed, case + 1), join + 1)
+                depth += 1
+        else:
+            state.completion_time[case] = state.time
+            state.open -= 1
+
+
+@njit(nogil=True)
+def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
+    """Return the index of the branch of an XOR node that a uniform number chooses."""
+    branch = p.node_first[node]
+    while branch < p.node_first[node] + p.node_count[node] - 1 and u >= p.branch_cumulative[branch]:
+        branch += 1
+    return branch
+
+
+@njit(nogil=True)
+def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Let a task join the tail of its activity's queue."""
+    slot = state.free_slot
+    if slot >= len(state.slot_next):
+        state.overflow = WAITING_FULL
+        return
+    state.free_slot = state.slot_next[slot]
+    state.slot_case[slot], state.slot_node[slot] = case, node
+    state.slot_stream[slot], state.slot_enabled[slot] = stream, state.time
+    state.slot_next[slot] = NONE
+    activity = p.node_target[node]
+    if state.queue_length[activity] == 0:
+        state.queue_head[activity] = slot
+    else:
+        state.slot_next[state.queue_tail[activity]] = slot
+    state.queue_tail[activity] = slot
+    state.queue_length[activity] += 1
+    state.waiting += 1
+
+
+@njit(nogil=True)
+def assign(state, p, pair):  # type: ignore[no-untyped-def]
+    """Give the head of an activity's queue to a resource and draw the service time."""
+    activity, resource = p.pair_activity[pair], p.pair_resource[pair]
+    slot = state.queue_head[activity]
+    state.queue_head[activity] = state.slot_next[slot]
+    state.queue_length[activity] -= 1
+    state.waiting -= 1
+    stream = advance(state.slot_stream[slot])
+    state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]
+    state.work_stream[resource] = stream
+    state.busy_pair[resource] = pair
+    state.available[resource] = 0
+    state.started[resource] = state.time
+    state.finish[resource] = state.time + draw_service(p, pair, uniform(stream))
+    state.slot_next[slot] = state.free_slot
+    state.free_slot = slot
+
+
+@njit(nogil=True)
+def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
+    """Return the u-quantile of a pair's service time."""
+    return service_time(
+        p.service_kind[pair],
+        p.service_scale[pair],
+        p.service_low[pair],
+        p.service_high[pair],
+        p.service_table,
+        u,
+    )
+
+
+@njit(nogil=True)
+def complete(state, p, resource):  # type: ignore[no-untyped-def]
+    """End a service: the resource is free if still on duty, the case moves on."""
+    case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
+    state.busy_time[resource] += state.time - state.started[resource]
+    state.busy_pair[resource] = NONE
+    state.finish[resource] = math.inf
+    state.available[resource] = state.on_duty[resource]
+    move(state, p, case, p.branch_node[p.node_first[node]], stream)
+
+
+@njit(nogil=True)
+def change_shift(state, p):  # type: ignore[no-untyped-def]
+    """Let the next resource come or go; one that is busy finishes its task first."""
+    resource = p.shift_resource[state.shift]
+    state.on_duty[resource] = p.shift_on[state.shift]
+    state.available[resource] = 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0
+    state.shift += 1
+    if state.shift == len(p.shift_times):
+        state.shift = 0
+        state.week_start += p.week
+    state.next_shift = state.week_start + p.shift_times[state.shift]

@@ -1,0 +1,158 @@
+"""Figures of a finished episode of the process simulator, and the bound that no allocation can beat."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from core.simulators.process.dynamics import clear, draw_arrival, draw_branch, draw_service
+from core.simulators.process.parameters import Parameters
+from core.simulators.process.randomness import advance, child, uniform
+from core.simulators.process.routing import FORK, JOIN, TASK, XOR
+
+
+def metrics_dtype(resources: int) -> np.dtype:
+    """Return the metrics of an episode: times in the scenario's unit, utilisation as a share of the time on duty.
+
+    Cycle times count cases that arrived after the warm-up; open cases count with their age at the end.
+    """
+    return np.dtype(
+        [
+            ("mean_cycle_time", np.float64),
+            ("median_cycle_time", np.float64),
+            ("p90_cycle_time", np.float64),
+            ("cases_finished", np.float64),
+            ("cases_open", np.float64),
+            ("decisions", np.float64),
+            ("mean_utilisation", np.float64),
+            ("utilisation", np.float64, (resources,)),
+        ]
+    )
+
+
+def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
+    """Fill the metrics from the state at the end of an episode."""
+    summarise_cycle_times(state, p, metrics)
+    working = np.where(state.busy_pair >= 0, state.time - state.started, 0.0)
+    on_duty = time_on_duty(p, float(state.time))
+    metrics.decisions = state.decisions
+    metrics.utilisation[:] = (state.busy_time + working) / np.maximum(on_duty, 1e-9)
+    metrics.mean_utilisation = metrics.utilisation.mean()
+
+
+def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
+    """Fill the cycle times and the numbers of cases from arrival and completion times."""
+    arrival, completion = state.arrival_time[: state.arrived], state.completion_time[: state.arrived]
+    counted = arrival >= p.warmup
+    arrival, completion = arrival[counted], completion[counted]
+    finished = completion >= 0.0
+    metrics.cases_finished, metrics.cases_open = finished.sum(), (~finished).sum()
+    if len(arrival) > 0:
+        cycle_times = np.where(finished, completion, state.time) - arrival
+        metrics.mean_cycle_time = cycle_times.mean()
+        metrics.median_cycle_time, metrics.p90_cycle_time = np.quantile(cycle_times, (0.5, 0.9))
+
+
+def time_on_duty(p: Parameters, end: float) -> np.ndarray:
+    """Return float64[resources], how long each resource was on duty from time 0 to ``end``."""
+    if len(p.shift_times) == 0:
+        return np.full(len(p.on_duty_at_start), end)
+    weeks = np.arange(math.ceil(end / p.week)) * p.week
+    times = (weeks[:, None] + p.shift_times).ravel()
+    happened = times < end
+    resource, on = np.tile(p.shift_resource, len(weeks))[happened], np.tile(p.shift_on, len(weeks))[happened]
+    sign = np.where(on == 1, -1.0, 1.0)
+    count = len(p.on_duty_at_start)
+    total = np.bincount(resource, sign * times[happened], count)
+    on_at_end = p.on_duty_at_start - np.bincount(resource, sign, count)
+    return np.asarray(total + on_at_end * end)
+
+
+def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
+    """Fill the metrics of an episode in which nobody ever waits for a person.
+
+    The same arrivals, branches and luck as the episode of this seed; each task starts as soon as anybody who can do it
+    is on duty and takes what the fastest who can do it would need. No allocation finishes any case earlier: service
+    times are quantiles of one number per task, so the fastest is at most what anybody would have needed.
+
+    Call it after ``reset``; the state afterwards holds the bound's completions.
+    """
+    run_unhindered(state, p)
+    summarise_cycle_times(state, p, metrics)
+
+
+@njit(nogil=True)
+def run_unhindered(state, p):  # type: ignore[no-untyped-def]
+    """Play the episode of a state's seed with as many copies of each resource as are ever needed."""
+    clear(state, p)
+    while state.next_arrival < p.horizon and state.arrived < len(state.arrival_time):
+        case = state.arrived
+        state.arrival_time[case] = state.next_arrival
+        state.arrived += 1
+        end = unhindered_completion(p, state.next_arrival, child(state.seed, case + 1))
+        if end < p.horizon:
+            state.completion_time[case] = end
+        draw_arrival(state, p)
+    state.time = p.horizon
+
+
+@njit(nogil=True)
+def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-def]
+    """Return when a case would be complete if nobody were ever busy with another one."""
+    size = len(p.node_kind) + 1
+    nodes, streams, times = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size)
+    joined, join_time = np.zeros(len(p.join_size), np.int64), np.zeros(len(p.join_size))
+    nodes[0], streams[0], times[0], depth = p.root, case_stream, arrival, 1
+    end = arrival
+    while depth > 0:
+        depth -= 1
+        node, stream, time = nodes[depth], streams[depth], times[depth]
+        kind, first = p.node_kind[node], p.node_first[node]
+        if kind == FORK:
+            for i in range(p.node_count[node]):
+                nodes[depth], streams[depth], times[depth] = p.branch_node[first + i], child(stream, i), time
+                depth += 1
+            continue
+        branch = first
+        if kind == TASK:
+            stream = advance(stream)
+            time = first_on_duty(p, p.node_target[node], time) + fastest_service(p, p.node_target[node], uniform(stream))
+        elif kind == XOR:
+            stream = advance(stream)
+            branch = draw_branch(p, node, uniform(stream))
+        elif kind == JOIN:
+            join = p.node_target[node]
+            joined[join] += 1
+            join_time[join] = max(join_time[join], time)
+            if joined[join] < p.join_size[join]:
+                continue
+            time, stream = join_time[join], child(case_stream, join + 1)
+        else:
+            end = max(end, time)
+            continue
+        nodes[depth], streams[depth], times[depth] = p.branch_node[branch], stream, time
+        depth += 1
+    return end
+
+
+@njit(nogil=True)
+def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
+    """Return the first moment from ``time`` on at which somebody who can do an activity is on duty."""
+    first, last = p.duty_first[activity], p.duty_first[activity + 1] - 1
+    if p.duty_intervals[last, 1] == math.inf:
+        return time
+    week = math.floor(time / p.week) * p.week
+    for i in range(first, last + 1):
+        if time < week + p.duty_intervals[i, 1]:
+            return max(time, week + p.duty_intervals[i, 0])
+    return week + p.week + p.duty_intervals[first, 0]
+
+
+@njit(nogil=True)
+def fastest_service(p, activity, u):  # type: ignore[no-untyped-def]
+    """Return the least u-quantile of the service times of all who can do an activity."""
+    fastest = math.inf
+    for pair in range(p.activity_pairs[activity], p.activity_pairs[activity + 1]):
+        fastest = min(fastest, draw_service(p, pair, u))
+    return fastest

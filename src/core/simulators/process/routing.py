@@ -1,0 +1,185 @@
+"""The flow of a case as a table of nodes that compiled code can walk.
+
+A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, or a first-order Markov chain over activities. Both become
+nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of them, END closes
+the case.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from core.errors import UserError
+
+TASK, XOR, FORK, JOIN, END = range(5)
+
+_TOLERANCE = 1e-6
+_MAX_DEPTH = 50
+
+
+@dataclass
+class Routing:
+    """The node table.
+
+    Attributes:
+        kind: kind of each node.
+        target: the activity of a TASK, the join number of a JOIN, else -1.
+        successors: following nodes.
+        probabilities: of the successors (1 for all but XOR).
+        root: first node of a case.
+        joins: number of branches that each join waits for.
+    """
+
+    kind: list[int] = field(default_factory=list)
+    target: list[int] = field(default_factory=list)
+    successors: list[list[int]] = field(default_factory=list)
+    probabilities: list[list[float]] = field(default_factory=list)
+    root: int = 0
+    joins: list[int] = field(default_factory=list)
+    width: int = 1
+
+    def add(self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None) -> int:
+        """Append a node and return its index."""
+        self.kind.append(kind)
+        self.target.append(target)
+        self.successors.append(successors)
+        self.probabilities.append(probabilities or [1.0] * len(successors))
+        return len(self.kind) - 1
+
+    def expected_visits(self) -> np.ndarray:
+        """Return how often a case visits each node on average, by solving the flow equations.
+
+        Raises:
+            UserError: a case that reaches some activity can never end.
+        """
+        n = len(self.kind)
+        transition = np.zeros((n, n))
+        for i, (successors, probabilities) in enumerate(zip(self.successors, self.probabilities, strict=True)):
+            share = 1.0 / self.joins[self.target[i]] if self.kind[i] == JOIN else 1.0
+            for j, p in zip(successors, probabilities, strict=True):
+                transition[i, j] += p * share
+        start = np.zeros(n)
+        start[self.root] = 1.0
+        try:
+            visits = np.linalg.solve(np.eye(n) - transition.T, start)
+        except np.linalg.LinAlgError:
+            visits = np.full(n, -1.0)
+        if not np.all(np.isfinite(visits)) or visits.min() < -_TOLERANCE or visits.max() > 1e6:
+            raise UserError("flow: a case can never end; give some activity on every path a way to null (the end).")
+        return visits
+
+
+def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
+    """Compile the flow of a scenario.
+
+    Raises:
+        UserError: the flow is malformed; the message says where.
+    """
+    routing = Routing()
+    end = routing.add(END, -1, [])
+    index = {name: i for i, name in enumerate(activities)}
+    if set(flow) == {"start", "next"}:
+        _markov(routing, flow, index, end)
+    else:
+        routing.root = _tree(routing, flow, index, end, "flow", 0)
+        routing.width = _width(flow)
+    return routing
+
+
+def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int) -> int:
+    """Compile one element of a flow tree that continues at node ``after``; return its first node."""
+    if depth > _MAX_DEPTH:
+        raise UserError(f"{where}: the flow is nested more than {_MAX_DEPTH} deep.")
+    if not isinstance(flow, dict) or len(flow) != 1 or next(iter(flow)) not in ("task", "seq", "xor", "and"):
+        raise UserError(f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {_short(flow)}.")
+    kind, content = next(iter(flow.items()))
+    if kind == "task":
+        return routing.add(TASK, _activity(content, index, f"{where}.task"), [after])
+    if not isinstance(content, list) or not content:
+        raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
+    if kind == "seq":
+        for i in reversed(range(len(content))):
+            after = _tree(routing, content[i], index, after, f"{where}.seq[{i}]", depth + 1)
+        return after
+    if kind == "and":
+        routing.joins.append(len(content))
+        join = routing.add(JOIN, len(routing.joins) - 1, [after])
+        branches = [_tree(routing, c, index, join, f"{where}.and[{i}]", depth + 1) for i, c in enumerate(content)]
+        return routing.add(FORK, -1, branches)
+    probabilities = _probabilities(content, "branch", f"{where}.xor")
+    branches = [
+        _tree(routing, c["branch"], index, after, f"{where}.xor[{i}].branch", depth + 1) for i, c in enumerate(content)
+    ]
+    return routing.add(XOR, -1, branches, probabilities)
+
+
+def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: int) -> None:
+    """Compile ``{"start": [...], "next": {activity: [...]}}``."""
+    if not isinstance(flow["next"], dict):
+        raise UserError(f"flow.next: expected an object with a list for each activity, not {_short(flow['next'])}.")
+    tasks = {name: routing.add(TASK, i, []) for name, i in index.items()}
+
+    def draw(choices: Any, where: str) -> int:
+        probabilities = _probabilities(choices, "activity", where)
+        targets = []
+        for i, choice in enumerate(choices):
+            name = choice["activity"]
+            targets.append(end if name is None else tasks[_name(name, index, f"{where}[{i}].activity")])
+        return targets[0] if len(targets) == 1 else routing.add(XOR, -1, targets, probabilities)
+
+    routing.root = draw(flow["start"], "flow.start")
+    for name, choices in flow["next"].items():
+        _name(name, index, "flow.next")
+        node = tasks[name]
+        routing.successors[node] = [draw(choices, f"flow.next.{name}")]
+        routing.probabilities[node] = [1.0]
+    reached, frontier = {routing.root}, [routing.root]
+    while frontier:
+        for node in routing.successors[frontier.pop()]:
+            if node not in reached:
+                reached.add(node)
+                frontier.append(node)
+    for name, node in tasks.items():
+        if node in reached and not routing.successors[node]:
+            raise UserError(f"flow.next: nothing is said about what follows {name!r}; null ends the case.")
+
+
+def _probabilities(choices: Any, key: str, where: str) -> list[float]:
+    """Check a list of ``{"p": .., key: ..}`` and return the probabilities."""
+    if not isinstance(choices, list) or not choices:
+        raise UserError(f"{where}: expected a list of choices, not {_short(choices)}.")
+    for i, choice in enumerate(choices):
+        if not isinstance(choice, dict) or set(choice) != {"p", key}:
+            raise UserError(f"{where}[{i}]: expected the keys p and {key}, not {_short(choice)}.")
+        p = choice["p"]
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0.0 <= p <= 1.0:
+            raise UserError(f"{where}[{i}].p: expected a probability between 0 and 1, not {_short(p)}.")
+    total = sum(float(c["p"]) for c in choices)
+    if abs(total - 1.0) > _TOLERANCE:
+        raise UserError(f"{where}: the probabilities add up to {total:.6g}, not to 1.")
+    return [float(c["p"]) / total for c in choices]
+
+
+def _name(name: Any, index: dict[str, int], where: str) -> str:
+    if not isinstance(name, str) or name not in index:
+        raise UserError(f"{where}: {_short(name)} is not one of the scenario's activities.")
+    return name
+
+
+def _activity(name: Any, index: dict[str, int], where: str) -> int:
+    return index[_name(name, index, where)]
+
+
+def _width(flow: dict[str, Any]) -> int:
+    """Return the largest number of tasks of one case that can wait at once."""
+    kind, content = next(iter(flow.items()))
+    if kind == "task":
+        return 1
+    widths = [_width(c["branch"] if kind == "xor" else c) for c in content]
+    return sum(widths) if kind == "and" else max(widths)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,151 @@
+"""The process simulator on the contract: actions, observation, reward."""
+
+import hashlib
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from core.simulators.process import dynamics, heuristics, metrics
+from core.simulators.process.parameters import Parameters, build_parameters, has_clock
+from core.simulators.process.scenario import Scenario
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Discrete
+
+
+class ProcessSimulator(Simulator):
+    """Who works on which case next.
+
+    Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
+    the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
+    Reward: minus the integral of the number of open cases since the last decision, divided by the expected number of
+    cases, so that an episode's return is minus its mean cycle time up to the randomness in the number of arrivals.
+
+    Args:
+        scenario: a checked scenario.
+    """
+
+    main_metric = "mean_cycle_time"
+    main_metric_lower_is_better = True
+    heuristics: ClassVar = {
+        "random": heuristics.random,
+        "fifo": heuristics.first_in_first_out,
+        "spt": heuristics.shortest_processing_time,
+    }
+    bounds: ClassVar = {"lower_bound": metrics.lower_bound}
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.parameters, self.sizes = build_parameters(scenario)
+        pairs, resources = len(self.parameters.pair_mean), len(scenario.resources)
+        self.action_space = Discrete(pairs + 1)
+        self.observation_size = pairs + 2 * resources + 2 * len(scenario.activities) + 1
+        if has_clock(scenario):
+            self.observation_size += resources + 4
+        self.max_steps = self.sizes.max_steps
+        self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
+        self.state_dtype = dynamics.state_dtype(self.parameters, self.sizes)
+        self.metrics_dtype = metrics.metrics_dtype(resources)
+        if self.parameters.pair_habit.any():
+            self.heuristics = {**self.heuristics, "logged": heuristics.logged}
+
+    @staticmethod
+    def reset(state: Any, parameters: Parameters, rng: np.random.Generator) -> None:
+        """Start an empty process and run it to its first decision."""
+        dynamics.start(state, parameters, rng)
+
+    @staticmethod
+    def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
+        """Allow the feasible pairs and postpone."""
+        for a in range(len(state.queue_length)):
+            waits = state.queue_length[a] > 0
+            for pair in range(parameters.activity_pairs[a], parameters.activity_pairs[a + 1]):
+                mask[pair] = waits and state.available[parameters.pair_resource[pair]] != 0
+
+    @staticmethod
+    def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
+        """Assign or postpone, and run to the next decision; never terminates, the horizon truncates."""
+        state.decisions += 1
+        postponed = action == len(parameters.pair_mean)
+        if not postponed:
+            dynamics.assign(state, parameters, action)
+        if postponed or not dynamics.feasible(state, parameters):
+            dynamics.run_to_decision(state, parameters)
+        reward = -state.area * parameters.reward_scale
+        state.area = 0.0
+        return reward, False
+
+    @staticmethod
+    def truncated(state: Any, parameters: Parameters) -> bool:
+        """Whether the horizon or a capacity is reached."""
+        return state.ended != 0  # type: ignore[no-any-return]
+
+    @staticmethod
+    def time(state: Any, parameters: Parameters) -> float:
+        """Return the simulated time in the scenario's unit."""
+        return state.time  # type: ignore[no-any-return]
+
+    @staticmethod
+    def observe(state: Any, parameters: Parameters, observation: np.ndarray) -> None:
+        """Write the observation.
+
+        In this order: for each pair whether its resource works on it now; for each resource whether it is available,
+        and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length) and log(1 + age of
+        the queue's head in mean service times); log(1 + open cases); where the hour matters, whether each resource is
+        on duty and sine and cosine of the hour of the day and of the week.
+        """
+        p = parameters
+        pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
+        observation[:pairs] = 0.0
+        k = pairs + resources
+        for r in range(resources):
+            pair = state.busy_pair[r]
+            observation[pairs + r] = state.available[r]
+            observation[k + r] = 0.0
+            if pair >= 0:
+                observation[pair] = 1.0
+                elapsed = state.time - state.started[r]
+                observation[k + r] = elapsed / (elapsed + p.pair_mean[pair])
+        k += resources
+        for a in range(activities):
+            observation[k + a] = math.log1p(state.queue_length[a])
+            age = 0.0
+            if state.queue_length[a] > 0:
+                age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
+            observation[k + activities + a] = math.log1p(age)
+        k += 2 * activities
+        observation[k] = math.log1p(state.open)
+        if k + 1 < len(observation):
+            for r in range(resources):
+                observation[k + 1 + r] = state.on_duty[r]
+            k += 1 + resources
+            day = 2.0 * math.pi * state.time / (24.0 * p.hour)
+            observation[k], observation[k + 1] = math.sin(day), math.cos(day)
+            observation[k + 2], observation[k + 3] = math.sin(day / 7.0), math.cos(day / 7.0)
+
+    @staticmethod
+    def episode_metrics(state: Any, parameters: Parameters, metrics_record: Any) -> None:
+        """Fill the record of :func:`core.simulators.process.metrics.metrics_dtype`."""
+        metrics.episode_metrics(state, parameters, metrics_record)
+
+    def message(self, state: Any) -> str | None:
+        """Say which capacity ended an episode, if one did."""
+        if state.overflow == 0:
+            return None
+        capacity = {
+            dynamics.CASES_FULL: f"the {self.sizes.cases:,} cases that an episode can hold",
+            dynamics.OPEN_CASES_FULL: f"the capacity of {self.parameters.max_open_cases:,} open cases",
+            dynamics.WAITING_FULL: f"the capacity of {self.sizes.waiting:,} waiting tasks",
+        }[int(state.overflow)]
+        queues = sorted(zip(state.queue_length, self.scenario.activities, strict=True), reverse=True)
+        backlog = ", ".join(f"{int(n):,} at {name}" for n, name in queues[:3])
+        return (
+            f"Episode ended at time {float(state.time):,.0f} of {self.scenario.horizon.value:,.0f}: it reached {capacity} "
+            f"(open cases {int(state.open):,}; waiting {backlog}). The policy falls behind, or the scenario's "
+            "resources cannot carry its arrivals."
+        )
+
+    def description(self) -> dict[str, Any]:
+        """Add the scenario's name and a digest of its content to the contract's description."""
+        digest = hashlib.sha256(self.scenario.model_dump_json().encode()).hexdigest()
+        return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}

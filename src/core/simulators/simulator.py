@@ -1,0 +1,195 @@
+"""The simulator contract: the public interface that users write against.
+
+A simulator is a description (sizes, spaces, dtypes) and a few plain functions in the subset of Python that Numba
+compiles. Its whole state is one NumPy record, so an episode can be copied, resumed to the bit, and run as ordinary
+Python with ``NUMBA_DISABLE_JIT=1``.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from core.errors import SimulatorError, UserError
+from core.simulators.spaces import Discrete
+
+Function = Callable[..., Any]
+
+
+class Simulator:
+    """Base class that holds the defaults of the contract; a subclass sets the attributes and defines the functions.
+
+    Functions, written without ``self`` (plain or ``@staticmethod``), compiled by Numba:
+
+    * ``reset(state, parameters, rng)`` fills the record ``state`` in place.
+    * ``observe(state, parameters, observation)`` writes float32[observation_size].
+    * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer.
+    * ``action_mask(state, parameters, mask)`` (optional) writes bool[n]; it comes in all True.
+    * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
+      its last state is valued (bootstrapped); ``max_steps`` truncates as well.
+    * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
+
+    Ordinary Python, called once an episode and not compiled:
+
+    * ``episode_metrics(state, parameters, metrics)`` (optional) fills a record of ``metrics_dtype``.
+
+    ``rng`` is a ``numpy.random.Generator``. Nothing else may carry information from one call to the next.
+
+    Attributes:
+        observation_size: number of float32 values in an observation.
+        action_space: the actions.
+        max_steps: an episode is truncated after this many decisions.
+        state_dtype: dtype of the state record.
+        parameters: a NamedTuple of read-only arrays and scalars, handed to every function.
+        metrics_dtype: named figures of a finished episode, or None.
+        main_metric: the metric shown while training and used to choose the best checkpoint.
+        main_metric_lower_is_better: True for costs and times.
+        mean_interval: simulated time units between two decisions, on average; the discount is ``GAMMA`` per this much.
+        heuristics: name -> ``heuristic(state, parameters, mask, rng) -> action``, compiled too.
+        bounds: name -> ``bound(state, parameters, metrics)``, not compiled: takes the state as ``reset`` left
+            it and fills metrics that no policy can beat on this episode's random draws.
+    """
+
+    observation_size: int
+    action_space: Discrete
+    max_steps: int
+    state_dtype: np.dtype[Any]
+    parameters: Any = ()
+    metrics_dtype: np.dtype[Any] | None = None
+    main_metric: str = "return"
+    main_metric_lower_is_better: bool = False
+    mean_interval: float = 1.0
+    heuristics: ClassVar[Mapping[str, Function]] = {}
+    bounds: ClassVar[Mapping[str, Function]] = {}
+
+    def message(self, state: np.void) -> str | None:
+        """Return a sentence about how this episode ended if a user should read one, else None."""
+        return None
+
+    def description(self) -> dict[str, Any]:
+        """Return what a checkpoint records to be refused by another simulator: JSON values only."""
+        kind = type(self)
+        return {
+            "simulator": f"{kind.__module__}:{kind.__qualname__}",
+            "observation_size": self.observation_size,
+            "actions": self.action_space.n,
+        }
+
+
+class Compiled(NamedTuple):
+    """The functions of a simulator, compiled, with defaults for the optional ones."""
+
+    reset: Function
+    observe: Function
+    step: Function
+    action_mask: Function
+    truncated: Function
+    time: Function
+
+
+def function_of(simulator: Simulator, name: str) -> Function | None:
+    """Return the plain Python function that a simulator defines under a name, or None."""
+    return getattr(type(simulator), name, None)
+
+
+def new_state(simulator: Simulator) -> np.ndarray:
+    """Return an array with one zeroed state record; index it with 0 to get the record."""
+    return np.zeros(1, simulator.state_dtype).view(np.recarray)
+
+
+def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None = None) -> dict[str, Any]:
+    """Return the metrics of a finished episode as JSON values (a list for a metric of several numbers).
+
+    Args:
+        simulator: the simulator.
+        states: array with the state record at the end of the episode.
+        fill: ``fill(state, parameters, metrics)``; the simulator's own ``episode_metrics`` by default.
+    """
+    fill = fill or function_of(simulator, "episode_metrics")
+    if simulator.metrics_dtype is None or fill is None:
+        return {}
+    metrics = np.zeros(1, simulator.metrics_dtype).view(np.recarray)
+    fill(states[0], simulator.parameters, metrics[0])
+    return {name: metrics[0][name].tolist() for name in metrics.dtype.names}
+
+
+def compile_functions(simulator: Simulator) -> Compiled:
+    """Wrap the functions of a simulator with ``njit``; Numba compiles them at their first call.
+
+    Raises:
+        UserError: a required function or attribute is missing.
+    """
+    require_complete(simulator)
+    defaults = {
+        "action_mask": _all_allowed,
+        "truncated": _never,
+        "time": _no_time,
+    }
+    functions = {
+        name: compiled(function_of(simulator, name) or defaults[name])
+        for name in ("reset", "observe", "step", *defaults)
+    }
+    return Compiled(**functions)
+
+
+@cache
+def compiled(function: Function) -> Function:
+    """Return a function compiled without the GIL, the same one each time; one that is compiled already stays as it is."""
+    return function if hasattr(function, "py_func") else njit(nogil=True)(function)
+
+
+def require_complete(simulator: Simulator) -> None:
+    """Check that a simulator states its sizes and defines its functions.
+
+    Raises:
+        UserError: something is missing or of the wrong kind.
+    """
+    name = type(simulator).__name__
+    for attribute in ("observation_size", "action_space", "max_steps", "state_dtype"):
+        if not hasattr(simulator, attribute):
+            raise UserError(f"{name} has no {attribute}: set it in the class (see docs/simulators.md).")
+    for attribute in ("reset", "observe", "step"):
+        if function_of(simulator, attribute) is None:
+            raise UserError(f"{name} defines no function {attribute}: see docs/simulators.md for the contract.")
+    for attribute in ("observation_size", "max_steps"):
+        if not isinstance(getattr(simulator, attribute), int) or getattr(simulator, attribute) < 1:
+            raise UserError(f"{name}.{attribute} must be a positive integer, not {getattr(simulator, attribute)!r}.")
+    if not isinstance(simulator.action_space, Discrete):
+        raise UserError(f"{name}.action_space must be Discrete(n), not {simulator.action_space!r}.")
+    if np.dtype(simulator.state_dtype).names is None:
+        raise UserError(f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...]).")
+
+
+def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:
+    """Turn the status code of a compiled loop into the error that names episode and step."""
+    name = type(simulator).__name__
+    what = {
+        OBSERVATION_TOO_LONG: f"observe wrote more than the declared observation_size = {simulator.observation_size}",
+        OBSERVATION_NOT_FINITE: "observe wrote a NaN or an infinite value",
+        EMPTY_MASK: "action_mask allowed no action",
+        REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
+        POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
+        ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids",
+    }[status]
+    return SimulatorError(f"{name}, episode {episode}, step {step}: {what}.")
+
+
+OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
+POLICY_NOT_FINITE, ACTION_NOT_ALLOWED = 5, 6
+
+
+@njit(nogil=True)
+def _all_allowed(state, parameters, mask):  # type: ignore[no-untyped-def]
+    pass
+
+
+@njit(nogil=True)
+def _never(state, parameters):  # type: ignore[no-untyped-def]
+    return False
+
+
+@njit(nogil=True)
+def _no_time(state, parameters):  # type: ignore[no-untyped-def]
+    return 0.0

@@ -1,0 +1,1 @@
+"""Improving the policy from a recorded rollout."""

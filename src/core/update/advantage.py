@@ -1,0 +1,50 @@
+"""Generalised advantage estimation (Schulman et al., arXiv 1506.02438, equations 11, 12 and 16)."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True)
+def gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):  # type: ignore[no-untyped-def]
+    """Return advantages and returns of a rollout.
+
+    Args:
+        rewards: float32[T].
+        values: float32[T], V(s_t).
+        next_values: float32[T], V(s_{t+1}), of the final observation where an episode is cut.
+        discounts: float64[T], the discount from t to t + 1.
+        terminated: bool[T]; nothing follows, the next value is 0.
+        ended: bool[T], terminated or truncated; the sum over future deltas stops.
+        gae_lambda: float in [0, 1].
+
+    Returns:
+        advantages float32[T] and returns float32[T] = advantages + values (the targets of the critic).
+    """
+    steps = len(rewards)
+    advantages = np.empty(steps, np.float32)
+    returns = np.empty(steps, np.float32)
+    advantage = 0.0
+    for t in range(steps - 1, -1, -1):
+        following = 0.0 if terminated[t] else np.float64(next_values[t])
+        delta = rewards[t] + discounts[t] * following - values[t]  # (11)
+        carried = 0.0 if ended[t] else advantage
+        advantage = delta + discounts[t] * gae_lambda * carried  # (16)
+        advantages[t] = advantage
+        returns[t] = advantage + values[t]
+    return advantages, returns
+
+
+def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
+    """Return float64[T], the discount from each decision to the next.
+
+    Args:
+        gamma: discount per decision, or per ``mean_interval`` of simulated time.
+        elapsed: float64[T], simulated time from decision t to t + 1.
+        mean_interval: simulated time between two decisions on average, > 0.
+        per: ``"decision"`` or ``"time"``; by time a decision that takes none is not discounted (a semi-Markov
+            decision process: Bradtke and Duff, "Reinforcement learning methods for continuous-time Markov decision
+            problems", 1994).
+    """
+    if per == "time":
+        return np.asarray(gamma ** (elapsed / mean_interval), np.float64)
+    return np.full(len(elapsed), gamma)

@@ -1,0 +1,77 @@
+"""The loss of proximal policy optimisation (Schulman et al., arXiv 1707.06347), a pure function of tensors."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from core.policy.distributions import entropy, log_prob, masked_log_softmax
+
+
+class Batch(NamedTuple):
+    """B samples of a rollout on the device of the model.
+
+    Attributes:
+        observations: float32[B, O], normalised.
+        actions: int64[B].
+        log_probs: float32[B] under the policy that collected them.
+        masks: bool[B, n].
+        advantages: float32[B], normalised.
+        returns: float32[B], in units of the value normalisation.
+        weights: float32[B], 1 for a sample and 0 for padding.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    masks: Tensor
+    advantages: Tensor
+    returns: Tensor
+    weights: Tensor
+
+
+class LossTerms(NamedTuple):
+    """Scalars of a minibatch; ``total`` is what is minimised."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    approx_kl: Tensor
+    clip_fraction: Tensor
+    ratio_error: Tensor
+
+
+def ppo_loss(
+    logits: Tensor,
+    values: Tensor,
+    batch: Batch,
+    clip_range: float,
+    entropy_coefficient: float,
+    value_coefficient: float,
+) -> LossTerms:
+    """Return the loss and what to report of it.
+
+    Args:
+        logits: float32[B, n], unmasked.
+        values: float32[B], in units of the value normalisation.
+        batch: the samples; each term is their mean weighted by ``batch.weights``.
+        clip_range: epsilon of equation (7).
+        entropy_coefficient: c2 of equation (9).
+        value_coefficient: c1 of equation (9).
+    """
+    weights = batch.weights / batch.weights.sum()
+    log_probabilities = masked_log_softmax(logits, batch.masks)
+    log_ratio = log_prob(log_probabilities, batch.actions) - batch.log_probs
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
+    policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
+    value = 0.5 * ((values.float() - batch.returns).square() * weights).sum()
+    mean_entropy = (entropy(log_probabilities, batch.masks) * weights).sum()
+    total = policy + value_coefficient * value - entropy_coefficient * mean_entropy  # (9)
+    with torch.no_grad():
+        # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.
+        approx_kl = ((ratio - 1.0 - log_ratio) * weights).sum()
+        clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
+        ratio_error = ((ratio - 1.0).abs() * (batch.weights > 0)).max()
+    return LossTerms(total, policy, value, mean_entropy, approx_kl, clip_fraction, ratio_error)
