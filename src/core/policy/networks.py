@@ -21,6 +21,7 @@ class ActorCritic(nn.Module):
         critic_sizes: observation size, hidden sizes ..., 1.
         activation: ``"relu"`` or ``"tanh"``.
         device: where ``flat`` lies.
+        pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
     """
 
     def __init__(
@@ -29,11 +30,14 @@ class ActorCritic(nn.Module):
         critic_sizes: Sequence[int],
         activation: str,
         device: torch.device | str = "cpu",
+        pinned: bool = False,
     ) -> None:
         super().__init__()
         self.layout: Layout = policy_layout(actor_sizes, critic_sizes)
+        self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
+        self.activation_name = activation
         self.activation = ACTIVATIONS[activation]
-        self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device)
+        self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
         for name, shape in self.layout.shapes.items():
             offset = self.layout.offsets[name]
@@ -77,14 +81,17 @@ class ActorCritic(nn.Module):
             return torch.addmm(bias, x.float(), weight)
 
 
-def initialise(model: ActorCritic, method: str, generator: torch.Generator) -> None:
-    """Draw initial weights; biases are zero.
+def initialise(
+    model: ActorCritic, method: str, generator: torch.Generator, initial_logits: Tensor | None = None
+) -> None:
+    """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
 
     Args:
         model: changed in place; on the CPU.
         method: ``"orthogonal"`` (hidden gain sqrt 2, heads 0.01 for the actor and 1 for the critic: Engstrom et al.,
             "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or ``"kaiming_uniform"``.
         generator: the source of randomness.
+        initial_logits: float32[actions], what the untrained policy prefers.
     """
     for part, head_gain in (("actor", 0.01), ("critic", 1.0)):
         layers = model.layers(part)
@@ -100,3 +107,6 @@ def initialise(model: ActorCritic, method: str, generator: torch.Generator) -> N
                     nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
                     if i == len(layers) - 1:
                         weight.mul_(head_gain)
+    if initial_logits is not None:
+        with torch.no_grad():
+            model.layers("actor")[-1][1].copy_(initial_logits)

@@ -42,11 +42,12 @@ class Trajectory(NamedTuple):
         return Trajectory(self.observations[: steps + 1], *(a[:steps] for a in self[1:]))
 
 
-def _plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Allocate ordinary memory."""
     return np.empty(shape, dtype)
 
 
-def allocate(steps: int, observation_size: int, actions: int, new: Allocate = _plain) -> Trajectory:
+def allocate(steps: int, observation_size: int, actions: int, new: Allocate = allocate_plain) -> Trajectory:
     """Allocate the arrays for up to ``steps`` decisions.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is

@@ -44,6 +44,7 @@ class Simulator:
         state_dtype: dtype of the state record.
         parameters: a NamedTuple of read-only arrays and scalars, handed to every function.
         metrics_dtype: named figures of a finished episode, or None.
+        initial_logits: float[n], what an untrained policy prefers (added to the output biases), or None for nothing.
         main_metric: the metric shown while training and used to choose the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
         mean_interval: simulated time units between two decisions, on average; the discount is ``GAMMA`` per this much.
@@ -58,6 +59,7 @@ class Simulator:
     state_dtype: np.dtype[Any]
     parameters: Any = ()
     metrics_dtype: np.dtype[Any] | None = None
+    initial_logits: np.ndarray | None = None
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
     mean_interval: float = 1.0
@@ -102,6 +104,8 @@ def new_state(simulator: Simulator) -> np.ndarray:
 def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None = None) -> dict[str, Any]:
     """Return the metrics of a finished episode as JSON values (a list for a metric of several numbers).
 
+    Metrics that are left unfilled are left out.
+
     Args:
         simulator: the simulator.
         states: array with the state record at the end of the episode.
@@ -111,8 +115,11 @@ def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None =
     if simulator.metrics_dtype is None or fill is None:
         return {}
     metrics = np.zeros(1, simulator.metrics_dtype).view(np.recarray)
+    for name in metrics.dtype.names:
+        if np.issubdtype(metrics.dtype[name].base, np.floating):
+            metrics[name] = np.nan
     fill(states[0], simulator.parameters, metrics[0])
-    return {name: metrics[0][name].tolist() for name in metrics.dtype.names}
+    return {name: metrics[0][name].tolist() for name in metrics.dtype.names if not np.isnan(metrics[0][name]).any()}
 
 
 def compile_functions(simulator: Simulator) -> Compiled:

@@ -18,7 +18,8 @@ class Batch(NamedTuple):
         masks: bool[B, n].
         advantages: float32[B], normalised.
         returns: float32[B], in units of the value normalisation.
-        weights: float32[B], 1 for a sample and 0 for padding.
+        weights: float32[B], the share of each sample in its minibatch: they add up to 1 over a whole minibatch, so that
+            the gradients of its microbatches add up to its gradient; 0 for padding.
     """
 
     observations: Tensor
@@ -55,12 +56,12 @@ def ppo_loss(
     Args:
         logits: float32[B, n], unmasked.
         values: float32[B], in units of the value normalisation.
-        batch: the samples; each term is their mean weighted by ``batch.weights``.
+        batch: the samples; each term is their sum weighted by ``batch.weights``.
         clip_range: epsilon of equation (7).
         entropy_coefficient: c2 of equation (9).
         value_coefficient: c1 of equation (9).
     """
-    weights = batch.weights / batch.weights.sum()
+    weights = batch.weights
     log_probabilities = masked_log_softmax(logits, batch.masks)
     log_ratio = log_prob(log_probabilities, batch.actions) - batch.log_probs
     ratio = log_ratio.exp()
@@ -73,5 +74,5 @@ def ppo_loss(
         # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.
         approx_kl = ((ratio - 1.0 - log_ratio) * weights).sum()
         clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
-        ratio_error = ((ratio - 1.0).abs() * (batch.weights > 0)).max()
+        ratio_error = ((ratio - 1.0).abs() * (weights > 0)).max()
     return LossTerms(total, policy, value, mean_entropy, approx_kl, clip_fraction, ratio_error)

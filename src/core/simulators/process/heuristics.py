@@ -69,6 +69,8 @@ def _resource_by_weight(state, p, mask, rng, by_habit):  # type: ignore[no-untyp
     total = 0.0
     for pair in range(first, end):
         total += mask[pair] * (p.pair_habit[pair] if by_habit else 1.0)
+    if total == 0.0:  # nobody feasible was ever logged on this activity
+        return _resource_by_weight(state, p, mask, rng, False)
     target = rng.random() * total
     chosen = end
     for pair in range(end - 1, first - 1, -1):

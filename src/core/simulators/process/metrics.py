@@ -60,7 +60,8 @@ def time_on_duty(p: Parameters, end: float) -> np.ndarray:
         return np.full(len(p.on_duty_at_start), end)
     weeks = np.arange(math.ceil(end / p.week)) * p.week
     times = (weeks[:, None] + p.shift_times).ravel()
-    happened = times < end
+    # Whoever comes or goes at time 0 is in on_duty_at_start already.
+    happened = (times > 0.0) & (times < end)
     resource, on = np.tile(p.shift_resource, len(weeks))[happened], np.tile(p.shift_on, len(weeks))[happened]
     sign = np.where(on == 1, -1.0, 1.0)
     count = len(p.on_duty_at_start)

@@ -13,6 +13,11 @@ from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
 
 
+_POSTPONE_LOGIT = -3.0
+"""An untrained policy postpones rarely (a twentieth of the odds of a pair): one that postpones at random builds up such
+a backlog that there is little to learn from."""
+
+
 class ProcessSimulator(Simulator):
     """Who works on which case next.
 
@@ -43,6 +48,7 @@ class ProcessSimulator(Simulator):
         if has_clock(scenario):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
+        self.initial_logits = np.append(np.zeros(pairs, np.float32), np.float32(_POSTPONE_LOGIT))
         self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
         self.state_dtype = dynamics.state_dtype(self.parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)

@@ -1,0 +1,123 @@
+"""Every knob of a run: edit this file, or override a name on the command line (GAMMA is --gamma, booleans also --no-...).
+
+Each entry says what it is, its unit and range, and what raising or lowering it does. A name that is not listed here,
+a wrong type or a value out of range ends the command with a sentence.
+"""
+
+# ---------------------------------------------------------------------------------------------- the run
+# Episodes in total; --resume continues up to this number. Integer >= 1.
+# More: better policies, proportionally longer.
+TRAINING_EPISODES = 50
+
+# Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
+SEED = 0
+
+# Episodes of an evaluation, each with its own random streams, the same for all policies. Integer >= 2.
+# More: narrower intervals (with the square root).
+EVALUATION_EPISODES = 30
+
+# Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
+RUN_DIRECTORY = ""
+
+# ---------------------------------------------------------------------------------------------- the simulator
+# "process", or your own as "package.module:Class" or "path/to/file.py:Class".
+SIMULATOR = "process"
+
+# Scenario of the process simulator: a bundled name ("loan_desk") or a JSON file.
+SCENARIO = "loan_desk"
+
+# Event log (CSV or XES, plain or gzip) to mine the scenario from; empty for none. Takes the place of SCENARIO.
+EVENT_LOG = ""
+
+# Columns of a CSV log that are not recognised by name: "case=..,activity=..,resource=..,start=..,end=..".
+LOG_COLUMNS = ""
+
+# Arrivals of a mined scenario: "weekly" draws them with the log's rate for each hour of the week,
+# "replay" repeats the logged times in every episode.
+LOG_ARRIVALS = "weekly"
+
+# ---------------------------------------------------------------------------------------------- the policy
+# Width of the actor's hidden layers, units. Integer 1 .. 4096.
+# The actor runs at every decision on the CPU: twice the width is about four times the simulation's inference.
+ACTOR_HIDDEN_SIZE = 128
+
+# Width of the critic's hidden layers, units. Integer 1 .. 16384. It only runs in batches on the update's device.
+CRITIC_HIDDEN_SIZE = 256
+
+# Hidden layers of actor and critic each. Integer 1 .. 16.
+NUM_HIDDEN_LAYERS = 3
+
+# "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero (about 1.7 times faster).
+ACTIVATION = "relu"
+
+# "orthogonal", "xavier_uniform" or "kaiming_uniform".
+WEIGHT_INIT = "orthogonal"
+
+# Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone.
+# Off: the simulator must scale its observations itself.
+NORMALISE_OBSERVATIONS = True
+
+# ---------------------------------------------------------------------------------------------- learning
+# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
+LEARNING_RATE_ACTOR = 5e-4
+LEARNING_RATE_CRITIC = 1e-3
+
+# "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
+LEARNING_RATE_SCHEDULE = "linear"
+
+# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.999 looks about 1,000 decisions ahead.
+GAMMA = 0.999
+
+# What GAMMA counts: "time" discounts by simulated time (GAMMA per average decision interval), so that decisions which
+# take no time cost nothing and waiting cannot be used to make costs look later; "decision" discounts every decision
+# alike. A simulator without a clock always uses "decision".
+DISCOUNT_PER = "time"
+
+# Lambda of generalised advantage estimation. Float 0 .. 1. Higher: less bias from the critic, more variance.
+GAE_LAMBDA = 0.95
+
+# PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
+PPO_CLIP_PARAM = 0.2
+
+# Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
+# policy that collected it; the update takes proportionally longer.
+NUM_EPOCHS = 4
+
+# Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
+ENTROPY_COEFFICIENT = 0.0
+
+# Weight of the value loss. Float > 0, <= 10. Actor and critic share no weights, so this only scales the critic's loss
+# before its own gradient clipping.
+VALUE_COEFFICIENT = 0.5
+
+# The gradients of actor and critic are each clipped to this norm. Float > 0.
+MAX_GRAD_NORM = 0.5
+
+# Stop an update's epochs when their approximate KL divergence exceeds 1.5 times this. Float >= 0; 0 never stops.
+TARGET_KL = 0.0
+
+# ---------------------------------------------------------------------------------------------- the update's memory
+# Choose the minibatch: the power of two that is at most the number of samples, what free memory holds, and BATCH_SIZE.
+# Off: BATCH_SIZE as it stands.
+AUTO_BATCH_SIZE = True
+
+# Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
+BATCH_SIZE = 4096
+
+# ---------------------------------------------------------------------------------------------- the machine
+# "auto" uses an NVIDIA GPU if there is one, "cpu" never, "cuda" insists on one.
+DEVICE = "auto"
+
+# Matrix products of an update in BF16 (compute capability 8.0 and above) or FP16 (7.x). Without a GPU: always FP32.
+USE_MIXED_PRECISION = True
+
+# TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
+USE_TF32 = True
+
+# Episodes played for each update, in parallel on the cores. Integer 1 .. 1024. More: steadier updates, more memory.
+EPISODES_PER_UPDATE = 1
+
+# Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
+# physical cores. The simulation's result does not depend on it.
+SIMULATION_THREADS = 0
+UPDATE_THREADS = 0

@@ -1,0 +1,150 @@
+"""hyperparameters.py and flags become one validated, frozen Config."""
+
+import argparse
+import runpy
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from core.errors import UserError
+
+
+class Config(BaseModel):
+    """Every knob of a run, lower case; hyperparameters.py says what each one does.
+
+    The defaults here are those of hyperparameters.py as it is shipped (a test compares them).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    training_episodes: int = Field(50, ge=1)
+    seed: int = Field(0, ge=0, lt=2**63)
+    evaluation_episodes: int = Field(30, ge=2)
+    run_directory: str = ""
+    simulator: str = "process"
+    scenario: str = "loan_desk"
+    event_log: str = ""
+    log_columns: str = ""
+    log_arrivals: Literal["weekly", "replay"] = "weekly"
+    actor_hidden_size: int = Field(128, ge=1, le=4096)
+    critic_hidden_size: int = Field(256, ge=1, le=16384)
+    num_hidden_layers: int = Field(3, ge=1, le=16)
+    activation: Literal["relu", "tanh"] = "relu"
+    weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
+    normalise_observations: bool = True
+    learning_rate_actor: float = Field(5e-4, gt=0, le=1)
+    learning_rate_critic: float = Field(1e-3, gt=0, le=1)
+    learning_rate_schedule: Literal["linear", "constant"] = "linear"
+    gamma: float = Field(0.999, gt=0, le=1)
+    discount_per: Literal["time", "decision"] = "time"
+    gae_lambda: float = Field(0.95, ge=0, le=1)
+    ppo_clip_param: float = Field(0.2, gt=0, le=1)
+    num_epochs: int = Field(4, ge=1, le=100)
+    entropy_coefficient: float = Field(0.0, ge=0, le=1)
+    value_coefficient: float = Field(0.5, gt=0, le=10)
+    max_grad_norm: float = Field(0.5, gt=0)
+    target_kl: float = Field(0.0, ge=0)
+    auto_batch_size: bool = True
+    batch_size: int = Field(4096, ge=1, le=65536)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    use_mixed_precision: bool = True
+    use_tf32: bool = True
+    episodes_per_update: int = Field(1, ge=1, le=1024)
+    simulation_threads: int = Field(0, ge=0, le=4096)
+    update_threads: int = Field(0, ge=0, le=4096)
+
+
+def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
+    """Merge defaults, a hyperparameters file and flags.
+
+    Args:
+        file: a Python file of UPPERCASE names, or None for the defaults alone.
+        flags: lower-case names with the values of the command line (text or bool).
+
+    Returns:
+        The Config, and for each name where its value comes from: ``"default"``, ``"file"`` or ``"flag"``.
+
+    Raises:
+        UserError: an unknown name, a wrong type or a value out of range.
+    """
+    values: dict[str, Any] = {}
+    if file is not None:
+        values = {name.lower(): value for name, value in _read_hyperparameters(file).items()}
+        _validate(values, {name: f"{file}: {name.upper()}" for name in values})
+    config = _validate({**values, **flags}, {name: _flag(name) for name in Config.model_fields})
+    sources = {name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields}
+    return config, sources
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add one flag for each name of Config; values stay text until pydantic reads them."""
+    group = parser.add_argument_group("hyperparameters (see hyperparameters.py for what each one does)")
+    for name, field in Config.model_fields.items():
+        if field.annotation is bool:
+            group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
+        else:
+            choices = get_args(field.annotation) if field.annotation not in (int, float, str) else ()
+            metavar = "|".join(choices) or getattr(field.annotation, "__name__", "value").upper()
+            group.add_argument(_flag(name), default=argparse.SUPPRESS, metavar=metavar)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence with the nearest valid flag."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a UserError in place of printing the usage and exiting."""
+        raise UserError(message[0].upper() + message[1:] + ("" if message.endswith(".") else "."))
+
+    def parse_known_flags(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Parse all arguments.
+
+        Raises:
+            UserError: an unknown flag, with the nearest known one; or a flag without its value.
+        """
+        namespace, unknown = self.parse_known_args(arguments)
+        if unknown:
+            known = [option for action in self._actions for option in action.option_strings]
+            near = get_close_matches(unknown[0].split("=")[0], known, 1)
+            raise UserError(f"Unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else "; see --help."))
+        return namespace
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _read_hyperparameters(file: Path) -> dict[str, Any]:
+    """Run a hyperparameters file, which is the user's own Python, and return its UPPERCASE names."""
+    if not file.is_file():
+        raise UserError(f"There is no hyperparameters file {file}.")
+    try:
+        names = runpy.run_path(str(file))
+    except Exception as error:
+        raise UserError(f"{file} does not run as Python: {type(error).__name__}: {error}.") from None
+    return {name: value for name, value in names.items() if name.isupper() and not name.startswith("_")}
+
+
+def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
+    """Build a Config, or say in one sentence what is wrong with which name."""
+    for name, value in values.items():
+        known = Config.model_fields.get(name)
+        if known is None:
+            near = get_close_matches(name, Config.model_fields, 1)
+            hint = f"; did you mean {near[0].upper()}?" if near else ": it is not in the list of names."
+            raise UserError(f"{where.get(name, name)} is unknown{hint}")
+        if isinstance(value, bool) != (known.annotation is bool) and not isinstance(value, str):
+            raise UserError(f"{where.get(name, name)}: {value!r} is not {_kind(known.annotation)}.")
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = str(problem["loc"][0])
+        message = problem["msg"].removeprefix("Input should be ")
+        raise UserError(f"{where.get(name, name)}: {problem['input']!r} should be {message}.") from None
+
+
+def _kind(annotation: Any) -> str:
+    return {bool: "True or False", int: "an integer", float: "a number"}.get(annotation, "text")

@@ -1,0 +1,52 @@
+"""Running mean and variance of observations, whose result is part of the policy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_LEAST_STD = 1e-4
+"""A column that varies less than this is shifted but not scaled: its variation is rounding."""
+
+
+@dataclass
+class RunningStatistics:
+    """Count, mean and sum of squared deviations per column, merged batch by batch (Chan, Golub and LeVeque, 1983).
+
+    Columns that have only ever held 0 and 1 are left alone: they are indicators, already of a good scale, and a zero
+    that stays zero costs the compiled forward pass nothing.
+
+    Attributes:
+        count: float64[1], number of observations seen.
+        mean: float64[O].
+        squares: float64[O], sum of squared deviations from the mean.
+        indicator: bool[O], only 0 and 1 seen so far.
+    """
+
+    count: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    indicator: np.ndarray
+
+    @classmethod
+    def empty(cls, size: int) -> "RunningStatistics":
+        """Return the statistics of nothing."""
+        return cls(np.zeros(1), np.zeros(size), np.zeros(size), np.ones(size, np.bool_))
+
+    def update(self, values: np.ndarray) -> None:
+        """Merge a batch, float32[B, O]."""
+        batch_count = len(values)
+        batch_mean = values.mean(axis=0, dtype=np.float64)
+        batch_squares = values.var(axis=0, dtype=np.float64) * batch_count
+        total = self.count[0] + batch_count
+        delta = batch_mean - self.mean
+        self.squares += batch_squares + delta**2 * (self.count[0] * batch_count / total)
+        self.mean += delta * (batch_count / total)
+        self.count[0] = total
+        self.indicator &= ((values == 0.0) | (values == 1.0)).all(axis=0)
+
+    def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return float32[O] mean and 1 / standard deviation, 0 and 1 for indicators."""
+        std = np.sqrt(self.squares / max(self.count[0], 1.0))
+        scale = np.where(std > _LEAST_STD, 1.0 / np.maximum(std, _LEAST_STD), 1.0)
+        shift = np.where(self.indicator, 0.0, self.mean)
+        return shift.astype(np.float32), np.where(self.indicator, 1.0, scale).astype(np.float32)

@@ -1,0 +1,105 @@
+"""Plays episodes on the cores and fills trajectories; no torch here."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core.policy.forward import workspace
+from core.rollout.episode import build_collect
+from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
+from core.seeding import stream
+from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, new_state
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What one episode left behind.
+
+    Attributes:
+        trajectory: its decisions, views that the next collection overwrites.
+        total_reward: undiscounted sum of rewards.
+        metrics: the simulator's figures.
+        message: what a user should read about how it ended, or None.
+    """
+
+    trajectory: Trajectory
+    total_reward: float
+    metrics: dict[str, Any]
+    message: str | None
+
+
+class Collector:
+    """Collects episodes with the sampled policy, in parallel where there are several.
+
+    Each episode has its own random streams, named by its number, so the result does not depend on the threads.
+
+    Args:
+        simulator: the simulator.
+        sizes: layer sizes of the actor.
+        activation: of the actor's hidden layers.
+        seed: the run's seed.
+        parallel: episodes collected at once.
+        threads: most threads to use.
+        new: allocator of trajectory arrays.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        sizes: Sequence[int],
+        activation: str,
+        seed: int,
+        parallel: int,
+        threads: int,
+        new: Allocate | None = None,
+    ) -> None:
+        self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
+        self._run = build_collect(simulator, sizes, activation)
+        n = simulator.action_space.n
+        self._slots = [
+            (new_state(simulator), allocate(simulator.max_steps, simulator.observation_size, n, new or allocate_plain), workspace(sizes))
+            for _ in range(parallel)
+        ]
+
+    def collect(self, weights: np.ndarray, first_episode: int) -> tuple[list[Episode], float]:
+        """Play one episode per slot.
+
+        Args:
+            weights: float32[*], the CPU copy of the actor.
+            first_episode: number of the first episode; names its random streams.
+
+        Returns:
+            The episodes and the seconds that playing them took.
+
+        Raises:
+            SimulatorError: the simulator broke its contract; episode and step are named.
+        """
+        begin = time.perf_counter()
+        numbers = range(first_episode, first_episode + len(self._slots))
+        if self.threads == 1:
+            played = [self._play(slot, weights, number) for slot, number in zip(self._slots, numbers, strict=True)]
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                played = list(pool.map(self._play, self._slots, [weights] * len(self._slots), numbers))
+        return played, time.perf_counter() - begin
+
+    def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
+        states, trajectory, scratch = slot
+        steps, status = self._run(
+            states,
+            self.simulator.parameters,
+            weights,
+            stream(self.seed, "simulator", number),
+            stream(self.seed, "policy", number),
+            trajectory,
+            scratch,
+        )
+        if status != OK:
+            raise describe_fault(status, self.simulator, str(number), steps)
+        played = trajectory.first(steps)
+        total = float(played.rewards.sum(dtype=np.float64))
+        return Episode(played, total, metrics_of(self.simulator, states), self.simulator.message(states[0]))

@@ -1,0 +1,107 @@
+"""check_simulator: plays a simulator as ordinary Python and says, in sentences, what is wrong with it."""
+
+import traceback
+from typing import Any
+
+import numpy as np
+
+from core.errors import SimulatorError
+from core.seeding import stream
+from core.simulators.simulator import Function, Simulator, function_of, new_state, require_complete
+
+_SEED = 20_261_120
+
+
+def check_simulator(simulator: Simulator, steps: int = 200) -> None:
+    """Play some steps of random allowed actions without compiling, twice, and check the contract.
+
+    As ordinary Python, writes beyond an array raise and errors carry the user's own line, which compiled code does not.
+
+    Args:
+        simulator: what to check.
+        steps: decisions to play in each of the two runs, over as many episodes as they take.
+
+    Raises:
+        UserError: an attribute or function is missing.
+        SimulatorError: the first breach of the contract found, with step and remedy.
+    """
+    require_complete(simulator)
+    with np.errstate(over="ignore"):
+        first, second = _play(simulator, steps), _play(simulator, steps)
+    for step, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a != b:
+            raise SimulatorError(
+                f"{type(simulator).__name__} is not deterministic: two runs of one seed differ at step {step}. Draw every "
+                "random number from rng and keep everything else in the state record."
+            )
+
+
+def _play(simulator: Simulator, steps: int) -> list[bytes]:
+    """Play and return, step by step, the bytes of everything a policy can see."""
+    call = _Calls(simulator)
+    rng, actions = stream(_SEED, "check"), stream(_SEED, "check actions")
+    states = new_state(simulator)
+    seen: list[bytes] = []
+    while len(seen) < steps:
+        call("reset", len(seen), states[0], simulator.parameters, rng)
+        for _ in range(simulator.max_steps):
+            observation, mask = call.look(states[0], len(seen))
+            action = int(actions.choice(np.flatnonzero(mask)))
+            outcome = call("step", len(seen), states[0], simulator.parameters, action, rng)
+            reward, terminated = call.check_outcome(outcome, len(seen))
+            seen.append(observation.tobytes() + mask.tobytes() + np.float64(reward).tobytes() + bytes([terminated]))
+            cut = call("truncated", len(seen), states[0], simulator.parameters)
+            if terminated or cut or len(seen) >= steps:
+                break
+    return seen
+
+
+class _Calls:
+    """Calls the plain functions of a simulator and turns what goes wrong into sentences."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator, self._name = simulator, type(simulator).__name__
+
+    def __call__(self, function: str, step: int, *arguments: Any) -> Any:
+        plain = _plain(function_of(self._simulator, function))
+        if plain is None:
+            return None
+        try:
+            return plain(*arguments)
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            raise SimulatorError(
+                f"{self._name}.{function} failed at step {step}: {type(error).__name__}: {error} "
+                f"(line {frame.lineno} of {frame.filename}: {frame.line})."
+            ) from error
+
+    def look(self, state: Any, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return observation and mask after checking them."""
+        size, n = self._simulator.observation_size, self._simulator.action_space.n
+        observation, mask = np.zeros(size, np.float32), np.ones(n, np.bool_)
+        before = state.tobytes()
+        self("observe", step, state, self._simulator.parameters, observation)
+        self("action_mask", step, state, self._simulator.parameters, mask)
+        if state.tobytes() != before:
+            self._fail(step, "observe or action_mask changed the state; only reset and step may")
+        if not np.isfinite(observation).all():
+            self._fail(step, f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}")
+        if not mask.any():
+            self._fail(step, "action_mask allowed no action; allow at least one")
+        return observation, mask
+
+    def check_outcome(self, outcome: Any, step: int) -> tuple[float, bool]:
+        """Return reward and terminated after checking them."""
+        if not isinstance(outcome, tuple) or len(outcome) != 2:
+            self._fail(step, f"step returned {outcome!r}; return (reward, terminated)")
+        reward, terminated = outcome
+        if not np.isfinite(reward):
+            self._fail(step, f"step returned the reward {reward}; return a finite number")
+        return float(reward), bool(terminated)
+
+    def _fail(self, step: int, what: str) -> None:
+        raise SimulatorError(f"{self._name}, step {step}: {what}.")
+
+
+def _plain(function: Function | None) -> Function | None:
+    return getattr(function, "py_func", function)

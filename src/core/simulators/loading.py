@@ -1,0 +1,149 @@
+"""From the names in a Config or a checkpoint to a simulator."""
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from core.errors import UserError
+from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario
+from core.simulators.simulator import Simulator, require_complete
+
+PROCESS = "process"
+
+
+@dataclass(frozen=True)
+class LoadedSimulator:
+    """A simulator and where it comes from.
+
+    Attributes:
+        simulator: ready to be compiled.
+        source: JSON values from which :func:`from_source` makes it again.
+        scenario: of a process simulator, else None.
+        notes: sentences for the user, for example what mining a log decided.
+        log: the event log that the scenario was mined from, or None.
+    """
+
+    simulator: Simulator
+    source: dict[str, Any]
+    scenario: Scenario | None = None
+    notes: list[str] = field(default_factory=list)
+    log: Any = None
+
+
+def bundled_scenarios() -> dict[str, Path]:
+    """Return the scenarios that come with the project: name -> file."""
+    folder = Path(str(files("core.simulators.process") / "scenarios"))
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
+def find_scenario(name: str) -> Scenario:
+    """Read a bundled scenario or a scenario file.
+
+    Raises:
+        UserError: there is none of this name, or it describes an impossible process.
+    """
+    bundled = bundled_scenarios()
+    if name in bundled:
+        return load_scenario(bundled[name])
+    if not Path(name).suffix and not Path(name).exists():
+        near = get_close_matches(name, bundled, 1)
+        hint = f"did you mean {near[0]}?" if near else f"bundled are {', '.join(bundled)}."
+        raise UserError(f"There is no scenario {name}, neither bundled nor as a file; {hint}")
+    return load_scenario(Path(name))
+
+
+def load_simulator(name: str, scenario: str, event_log: str, log_columns: str, log_arrivals: str) -> LoadedSimulator:
+    """Build the simulator that a Config names.
+
+    Args:
+        name: ``"process"`` or ``module:Class`` or ``file.py:Class``.
+        scenario: bundled name or file, for the process simulator.
+        event_log: file to mine the scenario from; empty for none.
+        log_columns: ``case=..,activity=..`` for columns that are not recognised.
+        log_arrivals: ``"weekly"`` or ``"replay"``.
+
+    Raises:
+        UserError: something named does not exist or is not usable.
+    """
+    if name != PROCESS:
+        return LoadedSimulator(_user_simulator(name), {"simulator": name})
+    if event_log:
+        return _from_log(Path(event_log), log_columns, log_arrivals)
+    return _process(find_scenario(scenario))
+
+
+def from_source(source: dict[str, Any]) -> LoadedSimulator:
+    """Build the simulator that a checkpoint was trained on.
+
+    Raises:
+        UserError: it cannot be built here.
+    """
+    if source.get("simulator") != PROCESS:
+        return LoadedSimulator(_user_simulator(str(source.get("simulator"))), source)
+    return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
+
+
+def _process(scenario: Scenario, notes: list[str] | None = None, log: Any = None) -> LoadedSimulator:
+    from core.simulators.process.simulator import ProcessSimulator
+
+    content = scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
+    source = {"simulator": PROCESS, "scenario": content}
+    return LoadedSimulator(ProcessSimulator(scenario), source, scenario, notes or [], log)
+
+
+def _from_log(path: Path, columns: str, arrivals: str) -> LoadedSimulator:
+    from core.simulators.process.event_log import parse_log_columns, read_event_log
+    from core.simulators.process.mining import mine_scenario
+
+    log = read_event_log(path, parse_log_columns(columns) if columns else None)
+    mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals)
+    return _process(mined.scenario, list(mined.notes), log)
+
+
+def _user_simulator(name: str) -> Simulator:
+    """Import ``module:Class`` or ``file.py:Class`` and build it."""
+    module_name, _, class_name = name.rpartition(":")
+    if not module_name or not class_name:
+        raise UserError(f"SIMULATOR {name!r} is neither process nor module:Class nor file.py:Class.")
+    module = _module_from_file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
+    kind = getattr(module, class_name, None)
+    if kind is None:
+        near = get_close_matches(class_name, dir(module), 1)
+        raise UserError(f"{module_name} has no {class_name}" + (f"; did you mean {near[0]}?" if near else "."))
+    if not (isinstance(kind, type) and issubclass(kind, Simulator)):
+        raise UserError(f"{name} is not a subclass of core.simulators.simulator.Simulator.")
+    try:
+        simulator = kind()
+    except Exception as error:
+        raise UserError(f"{name} cannot be built without arguments: {type(error).__name__}: {error}.") from error
+    require_complete(simulator)
+    return simulator
+
+
+def _module(name: str) -> ModuleType:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise UserError(f"Cannot import the simulator's module {name}: {type(error).__name__}: {error}.") from error
+
+
+def _module_from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UserError(f"There is no simulator file {path}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # a .py file always has both
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.") from error
+    return module

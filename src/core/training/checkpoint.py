@@ -1,0 +1,107 @@
+"""Checkpoints: tensors in safetensors, facts in JSON, switched over by one atomic rename.
+
+A checkpoint directory holds ``checkpoint.json`` and the tensor file that it names. A new tensor file is written beside
+the old one under another name; replacing ``checkpoint.json`` is the moment the new checkpoint counts. A process that
+dies at any point leaves the old one or the new one, never half of either.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from core.errors import UserError
+
+FORMAT = "longstride-checkpoint/1"
+FACTS = "checkpoint.json"
+
+
+def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write a checkpoint; the one that was there counts until this one is complete.
+
+    Args:
+        directory: made if needed.
+        tensors: on any device.
+        facts: JSON values; must hold ``"episode"``.
+
+    Raises:
+        UserError: the disk is full or cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        content = safetensors.torch.save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
+        name = f"state-{facts['episode']:08d}.safetensors"
+        if (directory / name).exists():
+            name = f"state-{facts['episode']:08d}-again.safetensors"
+        write_durably(directory / name, content)
+        record = {"format": FORMAT, "tensors": name, "sha256": hashlib.sha256(content).hexdigest(), **facts}
+        write_atomically(directory / FACTS, json.dumps(record).encode())
+        for old in directory.glob("state-*.safetensors"):
+            if old.name != name:
+                old.unlink()
+    except OSError as error:
+        for unfinished in directory.glob("*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        raise UserError(
+            f"Cannot write the checkpoint in {directory}: {error.strerror}. What was saved before is untouched; free "
+            "some space or mend the permissions and go on with --resume."
+        ) from None
+
+
+def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a checkpoint.
+
+    Args:
+        directory: a checkpoint directory, or a run directory, whose last checkpoint is taken.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
+    if not (directory / FACTS).exists() and (directory / "checkpoints" / "last" / FACTS).exists():
+        directory = directory / "checkpoints" / "last"
+    if not (directory / FACTS).exists():
+        raise UserError(f"There is no checkpoint in {directory}: expected {FACTS} or checkpoints/last/{FACTS}.")
+    try:
+        facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            raise UserError(f"{directory / FACTS} is not a checkpoint of this program (format {FORMAT}).")
+        content = (directory / Path(str(facts["tensors"])).name).read_bytes()
+        if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+            raise UserError(f"The checkpoint in {directory} is damaged: {facts['tensors']} was cut or changed.")
+        return safetensors.torch.load(content), facts
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"The checkpoint in {directory} cannot be read: {error}.") from None
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file so that readers see the old content or the new, even after a crash."""
+    temporary = path.with_name(path.name + ".tmp")
+    write_durably(temporary, content)
+    os.replace(temporary, path)
+    _sync_directory(path.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file and wait until the disk has it; a failed write leaves no file."""
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,157 @@
+"""Policies side by side on the same random streams."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from core.policy.forward import workspace
+from core.rollout.episode import build_heuristic_chooser, build_play, build_policy_chooser
+from core.seeding import stream
+from core.simulators.simulator import (
+    OK,
+    Function,
+    Simulator,
+    compile_functions,
+    describe_fault,
+    metrics_of,
+    new_state,
+)
+
+Records = list[dict[str, Any]]
+"""One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """The CPU copy of a policy.
+
+    Attributes:
+        weights: float32[*], in the flat layout.
+        sizes: layer sizes of the actor.
+        activation: of its hidden layers.
+    """
+
+    weights: np.ndarray
+    sizes: Sequence[int]
+    activation: str
+
+
+@dataclass
+class Evaluation:
+    """Episodes of several policies.
+
+    Attributes:
+        episodes: number of episodes, the same random streams for each policy.
+        records: policy -> its episodes' records.
+        messages: what users should read, for example that a policy ran into a capacity.
+    """
+
+    episodes: int
+    records: dict[str, Records] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return mean and 95 % interval of each metric of each policy, as evaluation.json holds them."""
+        return {
+            "episodes": self.episodes,
+            "policies": {name: summarise(records) for name, records in self.records.items()},
+        }
+
+
+def evaluate(
+    simulator: Simulator,
+    names: Sequence[str],
+    trained: TrainedPolicy | None,
+    episodes: int,
+    seed: int,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Evaluation:
+    """Play episodes with each policy and, for comparison, compute the simulator's bounds.
+
+    Args:
+        simulator: the simulator.
+        names: of its heuristics to play.
+        trained: played greedily as ``trained`` and by sampling as ``trained_sampled``; None for heuristics alone.
+        episodes: episodes of each policy.
+        seed: names the random streams, apart from those of training.
+        progress: called with the name of each policy before it plays.
+
+    Raises:
+        SimulatorError: the simulator broke its contract.
+    """
+    result = Evaluation(episodes)
+    for name, choose in _choosers(simulator, names, trained):
+        progress(name)
+        result.records[name] = _play(simulator, name, choose, trained, episodes, seed, result.messages)
+    for name, bound in simulator.bounds.items():
+        progress(name)
+        result.records[name] = _bound(simulator, bound, episodes, seed)
+    return result
+
+
+def summarise(records: Records) -> dict[str, dict[str, Any]]:
+    """Return for each metric its mean over episodes and the 95 % interval of that mean (Student's t)."""
+    return {name: _interval([record[name] for record in records]) for name in records[0]}
+
+
+def paired_difference(first: Records, second: Records, metric: str) -> dict[str, float]:
+    """Return mean and 95 % interval of first - second, episode by episode on the same random streams."""
+    differences = [a[metric] - b[metric] for a, b in zip(first, second, strict=True)]
+    return _interval(differences)
+
+
+def _interval(values: Sequence[Any]) -> dict[str, Any]:
+    from scipy.stats import t
+
+    table = np.asarray(values, np.float64)
+    mean = table.mean(axis=0)
+    half = t.ppf(0.975, len(table) - 1) * table.std(axis=0, ddof=1) / np.sqrt(len(table))
+    return {"mean": mean.tolist(), "low": (mean - half).tolist(), "high": (mean + half).tolist()}
+
+
+def _choosers(
+    simulator: Simulator, names: Sequence[str], trained: TrainedPolicy | None
+) -> Iterator[tuple[str, Function]]:
+    if trained is not None:
+        yield "trained", build_policy_chooser(trained.sizes, trained.activation, greedy=True)
+        yield "trained_sampled", build_policy_chooser(trained.sizes, trained.activation, greedy=False)
+    for name in names:
+        yield name, build_heuristic_chooser(simulator.heuristics[name])
+
+
+def _play(
+    simulator: Simulator,
+    name: str,
+    choose: Function,
+    trained: TrainedPolicy | None,
+    episodes: int,
+    seed: int,
+    messages: list[str],
+) -> Records:
+    play = build_play(simulator, choose)
+    states = new_state(simulator)
+    weights = trained.weights if trained else np.zeros(1, np.float32)
+    scratch = workspace(trained.sizes if trained else (1, 1))
+    records = []
+    for episode in range(episodes):
+        streams = stream(seed, "evaluation", episode), stream(seed, "evaluation policy", episode)
+        steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
+        if status != OK:
+            raise describe_fault(status, simulator, f"{episode} of the evaluation of {name}", steps)
+        message = simulator.message(states[0])
+        if message:
+            messages.append(f"{name}, episode {episode}: {message}")
+        records.append({"return": total, **metrics_of(simulator, states)})
+    return records
+
+
+def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> Records:
+    reset = compile_functions(simulator).reset
+    states = new_state(simulator)
+    records = []
+    for episode in range(episodes):
+        reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
+        records.append(metrics_of(simulator, states, bound))
+    return records

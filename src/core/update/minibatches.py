@@ -1,0 +1,33 @@
+"""How the samples of a rollout are split: every one exactly once an epoch, in minibatches of one size."""
+
+import numpy as np
+
+
+def minibatch_shape(samples: int, largest: int) -> tuple[int, int]:
+    """Return (number of minibatches, size of each): as few as ``largest`` allows, as equal as they can be.
+
+    62,000 samples at 32,768 become 2 x 31,000. Where the samples do not divide evenly the last slots are padding.
+    """
+    count = -(-samples // largest)
+    return count, -(-samples // count)
+
+
+def split(samples: int, largest: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the minibatches of an epoch.
+
+    Args:
+        samples: number of samples N.
+        largest: most samples in a minibatch.
+        rng: source of the permutation.
+
+    Returns:
+        int64[M, S] indices into the samples and float32[M, S] weights. A sample weighs one over the number of samples
+        in its minibatch; a padded slot repeats some sample with weight 0.
+    """
+    count, size = minibatch_shape(samples, largest)
+    indices = np.resize(rng.permutation(samples), count * size)
+    real = np.arange(count * size) < samples
+    # Padding is dealt out like cards, so that minibatches differ by at most one real sample.
+    indices, real = (a.reshape(size, count).T for a in (indices, real))
+    weights = real / real.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray(indices), weights.astype(np.float32)

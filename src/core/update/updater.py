@@ -1,0 +1,210 @@
+"""The update of an episode: values, advantages, epochs over minibatches, on the device that the plan chose."""
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.policy.networks import ActorCritic
+from core.rollout.trajectory import Trajectory
+from core.update.advantage import gae
+from core.update.loss import Batch, LossTerms
+from core.update.minibatches import minibatch_shape, split
+from core.update.step import Stepper, StepSettings
+from core.update.transfer import ModelTransfer, synchronise, upload
+
+_VALUE_MEMORY = 0.9
+"""Share of the old statistics that each rollout's returns leave of the value normalisation."""
+
+
+@dataclass(frozen=True)
+class UpdateSettings:
+    """What an update needs to know beside :class:`StepSettings`.
+
+    Attributes:
+        epochs: passes over the samples.
+        batch_size: most samples in a minibatch.
+        gae_lambda: of generalised advantage estimation.
+        target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
+        learning_rate_actor: initial.
+        learning_rate_critic: initial.
+    """
+
+    epochs: int
+    batch_size: int
+    gae_lambda: float
+    target_kl: float
+    learning_rate_actor: float
+    learning_rate_critic: float
+
+
+class UpdateReport(NamedTuple):
+    """Figures of one update; the losses are means over all of its steps."""
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    approx_kl: float
+    clip_fraction: float
+    initial_ratio_error: float
+    explained_variance: float
+    epochs: int
+    optimizer_steps: int
+    batch_size: int
+    model_transfers: int
+    transfer_seconds: float
+    update_seconds: float
+
+
+class Updater:
+    """Owns the model on the update's device and its optimiser.
+
+    Args:
+        host: the model whose actor the CPU copy reads; on the CPU it is also the one that is trained.
+        device: where updates run.
+        settings: of the update.
+        step_settings: of its steps.
+    """
+
+    def __init__(
+        self, host: ActorCritic, device: torch.device, settings: UpdateSettings, step_settings: StepSettings
+    ) -> None:
+        self.host, self.device, self.settings = host, device, settings
+        self.model = host if device.type == "cpu" else _copy_to(host, device)
+        self.transfer = ModelTransfer(host, self.model)
+        self.stepper = Stepper(
+            self.model, step_settings, settings.learning_rate_actor, settings.learning_rate_critic
+        )
+
+    def update(
+        self,
+        trajectories: list[Trajectory],
+        discounts: list[np.ndarray],
+        rng: np.random.Generator,
+        learning_rate_factor: float = 1.0,
+    ) -> UpdateReport:
+        """Improve the model from the episodes that its CPU copy has just played.
+
+        Args:
+            trajectories: the episodes.
+            discounts: float64[T] of each.
+            rng: source of the permutations.
+            learning_rate_factor: of the schedule, 1 at the start.
+        """
+        begin = time.perf_counter()
+        settings = self.settings
+        self.stepper.set_learning_rates(
+            settings.learning_rate_actor * learning_rate_factor, settings.learning_rate_critic * learning_rate_factor
+        )
+        self.transfer.start_episode()
+        self.transfer.to_device()
+        begin_upload = time.perf_counter()
+        observations = self.model.normalise(upload([t.observations for t in trajectories], self.device))
+        synchronise(self.device)
+        upload_seconds = time.perf_counter() - begin_upload
+        rollout, explained_variance = self._prepare(trajectories, discounts, observations)
+        reports, epochs = self._epochs(rollout, rng)
+        self.transfer.to_host()
+        synchronise(self.device)
+        terms = LossTerms(*reports.mean(dim=0).tolist())
+        transfer_seconds = self.transfer.seconds + (upload_seconds if self.device.type != "cpu" else 0.0)
+        return UpdateReport(
+            policy_loss=float(terms.policy),
+            value_loss=float(terms.value),
+            entropy=float(terms.entropy),
+            approx_kl=float(terms.approx_kl),
+            clip_fraction=float(terms.clip_fraction),
+            initial_ratio_error=float(reports[0, -1]),
+            explained_variance=explained_variance,
+            epochs=epochs,
+            optimizer_steps=len(reports),
+            batch_size=minibatch_shape(len(rollout.actions), settings.batch_size)[1],
+            model_transfers=self.transfer.count,
+            transfer_seconds=transfer_seconds,
+            update_seconds=time.perf_counter() - begin - transfer_seconds,
+        )
+
+    def _prepare(
+        self, trajectories: list[Trajectory], discounts: list[np.ndarray], observations: Tensor
+    ) -> tuple[Batch, float]:
+        """Value the observations, estimate advantages, and return the rollout on the device."""
+        values = self._values(observations)
+        lengths = [t.steps for t in trajectories]
+        starts = np.cumsum([0, *[n + 1 for n in lengths]])
+        results = []
+        for trajectory, discount, first in zip(trajectories, discounts, starts[:-1], strict=True):
+            v = values[first : first + trajectory.steps + 1]
+            ended = trajectory.terminated | trajectory.truncated
+            results.append(
+                gae(trajectory.rewards, v[:-1], v[1:], discount, trajectory.terminated, ended, self.settings.gae_lambda)
+            )
+        advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
+        explained_variance = 1.0 - float(np.var(advantages)) / max(float(np.var(returns)), 1e-12)
+        self._renormalise_values(returns)
+        mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
+        spread = max(float(advantages.std()), 1e-8)
+        if len(trajectories) > 1 or len(observations) != sum(lengths):
+            keep = np.concatenate([np.arange(s, s + n) for s, n in zip(starts[:-1], lengths, strict=True)])
+            observations = observations[torch.from_numpy(keep).to(self.device)]
+        rollout = Batch(
+            observations=observations,
+            actions=upload([t.actions for t in trajectories], self.device),
+            log_probs=upload([t.log_probs for t in trajectories], self.device),
+            masks=upload([t.masks for t in trajectories], self.device),
+            advantages=upload([(advantages - advantages.mean()) / spread], self.device),
+            returns=upload([(returns - np.float32(mean)) / np.float32(std)], self.device),
+            weights=torch.empty(0),
+        )
+        return rollout, explained_variance
+
+    @torch.no_grad()
+    def _values(self, observations: Tensor) -> np.ndarray:
+        """Return float32[rows], the critic's values in units of the reward."""
+        size = self.stepper.settings.microbatch
+        parts = [self.model.values(observations[i : i + size]) for i in range(0, len(observations), size)]
+        values = torch.cat(parts) * self.model.tensors["value_std"] + self.model.tensors["value_mean"]
+        return np.asarray(values.cpu().numpy())
+
+    @torch.no_grad()
+    def _renormalise_values(self, returns: np.ndarray) -> None:
+        """Move the value normalisation towards these returns and keep what the critic says unchanged.
+
+        The critic's head is rescaled (van Hasselt et al., "Learning values across many orders of magnitude", 2016,
+        equation 6), so no scale of the reward has to be chosen by hand.
+        """
+        tensors = self.model.tensors
+        mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
+        new_mean, new_std = float(returns.mean()), max(float(returns.std()), 1e-6)
+        if not (mean == 0.0 and std == 1.0):
+            new_mean = _VALUE_MEMORY * mean + (1 - _VALUE_MEMORY) * new_mean
+            new_std = _VALUE_MEMORY * std + (1 - _VALUE_MEMORY) * new_std
+            weight, bias = self.model.layers("critic")[-1]
+            weight.mul_(std / new_std)
+            bias.mul_(std).add_(mean - new_mean).div_(new_std)
+        tensors["value_mean"].fill_(new_mean)
+        tensors["value_std"].fill_(new_std)
+
+    def _epochs(self, rollout: Batch, rng: np.random.Generator) -> tuple[Tensor, int]:
+        """Run the epochs; return float32[steps, 7] loss terms and the number of epochs done."""
+        reports: list[Tensor] = []
+        for epoch in range(1, self.settings.epochs + 1):
+            indices, weights = split(len(rollout.actions), self.settings.batch_size, rng)
+            device_indices, device_weights = upload([indices], self.device), upload([weights], self.device)
+            for i, w in zip(device_indices, device_weights, strict=True):
+                reports.append(self.stepper.step(rollout, i, w))
+            if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
+                kl = torch.stack(reports[-len(indices) :])[:, LossTerms._fields.index("approx_kl")].mean().item()
+                if kl > 1.5 * self.settings.target_kl:
+                    break
+        return torch.stack(reports).cpu(), epoch
+
+
+def _copy_to(host: ActorCritic, device: torch.device) -> ActorCritic:
+    """Return a model of the same architecture and weights on another device."""
+    model = ActorCritic(host.actor_sizes, host.critic_sizes, host.activation_name, device)
+    with torch.no_grad():
+        model.flat.copy_(host.flat)
+    return model

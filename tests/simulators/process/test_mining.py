@@ -1,0 +1,204 @@
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import UserError
+from core.simulators.process.event_log import read_event_log
+from core.simulators.process.log_hours import (
+    HOUR,
+    choose_hours,
+    divided_time,
+    open_time,
+    shifts_of,
+    weeks_seen,
+    worked_time,
+)
+from core.simulators.process.mining import choose_pairs, exposure_by_hour, mine_scenario, service_distribution
+from core.simulators.process.parameters import build_parameters
+from core.simulators.process.scenario import load_scenario, save_scenario
+from core.simulators.process.service import table_mean
+
+PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
+SAMPLE = Path(__file__).resolve().parents[3] / "src/core/simulators/process/logs/loan_desk_sample.csv"
+MONDAY = datetime(2024, 3, 4)
+
+
+def log_of(tmp_path, rows):
+    """Read rows of (case, activity, resource, start, end), times in hours since the Monday."""
+    path = tmp_path / "log.csv"
+    lines = ["case_id,activity,resource,start_time,end_time"]
+    for case, activity, resource, start, end in rows:
+        times = ",".join((MONDAY + timedelta(hours=float(t))).isoformat() for t in (start, end))
+        lines.append(f"{case},{activity},{resource},{times}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return read_event_log(path)
+
+
+def test_routing_is_the_counts(tmp_path):
+    # a: X Y, b: X X, c: Y; rows out of order, equal starts ordered by their ends.
+    rows = [("a", "Y", "Ann", 10, 11), ("a", "X", "Ann", 9, 10), ("b", "X", "Ann", 9, 9.5), ("b", "X", "Ann", 9, 9.7)]
+    flow = mine_scenario(log_of(tmp_path, [*rows, ("c", "Y", "Ann", 8, 9)]), name="t").scenario.flow
+    assert {c["activity"]: c["p"] for c in flow["start"]} == pytest.approx({"X": 2 / 3, "Y": 1 / 3})
+    assert {c["activity"]: c["p"] for c in flow["next"]["X"]} == pytest.approx({"X": 1 / 3, "Y": 1 / 3, None: 1 / 3})
+    assert flow["next"]["Y"] == [{"p": 1.0, "activity": None}]
+
+
+def test_exposure_of_each_hour_of_the_week():
+    # From Tuesday 10:30 (34.5) a week and two hours on: three hours are touched twice.
+    exposure = exposure_by_hour(34.5, 34.5 + 168 + 2)
+    np.testing.assert_array_equal(np.flatnonzero(exposure == 2), [34, 35, 36])
+    assert exposure.sum() == 171 and exposure.min() == 1
+
+
+def test_weekly_rates_divide_by_exposure_and_replay_keeps_the_times(tmp_path):
+    # Three weeks; a case each Monday 9:xx, and a second one in the first week.
+    starts = [9.25, 9.5, 168 + 9.5, 336 + 9.5]
+    log = log_of(tmp_path, [(i, "X", "Ann", t, t + 1) for i, t in enumerate(starts)])
+    rates = mine_scenario(log, name="t").scenario.arrivals.rates
+    assert rates[9] == pytest.approx(4 / 3, rel=1e-5) and sum(rates) == pytest.approx(4 / 3, rel=1e-5)
+    assert mine_scenario(log, name="t", arrivals="replay").scenario.arrivals.times == pytest.approx(starts)
+
+
+def test_open_time_counts_open_hours_only():
+    open_hours = np.zeros(168, bool)
+    open_hours[9:17] = True
+    clock = np.array([8.0, 10.5, 20.0, 168 + 9.5]) * HOUR
+    np.testing.assert_allclose(open_time(open_hours, clock), [0, 1.5, 8, 8.5])
+
+
+def test_open_hours_reach_between_starts_and_ends_but_not_over_night(tmp_path):
+    # Shifts of eight hours, Monday to Friday, as one record each; and one record over the weekend.
+    rows = [(i, "X", "Ann", 24 * i + 6, 24 * i + 14) for i in range(5)] + [(9, "X", "Bob", 4 * 24 + 13.5, 7 * 24 + 7.5)]
+    work = worked_time(log_of(tmp_path, rows))
+    expected = np.zeros((7, 24), bool)
+    expected[:5, 6:15], expected[0, 7] = True, True
+    np.testing.assert_array_equal(work.open_hours.reshape(7, 24), expected)
+    np.testing.assert_allclose(work.hours, [8, 8, 8, 8, 8, 1.5 + 1.5])
+
+
+def test_records_at_once_share_the_time():
+    always = np.ones(168, bool)
+    # [0, 4] and [2, 6] overlap for two hours; [8, 8] takes none.
+    hours = divided_time(always, np.array([0.0, 2, 8]) * HOUR, np.array([4.0, 6, 8]) * HOUR)
+    np.testing.assert_allclose(hours, [3, 3, 0])
+
+
+def test_weeks_seen_counts_hours_begun_in_or_filled_and_short_gaps():
+    # Monday 9:30-11:10 (not 11:00-12:00, where it only ends), 14:00-15:00 after a gap of three hours; next Monday 9-12.
+    start, end = np.array([9.5, 14.0, 177.0]) * HOUR, np.array([11 + 1 / 6, 15.0, 180.0]) * HOUR
+    seen = weeks_seen(start, end)
+    assert dict(enumerate(seen[8:16].tolist(), 8)) == {8: 0, 9: 2, 10: 2, 11: 1, 12: 0, 13: 0, 14: 1, 15: 0}
+    # A gap of two hours is filled.
+    assert weeks_seen(np.array([9.0, 12.0]) * HOUR, np.array([10.0, 13.0]) * HOUR)[8:14].tolist() == [0, 1, 1, 1, 1, 0]
+
+
+def test_working_hours_are_as_many_as_in_an_average_week():
+    seen = np.zeros(168, np.int64)
+    seen[9:12], seen[15], seen[33:36] = 4, 1, 3  # 22 hours in 4 weeks: 5.5 a week, so 6
+    chosen = choose_hours(seen, 4.0)
+    assert np.flatnonzero(chosen).tolist() == [9, 10, 11, 33, 34, 35]
+    assert [s.model_dump(by_alias=True) for s in shifts_of(chosen)] == [
+        {"days": ["Monday", "Tuesday"], "from": "09:00", "to": "12:00"}
+    ]
+
+
+def test_shifts_may_reach_midnight():
+    chosen = np.zeros(168, bool)
+    chosen[20:26] = True
+    assert [(s.days, s.from_, s.to) for s in shifts_of(chosen)] == [
+        (["Tuesday"], "00:00", "02:00"),
+        (["Monday"], "20:00", "24:00"),
+    ]
+
+
+def test_quantiles_keep_the_mean_even_of_long_tails():
+    rng = np.random.default_rng(0)
+    for hours in (rng.lognormal(0, 2, 500), rng.exponential(1, 20), np.full(30, 0.25), np.r_[np.zeros(99), 5.0]):
+        quantiles = service_distribution(hours)["quantiles"]
+        assert table_mean(np.array(quantiles)) == pytest.approx(hours.mean(), rel=1e-4)
+        assert quantiles == sorted(quantiles) and quantiles[0] >= 0
+    assert service_distribution(np.zeros(3)) == {"distribution": "constant", "mean": 1 / 3600}
+
+
+def test_rare_pairs_go_unless_they_carry_the_log(tmp_path):
+    rows = [(i, "X", "Ann", i, i + 0.5) for i in range(40)]
+    rows += [(100 + i, "X", "Bob", i, i + 0.5) for i in range(2)] + [(200, "Y", "Cleo", 50, 51)]
+    log = log_of(tmp_path, rows)
+    pairs, notes = choose_pairs(log)
+    kept = {(log.activities[a], log.resources[r]) for a, r in np.argwhere(pairs)}
+    assert kept == {("X", "Ann"), ("Y", "Cleo")}
+    assert "seen at least 5 times" in notes[0] and "95.3%" in notes[0] and "left out: Bob" in notes[1]
+    few = log_of(tmp_path, [(i, "X", name, i, i + 0.5) for i, name in enumerate(["Ann", "Bob", "Cleo"] * 3)])
+    assert choose_pairs(few)[0].all()
+
+
+def test_an_activity_without_any_name_is_done_by_all(tmp_path):
+    rows = [(i, "X", name, 9 + 24 * i, 10 + 24 * i) for i, name in enumerate(["Ann", "Bob"] * 5)]
+    mined = mine_scenario(log_of(tmp_path, [*rows, (0, "Z", "", 12, 13)]), name="t")
+    assert {s.resource for s in mined.scenario.service if s.activity == "Z"} == {"Ann", "Bob"}
+    assert any("never says who did Z" in note for note in mined.notes)
+    assert any("name no resource" in note for note in mined.notes)
+
+
+def test_service_times_are_the_pair_own_from_twenty_events_on(tmp_path):
+    rows = [(i, "X", "Ann", 9 + 168 * i, 10 + 168 * i) for i in range(20)]
+    rows += [(50 + i, "X", "Bob", 9 + 168 * i, 12 + 168 * i) for i in range(19)]
+    services = {s.resource: s for s in mine_scenario(log_of(tmp_path, rows), name="t").scenario.service}
+    assert set(services["Ann"].quantiles) == {1.0} and services["Ann"].observations == 20
+    assert table_mean(np.array(services["Bob"].quantiles)) == pytest.approx((20 + 3 * 19) / 39, rel=1e-4)
+
+
+def test_a_process_with_known_parameters_is_recovered(tmp_path):
+    rng = np.random.default_rng(1)
+    rows, weeks, rate = [], 60, 1.5
+    for day in (d for d in range(7 * weeks) if d % 7 < 5):
+        for case in range(rng.poisson(rate * 8)):
+            time, activity = 24 * day + 9 + 8 * rng.random(), "A"
+            while activity:
+                who = rng.choice(["Ann", "Bob"], p=[0.7, 0.3])
+                hours = rng.exponential({"Ann": 0.01, "Bob": 0.02}[who])
+                rows.append((f"{day}.{case}", activity, who, time, time + hours))
+                time += hours
+                activity = "B" if activity == "A" and rng.random() < 0.6 else None
+    scenario = mine_scenario(log_of(tmp_path, rows), name="t").scenario
+    rates = np.array(scenario.arrivals.rates).reshape(7, 24)
+    np.testing.assert_allclose(rates[:5, 9:17].mean(), rate, rtol=0.03)
+    assert rates.sum() == pytest.approx(rates[:5, 9:17].sum())
+    assert {c["activity"]: c["p"] for c in scenario.flow["next"]["A"]}["B"] == pytest.approx(0.6, abs=0.02)
+    services = {(s.activity, s.resource): s for s in scenario.service}
+    for who, mean, share in (("Ann", 0.01, 0.7), ("Bob", 0.02, 0.3)):
+        # Bob's work can overlap that of the next case, which divides the time.
+        assert table_mean(np.array(services["A", who].quantiles)) == pytest.approx(mean, rel=0.1)
+        total = services["A", "Ann"].observations + services["A", "Bob"].observations
+        assert services["A", who].observations / total == pytest.approx(share, abs=0.02)
+    for shifts in scenario.working_hours.values():
+        assert shifts and all("09:00" <= s.from_ < s.to <= "17:00" for s in shifts)
+
+
+def test_what_cannot_be_learned_from_is_refused(tmp_path):
+    log = log_of(tmp_path, [("a", "X", "Ann", 9, 9), ("b", "X", "Ann", 9, 9)])
+    with pytest.raises(UserError, match="all events happen at one moment"):
+        mine_scenario(log, name="t")
+    log = log_of(tmp_path, [("a", "X", "Ann", 9, 10), ("b", "X", "Ann", 9, 9)])
+    with pytest.raises(UserError, match="expected weekly or replay, not 'poisson'"):
+        mine_scenario(log, name="t", arrivals="poisson")
+
+
+@pytest.mark.parametrize("arrivals", ["weekly", "replay"])
+@pytest.mark.parametrize("name", ["sample", "bpic2012_w", "production", "loanapp_synthetic"])
+def test_a_mined_scenario_is_a_file_that_loads_and_carries_its_load(tmp_path, name, arrivals):
+    path = SAMPLE if name == "sample" else PUBLIC_LOGS / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"the public log {name} is not here")
+    log = read_event_log(path)
+    scenario, notes = mine_scenario(log, name=name, arrivals=arrivals)
+    save_scenario(scenario, tmp_path / "mined.json")
+    assert load_scenario(tmp_path / "mined.json") == scenario
+    assert all(note.endswith(".") for note in notes)
+    _, sizes = build_parameters(scenario)
+    assert sizes.expected_cases == pytest.approx(len(log.cases), rel=0.12)
+    on_duty = sum(len(s.days) * (int(s.to[:2]) - int(s.from_[:2])) for w in scenario.working_hours.values() for s in w)
+    work = worked_time(log).hours.sum() * sizes.expected_cases / len(log.cases)
+    assert work < on_duty * scenario.horizon.value / 168
