@@ -65,12 +65,13 @@ class Collector:
             for _ in range(parallel)
         ]
 
-    def collect(self, weights: np.ndarray, first_episode: int) -> tuple[list[Episode], float]:
-        """Play one episode per slot.
+    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Episode], float]:
+        """Play some episodes.
 
         Args:
             weights: float32[*], the CPU copy of the actor.
             first_episode: number of the first episode; names its random streams.
+            count: number of episodes, at most ``parallel``.
 
         Returns:
             The episodes and the seconds that playing them took.
@@ -79,12 +80,12 @@ class Collector:
             SimulatorError: the simulator broke its contract; episode and step are named.
         """
         begin = time.perf_counter()
-        numbers = range(first_episode, first_episode + len(self._slots))
+        numbers, slots = range(first_episode, first_episode + count), self._slots[:count]
         if self.threads == 1:
-            played = [self._play(slot, weights, number) for slot, number in zip(self._slots, numbers, strict=True)]
+            played = [self._play(slot, weights, number) for slot, number in zip(slots, numbers, strict=True)]
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                played = list(pool.map(self._play, self._slots, [weights] * len(self._slots), numbers))
+                played = list(pool.map(self._play, slots, [weights] * count, numbers))
         return played, time.perf_counter() - begin
 
     def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:

@@ -1,6 +1,9 @@
 """One minibatch step: forward, loss, backward in microbatches; clip; optimiser."""
 
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -8,6 +11,10 @@ from torch import Tensor
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch, LossTerms, ppo_loss
 from core.update.precision import Precision, autocast, grad_scaler
+
+
+T = TypeVar("T")
+Chunk = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,8 @@ class StepSettings:
         max_grad_norm: the gradients of actor and of critic are each clipped to this norm.
         microbatch: most samples in one forward pass (memory, not learning).
         precision: of the matrix products.
+        threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
+            result does not depend on it; torch itself should use one thread.
     """
 
     clip_range: float
@@ -29,6 +38,7 @@ class StepSettings:
     max_grad_norm: float
     microbatch: int
     precision: Precision
+    threads: int = 1
 
 
 class Stepper:
@@ -50,7 +60,9 @@ class Stepper:
     ) -> None:
         self.model, self.settings = model, settings
         self.device = model.flat.device
+        self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
         self._parts = [model.part_parameters("actor"), model.part_parameters("critic")]
+        self._parameters = [parameter for part in self._parts for parameter in part]
         rates = (learning_rate_actor, learning_rate_critic)
         groups = [{"params": p, "lr": rate} for p, rate in zip(self._parts, rates, strict=True)]
         # Epsilon 1e-5 as in the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022).
@@ -61,6 +73,22 @@ class Stepper:
         """Set the learning rates of the coming steps."""
         for group, rate in zip(self.optimizer.param_groups, (actor, critic), strict=True):
             group["lr"] = rate
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the optimiser by name; empty before the first step."""
+        return {
+            f"optimizer.{i}.{name}": value
+            for i, parameter in enumerate(self._parameters)
+            for name, value in self.optimizer.state[parameter].items()
+        }
+
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take over what :meth:`optimizer_tensors` returned; other names are ignored."""
+        for i, parameter in enumerate(self._parameters):
+            prefix = f"optimizer.{i}."
+            state = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+            if state:
+                self.optimizer.state[parameter] = {name: t.clone().to(self.device) for name, t in state.items()}
 
     def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step.
@@ -73,23 +101,32 @@ class Stepper:
         Returns:
             float32[7], the fields of :class:`LossTerms` for this minibatch before the step, still on the device.
         """
-        self.optimizer.zero_grad(set_to_none=True)
         report = torch.zeros(len(LossTerms._fields), device=self.device)
-        size = self.settings.microbatch
-        for begin in range(0, len(indices), size):
-            batch = gather(rollout, indices[begin : begin + size], weights[begin : begin + size])
-            terms = self.loss(batch)
-            self.scaler.scale(terms.total).backward()  # type: ignore[no-untyped-call]
-            values = torch.stack([term.detach() for term in terms])
-            largest = torch.maximum(report[-1], values[-1])  # the ratio error is a maximum, the others are sums
-            report += values
+        totals: list[Tensor] = []
+        for gradients, terms in self.map_chunks(lambda chunk: self._gradients(rollout, chunk), indices, weights):
+            totals = [a.add_(b) for a, b in zip(totals, gradients, strict=True)] if totals else list(gradients)
+            largest = torch.maximum(report[-1], terms[-1])  # the ratio error is a maximum, the others are sums
+            report += terms
             report[-1] = largest
+        for parameter, gradient in zip(self._parameters, totals, strict=True):
+            parameter.grad = gradient
         self.scaler.unscale_(self.optimizer)
         for part in self._parts:
             torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return report
+
+    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
+        """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
+        chunks = zip(*(column.split(self.settings.microbatch) for column in columns), strict=True)
+        return self._pool.map(function, chunks) if self._pool else map(function, chunks)  # type: ignore[arg-type]
+
+    def _gradients(self, rollout: Batch, chunk: Chunk) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return the gradients of one microbatch and its loss terms."""
+        terms = self.loss(gather(rollout, *chunk))
+        gradients = torch.autograd.grad(self.scaler.scale(terms.total), self._parameters)
+        return gradients, torch.stack([term.detach() for term in terms])
 
     def loss(self, batch: Batch) -> LossTerms:
         """Return the loss terms of some samples."""

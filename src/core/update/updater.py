@@ -127,6 +127,10 @@ class Updater:
             update_seconds=time.perf_counter() - begin - transfer_seconds,
         )
 
+    def receive(self) -> None:
+        """Copy the host's weights to the device outside of an episode, after they were restored."""
+        self.transfer.to_device()
+
     def _prepare(
         self, trajectories: list[Trajectory], discounts: list[np.ndarray], observations: Tensor
     ) -> tuple[Batch, float]:
@@ -160,12 +164,14 @@ class Updater:
         )
         return rollout, explained_variance
 
-    @torch.no_grad()
     def _values(self, observations: Tensor) -> np.ndarray:
         """Return float32[rows], the critic's values in units of the reward."""
-        size = self.stepper.settings.microbatch
-        parts = [self.model.values(observations[i : i + size]) for i in range(0, len(observations), size)]
-        values = torch.cat(parts) * self.model.tensors["value_std"] + self.model.tensors["value_mean"]
+
+        @torch.no_grad()
+        def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
+            return self.model.values(chunk[0])
+
+        values = torch.cat(list(self.stepper.map_chunks(evaluate, observations))) * self.model.tensors["value_std"] + self.model.tensors["value_mean"]
         return np.asarray(values.cpu().numpy())
 
     @torch.no_grad()

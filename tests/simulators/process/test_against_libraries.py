@@ -8,11 +8,14 @@ import random
 
 import ciw
 import numpy as np
+import pytest
 import simpy
 from numba import njit
 from oracles.process_play import play, scenario, service, summary
 
 from core.simulators.process.simulator import ProcessSimulator
+
+pytestmark = pytest.mark.slow
 
 HORIZON, WARMUP = 1_500.0, 100.0
 

@@ -31,11 +31,11 @@ def test_uncompiled_agrees_with_the_reference_on_generated_scenarios():
         "NUMBA_DISABLE_JIT": "1",
         "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root / "tests")]),
     }
-    command = [sys.executable, "-m", "oracles.process_comparison", "400"]
+    command = [sys.executable, "-m", "oracles.process_comparison", "250"]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
     # The comparison is worth something only if most of what is generated can be played.
-    assert "'scenarios': 4" in run.stdout
+    assert "'scenarios': 250" in run.stdout
 
 
 @pytest.mark.xfail(
@@ -94,7 +94,7 @@ def test_postponing_only_delays():
     assert sum(b.total < a.total for a, b in zip(prompt, lazy, strict=True)) > 5
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="FIFO answers pair 0 where nothing is feasible")
+@pytest.mark.xfail(run=False, reason="FIFO reads out of bounds where nothing is feasible, which can crash Python")
 def test_an_episode_without_any_decision_can_be_played_by_every_heuristic():
     simulator = clerk([8.0, 9.5, 13.5, 14.0], ["Sunday"])  # nobody is on duty before the horizon
     for which in (RANDOM, SPT, FIFO):

@@ -14,6 +14,8 @@ from oracles.process_play import FIFO, RANDOM, SPT, Episode, play, summary
 from core.simulators.process.scenario import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = Path(__file__).parents[4] / "shared" / "scenarios"
 
 PUBLISHED = {

@@ -82,22 +82,25 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
     state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
     state.ended, state.overflow = 0, 0
-    state.completion_time[:] = -1.0
-    state.joined[:] = 0
-    state.on_duty[:] = p.on_duty_at_start
-    state.available[:] = p.on_duty_at_start
-    state.busy_pair[:] = NONE
-    state.finish[:] = math.inf
-    state.busy_time[:] = 0.0
-    state.queue_head[:] = NONE
-    state.queue_tail[:] = NONE
-    state.queue_length[:] = 0
+    # Loops where slices would do: Numba takes seconds longer to compile slice assignments.
+    for case in range(len(state.completion_time)):
+        state.completion_time[case] = -1.0
+        for join in range(len(p.join_size)):
+            state.joined[case, join] = 0
+    for r in range(len(state.finish)):
+        state.on_duty[r] = state.available[r] = p.on_duty_at_start[r]
+        state.busy_pair[r] = NONE
+        state.finish[r] = math.inf
+        state.busy_time[r] = 0.0
+    for a in range(len(state.queue_length)):
+        state.queue_head[a] = state.queue_tail[a] = NONE
+        state.queue_length[a] = 0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
     state.free_slot = 0
     state.shift = 0
     state.next_shift = math.inf
-    if len(p.shift_times) > 0:
+    if p.shift_count > 0:
         state.next_shift = p.shift_times[0]
     draw_arrival(state, p)
 
@@ -309,7 +312,7 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
     state.on_duty[resource] = p.shift_on[state.shift]
     state.available[resource] = 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0
     state.shift += 1
-    if state.shift == len(p.shift_times):
+    if state.shift == p.shift_count:
         state.shift = 0
         state.week_start += p.week
     state.next_shift = state.week_start + p.shift_times[state.shift]

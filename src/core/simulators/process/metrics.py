@@ -56,7 +56,7 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
 
 def time_on_duty(p: Parameters, end: float) -> np.ndarray:
     """Return float64[resources], how long each resource was on duty from time 0 to ``end``."""
-    if len(p.shift_times) == 0:
+    if p.shift_count == 0:
         return np.full(len(p.on_duty_at_start), end)
     weeks = np.arange(math.ceil(end / p.week)) * p.week
     times = (weeks[:, None] + p.shift_times).ravel()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from core.simulators.process import dynamics, heuristics, metrics
-from core.simulators.process.parameters import Parameters, build_parameters, has_clock
+from core.simulators.process.parameters import Parameters, as_record, build_parameters, has_clock
 from core.simulators.process.scenario import Scenario
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
@@ -41,8 +41,9 @@ class ProcessSimulator(Simulator):
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.parameters, self.sizes = build_parameters(scenario)
-        pairs, resources = len(self.parameters.pair_mean), len(scenario.resources)
+        parameters, self.sizes = build_parameters(scenario)
+        self.parameters = as_record(parameters)[0]
+        pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
         self.observation_size = pairs + 2 * resources + 2 * len(scenario.activities) + 1
         if has_clock(scenario):
@@ -50,9 +51,9 @@ class ProcessSimulator(Simulator):
         self.max_steps = self.sizes.max_steps
         self.initial_logits = np.append(np.zeros(pairs, np.float32), np.float32(_POSTPONE_LOGIT))
         self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
-        self.state_dtype = dynamics.state_dtype(self.parameters, self.sizes)
+        self.state_dtype = dynamics.state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
-        if self.parameters.pair_habit.any():
+        if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
 
     @staticmethod

@@ -1,0 +1,13 @@
+#!/usr/bin/env python
+"""The one command: train, evaluate. See --help, README.md and hyperparameters.py."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from core.commands import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main(default_file=ROOT / "hyperparameters.py"))

@@ -1,0 +1,161 @@
+"""What each --mode does: a short function each."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from core.config import Config, Parser, add_flags, load_config
+from core.errors import UserError
+
+EXIT_BAD_INPUT, EXIT_INTERRUPTED = 2, 130
+
+
+def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        arguments: of the command line; ``sys.argv`` by default.
+        default_file: hyperparameters file to read where none is named.
+    """
+    try:
+        options = vars(_parser().parse_known_flags(arguments))
+        mode = options.pop("mode")
+        own = {name: options.pop(name) for name in ("hyperparameters", "resume", "checkpoint", "policy")}
+        config, sources = load_config(own["hyperparameters"] or default_file, options)
+        if mode == "train":
+            _refuse(own, "train", "checkpoint", "policy")
+            return train(config, sources, own["resume"])
+        _refuse(own, "evaluate", "resume")
+        return evaluate(config, sources, own["checkpoint"], own["policy"])
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("Interrupted; what was saved before is untouched.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def train(config: Config, sources: dict[str, str], resume: bool) -> int:
+    """Train a policy and leave a run directory behind."""
+    from core.training.builder import build_run
+
+    console = _console()
+    run = build_run(config, sources, resume, lambda text: _say(console, text))
+    with StopOnInterrupt(console) as interrupt:
+        done = run.train(console, interrupt.requested)
+    directory = run.directory
+    command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
+    if done:
+        _say(console, f"Trained {config.training_episodes} episodes; everything is in {directory}.")
+        _say(console, f"Compare the policy with the simulator's heuristics: {command}")
+        return 0
+    _say(console, f"Stopped after episode {run.trainer.episode} of {config.training_episodes}; everything is saved.")
+    _say(console, f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)")
+    return EXIT_INTERRUPTED
+
+
+def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None) -> int:
+    """Compare a trained policy and heuristics on the same random streams."""
+    from core.training.comparison import evaluation_table, run_evaluation
+
+    console = _console()
+    if checkpoint is None and policies is None:
+        raise UserError("--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME.")
+    names = [name.strip() for name in policies.split(",") if name.strip()] if policies else None
+    result, simulator = run_evaluation(
+        config, sources, Path(checkpoint) if checkpoint else None, names, lambda text: _say(console, text)
+    )
+    console.print(evaluation_table(result, simulator))
+    for message in result.messages[:3]:
+        _say(console, message)
+    directory = Path(config.run_directory or checkpoint or ".")
+    if not config.run_directory and checkpoint:
+        directory = _run_of(directory)
+    path = directory / "evaluation.json"
+    write_json(path, result.as_json())
+    _say(console, f"Written to {path}.")
+    return 0
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file, making its folder if needed.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    from core.training.checkpoint import write_atomically
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+
+
+class StopOnInterrupt:
+    """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second one interrupts."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._stop = console, False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopOnInterrupt":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def requested(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._stop
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+        _say(self._console, "Stopping after the episode in hand; once more to stop at once.")
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="train.py",
+        description="Train and evaluate policies on long, single-stream simulations.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--mode", choices=["train", "evaluate"], default="train", help="what to do (default: train)")
+    parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
+    parser.add_argument("--resume", action="store_true", help="train: go on with the run in --run-directory")
+    parser.add_argument("--checkpoint", metavar="DIR", help="evaluate: a run directory or one of its checkpoints")
+    parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")
+    add_flags(parser)
+    return parser
+
+
+def _refuse(own: dict[str, Any], mode: str, *names: str) -> None:
+    """Refuse flags that mean nothing in a mode, so that nobody believes they did something."""
+    for name in names:
+        if own[name]:
+            raise UserError(f"--{name} does not go with --mode {mode}.")
+
+
+def _run_of(directory: Path) -> Path:
+    """Return the run directory of a checkpoint directory (or itself)."""
+    return directory.parents[1] if directory.parent.name == "checkpoints" else directory
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
+    return Console(width=width)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,255 @@
+"""A Config becomes a run: simulator, plan, model, collector, updater, trainer, run directory."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from core.config import Config
+from core.errors import UserError
+from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
+from core.hardware.memory import sample_bytes
+from core.hardware.plan import Plan, make_plan
+from core.policy.networks import ActorCritic, initialise
+from core.rollout.collector import Collector
+from core.seeding import stream
+from core.simulators.check import check_simulator
+from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
+from core.simulators.simulator import Simulator, function_of
+from core.training.checkpoint import load_checkpoint
+from core.training.metrics import MetricsLog
+from core.training.notices import batch_line, memory_lines, precision_lines
+from core.training.progress import Progress
+from core.training.trainer import Trainer, TrainingSettings
+from core.update.precision import apply_global_settings
+from core.update.step import StepSettings
+from core.update.transfer import host_allocator
+from core.update.updater import Updater, UpdateSettings
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Run:
+    """A run that is ready to train.
+
+    Attributes:
+        directory: of the run.
+        trainer: of the run.
+        plan: how it uses the machine.
+    """
+
+    directory: Path
+    trainer: Trainer
+    plan: Plan
+
+    def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
+        """Train; return whether all episodes are done (False: somebody asked to stop)."""
+        trainer = self.trainer
+        log = MetricsLog(self.directory, trainer.episode)
+        progress = Progress(console, trainer.settings.episodes, trainer.episode, trainer.simulator.main_metric)
+        with progress:
+            if log.note:
+                progress.say(log.note)
+            try:
+                done = trainer.run(log, progress, should_stop)
+            finally:
+                log.close()
+            if self.plan.device == "cuda":
+                free, total = free_and_total_bytes()
+                for line in memory_lines(self.plan.device_name, total, free):
+                    progress.say(line)
+        return done
+
+
+def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -> Run:
+    """Build everything, write config.json and plan.json, and say what was decided.
+
+    Raises:
+        UserError: anything about the input, the run directory or the checkpoint is not right.
+    """
+    from core.commands import write_json
+
+    loaded = load_simulator(
+        config.simulator, config.scenario, config.event_log, config.log_columns, config.log_arrivals
+    )
+    simulator = loaded.simulator
+    directory = _run_directory(config, resume, loaded)
+    for note in loaded.notes:
+        say(note)
+    if config.simulator != PROCESS:
+        check_simulator(simulator)
+    machine = detect_machine()
+    plan = _plan(config, machine, simulator)
+    _say_plan(plan, machine, config, say)
+    model = build_model(config, simulator, plan.device == "cuda")
+    trainer = _trainer(config, plan, model, loaded, directory)
+    if resume:
+        _resume(trainer, directory, say)
+    write_json(directory / "config.json", {"values": config.model_dump(), "sources": sources})
+    write_json(directory / "plan.json", plan.as_json())
+    if loaded.scenario is not None:
+        write_json(directory / "scenario.json", loaded.source["scenario"])
+    if loaded.log is not None:
+        _report_fidelity(loaded, directory, config.seed, say)
+    say(
+        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, {simulator.action_space.n} "
+        f"actions, about {expected_samples(simulator):,} decisions an episode."
+    )
+    return Run(directory, trainer, plan)
+
+
+def expected_samples(simulator: Simulator) -> int:
+    """Return the number of decisions of a nominal episode."""
+    sizes = getattr(simulator, "sizes", None)
+    return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
+
+
+def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
+    """Return the layer sizes of actor and critic."""
+    observation, layers = simulator.observation_size, config.num_hidden_layers
+    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.n]
+    return actor, [observation, *[config.critic_hidden_size] * layers, 1]
+
+
+def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
+    """Build a freshly initialised model on the host."""
+    actor, critic = network_sizes(config, simulator)
+    model = ActorCritic(actor, critic, config.activation, pinned=pinned)
+    generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
+    prior = simulator.initial_logits
+    initialise(model, config.weight_init, generator, None if prior is None else torch.from_numpy(prior))
+    return model
+
+
+def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimulator, directory: Path) -> Trainer:
+    simulator = loaded.simulator
+    torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
+    apply_global_settings(plan.tf32, plan.cudnn_benchmark)
+    collector = Collector(
+        simulator,
+        model.actor_sizes,
+        config.activation,
+        config.seed,
+        config.episodes_per_update,
+        plan.simulation_threads,
+        host_allocator(plan.device == "cuda"),
+    )
+    updater = Updater(
+        model,
+        torch.device(plan.device),
+        UpdateSettings(
+            epochs=config.num_epochs,
+            batch_size=plan.batch_size,
+            gae_lambda=config.gae_lambda,
+            target_kl=config.target_kl,
+            learning_rate_actor=config.learning_rate_actor,
+            learning_rate_critic=config.learning_rate_critic,
+        ),
+        StepSettings(
+            clip_range=config.ppo_clip_param,
+            entropy_coefficient=config.entropy_coefficient,
+            value_coefficient=config.value_coefficient,
+            max_grad_norm=config.max_grad_norm,
+            microbatch=plan.microbatch,
+            precision=plan.precision,
+            threads=plan.update_threads if plan.device == "cpu" else 1,
+        ),
+    )
+    settings = TrainingSettings(
+        episodes=config.training_episodes,
+        per_update=config.episodes_per_update,
+        seed=config.seed,
+        gamma=config.gamma,
+        discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
+        linear_schedule=config.learning_rate_schedule == "linear",
+        normalise_observations=config.normalise_observations,
+        precision=plan.precision,
+    )
+    facts = {
+        "simulator": simulator.description(),
+        "source": loaded.source,
+        "actor_sizes": list(model.actor_sizes),
+        "critic_sizes": list(model.critic_sizes),
+        "activation": config.activation,
+        "update_threads": plan.update_threads,
+    }
+    return Trainer(simulator, model, collector, updater, settings, directory, facts)
+
+
+def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
+    actor, critic = network_sizes(config, simulator)
+    return make_plan(
+        machine,
+        device=config.device,
+        mixed_precision=config.use_mixed_precision,
+        tf32=config.use_tf32,
+        auto_batch=config.auto_batch_size,
+        largest_batch=config.batch_size,
+        samples=expected_samples(simulator) * config.episodes_per_update,
+        bytes_per_sample={half: sample_bytes(actor, critic, half) for half in (False, True)},
+        episodes_per_update=config.episodes_per_update,
+        simulation_threads=config.simulation_threads,
+        update_threads=config.update_threads,
+    )
+
+
+def _say_plan(plan: Plan, machine: Machine, config: Config, say: Say) -> None:
+    for line in precision_lines(plan, machine.gpu.capability if machine.gpu else None):
+        say(line)
+    if config.auto_batch_size:
+        say(batch_line(plan))
+    if plan.device == "cuda" and machine.gpu:
+        for line in memory_lines(machine.gpu.name, machine.gpu.total_bytes, machine.gpu.free_bytes):
+            say(line)
+
+
+def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path:
+    """Return the directory of the run.
+
+    Raises:
+        UserError: it already holds a run and this is no resume, or the other way round.
+    """
+    directory = Path(config.run_directory)
+    if not config.run_directory:
+        if resume:
+            raise UserError("--resume needs --run-directory DIR, the run to go on with.")
+        base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+        names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
+        directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    holds_run = (directory / "config.json").exists() or (directory / "checkpoints").exists()
+    if holds_run and not resume:
+        raise UserError(f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory.")
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file; --run-directory needs a folder.")
+    return directory
+
+
+def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
+    tensors, facts = load_checkpoint(directory)
+    if facts["simulator"] != json.loads(json.dumps(trainer.facts["simulator"])):
+        differing = [k for k, v in trainer.facts["simulator"].items() if facts["simulator"].get(k) != v]
+        raise UserError(
+            f"The checkpoint in {directory} was trained on another simulator (different: {', '.join(differing)}); "
+            "resume with the scenario or log that the run began with."
+        )
+    trainer.restore(tensors, facts)
+    say(f"Resuming after episode {trainer.episode} of {trainer.settings.episodes}.")
+
+
+def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:
+    from core.commands import write_json
+    from core.simulators.process.fidelity import fidelity_report, render_markdown
+
+    assert loaded.scenario is not None
+    say("Comparing log and simulation under the logged allocation habits ...")
+    report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
+    write_json(directory / "fidelity.json", report.as_dict())
+    (directory / "fidelity.md").write_text(render_markdown(report), encoding="utf-8")
+    for sentence in report.sentences:
+        say(sentence)
+    say(f"The mined scenario is {directory / 'scenario.json'}, the comparison {directory / 'fidelity.md'}.")

@@ -1,0 +1,47 @@
+"""The lines about the machine that users look for, as pure functions that return text."""
+
+from core.hardware.plan import Plan
+
+
+def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
+    """Return the lines at the start of a run that say how updates compute."""
+    if plan.device == "cpu":
+        return [
+            f"No GPU ({plan.reasons['device']}): updates run on the CPU in FP32 on {plan.update_threads} threads; "
+            "the simulation is as fast as with one, an update takes seconds in place of milliseconds."
+        ]
+    assert capability is not None
+    compute = f"{capability[0]}.{capability[1]}"
+    if plan.precision == "fp32":
+        mixed = f"Mixed Precision: off, FP32 ({plan.reasons['precision']})"
+    else:
+        mixed = f"Mixed Precision: {plan.precision.upper()} enabled (Compute {compute})"
+    return [mixed, f"{plan.device_name.removeprefix('NVIDIA ')} optimizations enabled (TF32: {plan.tf32})"]
+
+
+def batch_line(plan: Plan) -> str:
+    """Return the line that says how the minibatch was chosen."""
+    return f"Auto-adjusted batch size: {plan.batch_size} ({plan.reasons['batch_size']})"
+
+
+def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
+    """Return the block about the GPU's memory, in decimal GB.
+
+    Args:
+        name: of the GPU, as the driver gives it.
+        total_bytes: all memory.
+        free_bytes: memory that nobody uses.
+    """
+    gigabytes = 1e9
+    allocated = total_bytes - free_bytes
+    return [
+        f"GPU Utilization ({name}):",
+        f"   Total Memory: {total_bytes / gigabytes:.2f} GB",
+        f"   Allocated:    {allocated / gigabytes:.2f} GB ({100 * allocated / total_bytes:.1f}%)",
+        f"   Free:         {free_bytes / gigabytes:.2f} GB ({100 * free_bytes / total_bytes:.1f}%)",
+    ]
+
+
+def update_line(seconds: float) -> str:
+    """Return the line after each update; the time covers transfers and update."""
+    return f"Policy update complete - Total time: {seconds:.2f}s"

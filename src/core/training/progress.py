@@ -1,0 +1,77 @@
+"""What a user sees while training: a live display on a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+
+class Progress:
+    """Shows phase and figures of a run; a context manager.
+
+    Args:
+        console: where to print; its ``is_terminal`` decides between live display and plain lines.
+        total: episodes of the run.
+        done: episodes that are done already.
+        metric: the simulator's main metric.
+    """
+
+    def __init__(self, console: Console, total: int, done: int, metric: str) -> None:
+        self._console, self._total, self._metric = console, total, metric
+        self._first = self._done = done
+        self._begin = time.perf_counter()
+        self._phase = "starting"
+        self._record: dict[str, Any] = {}
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
+
+    def __enter__(self) -> "Progress":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def phase(self, name: str) -> None:
+        """Say what is going on now."""
+        self._phase = name
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def episode(self, record: dict[str, Any]) -> None:
+        """Show a finished update's record; on a terminal it changes the display, elsewhere it is a line."""
+        self._record, self._done = record, record["episode"]
+        if not self._console.is_terminal:
+            self.say(f"episode {self._done}/{self._total}  " + "  ".join(f"{v} {k}" for k, v in self._figures()))
+
+    def _figures(self) -> list[tuple[str, str]]:
+        r = self._record
+        figures = [("steps", f"{r['steps']:,}"), ("steps/s", f"{r['steps_per_second']:,.0f}")]
+        figures.append(("return", f"{r['return']:,.2f}"))
+        if self._metric in r["metrics"]:
+            figures.append((self._metric, f"{r['metrics'][self._metric]:,.2f}"))
+        figures += [("s simulation", f"{r['simulation_seconds']:.2f}"), ("s update", f"{r['update_seconds']:.2f}")]
+        return [*figures, ("left", self._left())]
+
+    def _left(self) -> str:
+        done = self._done - self._first
+        if done == 0:
+            return "?"
+        seconds = (time.perf_counter() - self._begin) / done * (self._total - self._done)
+        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+    def _table(self) -> Table:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        table.add_row("episode", f"{self._done}/{self._total}", self._phase)
+        if self._record:
+            for name, value in self._figures():
+                table.add_row(name, value)
+        return table

@@ -1,0 +1,225 @@
+"""The episode loop, readable top to bottom."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.errors import UserError
+from core.policy.networks import ActorCritic
+from core.policy.normalisation import RunningStatistics
+from core.rollout.collector import Collector, Episode
+from core.seeding import stream
+from core.simulators.simulator import Simulator
+from core.training.checkpoint import save_checkpoint
+from core.training.metrics import MetricsLog
+from core.training.notices import update_line
+from core.training.progress import Progress
+from core.update.advantage import step_discounts
+from core.update.updater import Updater, UpdateReport
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What the loop itself needs to know.
+
+    Attributes:
+        episodes: of the whole run.
+        per_update: episodes played for each update.
+        seed: of the run.
+        gamma: discount.
+        discount_per: ``"time"`` or ``"decision"``.
+        linear_schedule: whether learning rates fall to zero over the run.
+        normalise_observations: whether running statistics are kept.
+        precision: of the update, for the record.
+    """
+
+    episodes: int
+    per_update: int
+    seed: int
+    gamma: float
+    discount_per: str
+    linear_schedule: bool
+    normalise_observations: bool
+    precision: str
+
+
+class Trainer:
+    """Plays, updates, records and saves until the run's episodes are done.
+
+    Args:
+        simulator: what is played.
+        model: on the host; its actor is the CPU copy.
+        collector: plays episodes.
+        updater: improves the model.
+        settings: of the loop.
+        directory: of the run.
+        facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        model: ActorCritic,
+        collector: Collector,
+        updater: Updater,
+        settings: TrainingSettings,
+        directory: Path,
+        facts: dict[str, Any],
+    ) -> None:
+        self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
+        self.settings, self.directory, self.facts = settings, directory, facts
+        self.statistics = RunningStatistics.empty(simulator.observation_size)
+        self.episode = 0
+        self.best: float | None = None
+
+    def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
+        """Train until the episodes are done or somebody asks to stop.
+
+        Args:
+            log: of the metrics.
+            progress: display.
+            should_stop: asked after each update.
+
+        Returns:
+            Whether all episodes are done.
+
+        Raises:
+            SimulatorError: the simulator broke its contract; finished episodes are saved.
+            UserError: something could not be written.
+        """
+        while self.episode < self.settings.episodes:
+            record = self._one_update(progress)
+            log.write(record)
+            self.save("last")
+            progress.episode(record)
+            if should_stop() and self.episode < self.settings.episodes:
+                return False
+        return True
+
+    def _one_update(self, progress: Progress) -> dict[str, Any]:
+        """Play, keep the best, update; return the record of it."""
+        settings = self.settings
+        progress.phase("simulating" if self.episode else "compiling, then simulating")
+        count = min(settings.per_update, settings.episodes - self.episode)
+        played, seconds = self.collector.collect(self._cpu_copy(), self.episode, count)
+        self._keep_best(played)
+        progress.phase("updating")
+        factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
+        trajectories = [episode.trajectory for episode in played]
+        discounts = [
+            step_discounts(settings.gamma, t.elapsed, self.simulator.mean_interval, settings.discount_per)
+            for t in trajectories
+        ]
+        report = self.updater.update(trajectories, discounts, stream(settings.seed, "update", self.episode), factor)
+        if settings.normalise_observations:
+            self._learn_scales([t.observations for t in trajectories])
+        self.episode += count
+        self._check_finite()
+        progress.say(update_line(report.update_seconds + report.transfer_seconds))
+        for episode in played:
+            if episode.message:
+                progress.say(f"Episode {self.episode}: {episode.message}")
+        return self._record(played, report, seconds, factor)
+
+    def _cpu_copy(self) -> np.ndarray:
+        """Return the actor's part of the flat weights as the array that compiled code reads."""
+        return np.asarray(self.model.flat[: self.model.layout.actor_size].numpy())
+
+    def _learn_scales(self, observations: list[np.ndarray]) -> None:
+        for batch in observations:
+            self.statistics.update(batch)
+        shift, scale = self.statistics.shift_and_scale()
+        self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
+        self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
+
+    def _check_finite(self) -> None:
+        if not bool(torch.isfinite(self.model.flat).all()):
+            raise UserError(
+                f"Episode {self.episode}: the weights are no longer finite. The last checkpoint is from before; lower "
+                "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
+            )
+
+    def _main_metric(self, episodes: list[Episode]) -> float:
+        name = self.simulator.main_metric
+        return float(np.mean([e.metrics.get(name, e.total_reward) for e in episodes]))
+
+    def _keep_best(self, played: list[Episode]) -> None:
+        """Save the weights that played the best episodes so far, before the update changes them."""
+        value = self._main_metric(played)
+        sign = -1.0 if self.simulator.main_metric_lower_is_better else 1.0
+        if self.best is None or sign * value > sign * self.best:
+            self.best = value
+            self.save("best")
+
+    def _record(self, played: list[Episode], report: UpdateReport, seconds: float, factor: float) -> dict[str, Any]:
+        steps = sum(e.trajectory.steps for e in played)
+        names = played[0].metrics
+        return {
+            "episode": self.episode,
+            "episodes": len(played),
+            "steps": steps,
+            "return": float(np.mean([e.total_reward for e in played])),
+            "simulation_seconds": seconds,
+            "steps_per_second": steps / seconds,
+            "precision": self.settings.precision,
+            "learning_rate": self.updater.settings.learning_rate_actor * factor,
+            **report._asdict(),
+            "metrics": {name: np.mean([e.metrics[name] for e in played], axis=0).tolist() for name in names},
+        }
+
+    def save(self, which: str) -> None:
+        """Write the checkpoint ``"last"`` or ``"best"``.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        facts = {
+            **self.facts,
+            "episode": self.episode,
+            "best": self.best,
+            "main_metric": self.simulator.main_metric,
+            "grad_scaler": self.updater.stepper.scaler.state_dict(),
+        }
+        save_checkpoint(self.directory / "checkpoints" / which, self._tensors(), facts)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.tensors.items()}
+        tensors |= {f"statistics.{name}": torch.from_numpy(value) for name, value in vars(self.statistics).items()}
+        return tensors | self.updater.stepper.optimizer_tensors()
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Continue from a checkpoint of the same architecture and simulator.
+
+        Raises:
+            UserError: the checkpoint has other tensors or shapes.
+        """
+        restore_model(self.model, tensors)
+        self.updater.receive()
+        for name in vars(self.statistics):
+            setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
+        self.updater.stepper.load_optimizer_tensors(tensors)
+        self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
+        self.episode, self.best = facts["episode"], facts["best"]
+
+
+def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
+    """Copy the weights of a checkpoint into a model.
+
+    Raises:
+        UserError: the checkpoint has other tensors or shapes.
+    """
+    for name, target in model.tensors.items():
+        source = tensors.get(f"model.{name}")
+        if source is None or source.shape != target.shape:
+            found = "is missing" if source is None else f"has shape {list(source.shape)}"
+            raise UserError(
+                f"The checkpoint does not fit: {name} {found}, expected {list(target.shape)}; use the network sizes that "
+                "it was trained with (they are in the run's config.json)."
+            )
+        with torch.no_grad():
+            target.copy_(source)
