@@ -1,6 +1,5 @@
 """What each --mode does: a short function each."""
 
-import json
 import os
 import signal
 import sys
@@ -56,17 +55,23 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")
         return 0
     _say(console, f"Stopped after episode {run.trainer.episode} of {config.training_episodes}; everything is saved.")
-    _say(console, f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)")
+    _say(
+        console,
+        f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",
+    )
     return EXIT_INTERRUPTED
 
 
 def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None) -> int:
     """Compare a trained policy and heuristics on the same random streams."""
     from core.training.comparison import evaluation_table, run_evaluation
+    from core.training.files import write_json
 
     console = _console()
     if checkpoint is None and policies is None:
-        raise UserError("--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME.")
+        raise UserError(
+            "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
+        )
     names = [name.strip() for name in policies.split(",") if name.strip()] if policies else None
     result, simulator = run_evaluation(
         config, sources, Path(checkpoint) if checkpoint else None, names, lambda text: _say(console, text)
@@ -81,21 +86,6 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     write_json(path, result.as_json())
     _say(console, f"Written to {path}.")
     return 0
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file, making its folder if needed.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    from core.training.checkpoint import write_atomically
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
 
 
 class StopOnInterrupt:

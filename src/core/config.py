@@ -75,7 +75,9 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
         values = {name.lower(): value for name, value in _read_hyperparameters(file).items()}
         _validate(values, {name: f"{file}: {name.upper()}" for name in values})
     config = _validate({**values, **flags}, {name: _flag(name) for name in Config.model_fields})
-    sources = {name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields}
+    sources = {
+        name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
+    }
     return config, sources
 
 
@@ -108,7 +110,9 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             known = [option for action in self._actions for option in action.option_strings]
             near = get_close_matches(unknown[0].split("=")[0], known, 1)
-            raise UserError(f"Unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else "; see --help."))
+            raise UserError(
+                f"Unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else "; see --help.")
+            )
         return namespace
 
 

@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 from core.errors import UserError
 from core.hardware.machine import Machine
+from core.hardware.memory import SAFETY, auto_batch_size
+
+Precision = Literal["bf16", "fp16", "fp32"]
 
 _CPU_MICROBATCH = 2048
 """Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
@@ -29,7 +32,7 @@ class Plan:
 
     device: Literal["cuda", "cpu"]
     device_name: str
-    precision: Literal["bf16", "fp16", "fp32"]
+    precision: Precision
     tf32: bool
     cudnn_benchmark: bool
     batch_size: int
@@ -75,9 +78,6 @@ def make_plan(
     Raises:
         UserError: a GPU is demanded and there is none.
     """
-    from core.hardware.memory import auto_batch_size
-    from core.update.precision import choose_precision
-
     gpu = machine.gpu if device != "cpu" else None
     if device == "cuda" and gpu is None:
         raise UserError(f"DEVICE is cuda, but {machine.gpu_note}; set DEVICE to auto or cpu, or mend the installation.")
@@ -92,7 +92,7 @@ def make_plan(
     free = gpu.free_bytes if gpu else machine.free_bytes
     per_sample = bytes_per_sample[precision != "fp32"]
     batch = auto_batch_size(samples, free, per_sample, largest_batch) if auto_batch else largest_batch
-    memory = int(free * 0.7) // per_sample
+    memory = int(free * SAFETY) // per_sample
     reasons["batch_size"] = (
         f"{samples:,} samples, BATCH_SIZE {largest_batch:,}, memory would allow {memory:,}"
         if auto_batch
@@ -111,3 +111,15 @@ def make_plan(
         update_threads=update_threads or cores,
         reasons=reasons,
     )
+
+
+def choose_precision(mixed: bool, capability: tuple[int, int] | None) -> Precision:
+    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else FP32.
+
+    Args:
+        mixed: whether mixed precision is wanted at all.
+        capability: of the GPU; None without one.
+    """
+    if not mixed or capability is None or capability < (7, 0):
+        return "fp32"
+    return "bf16" if capability >= (8, 0) else "fp16"

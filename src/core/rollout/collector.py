@@ -61,7 +61,11 @@ class Collector:
         self._run = build_collect(simulator, sizes, activation)
         n = simulator.action_space.n
         self._slots = [
-            (new_state(simulator), allocate(simulator.max_steps, simulator.observation_size, n, new or allocate_plain), workspace(sizes))
+            (
+                new_state(simulator),
+                allocate(simulator.max_steps, simulator.observation_size, n, new or allocate_plain),
+                workspace(sizes),
+            )
             for _ in range(parallel)
         ]
 
@@ -90,7 +94,7 @@ class Collector:
 
     def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
         states, trajectory, scratch = slot
-        steps, status = self._run(
+        steps, total, status = self._run(
             states,
             self.simulator.parameters,
             weights,
@@ -102,5 +106,4 @@ class Collector:
         if status != OK:
             raise describe_fault(status, self.simulator, str(number), steps)
         played = trajectory.first(steps)
-        total = float(played.rewards.sum(dtype=np.float64))
-        return Episode(played, total, metrics_of(self.simulator, states), self.simulator.message(states[0]))
+        return Episode(played, float(total), metrics_of(self.simulator, states), self.simulator.message(states[0]))

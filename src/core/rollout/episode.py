@@ -40,7 +40,7 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         activation: of the actor's hidden layers.
 
     Returns:
-        ``collect(states, parameters, weights, rng, policy_rng, trajectory, workspace) -> (steps, status)``. It
+        ``collect(states, parameters, weights, rng, policy_rng, trajectory, workspace) -> (steps, return, status)``. It
         resets ``states[0]``, fills the trajectory's arrays, writes the observation after the last decision, and
         stops early with a status other than OK at the first fault of the simulator.
     """
@@ -48,6 +48,7 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
     forward = build_forward(sizes, activation)
     look = _build_look(functions.observe, functions.action_mask, simulator.observation_size, simulator.action_space.n)
     reset, step, time, truncated = functions.reset, functions.step, functions.time, functions.truncated
+    control_variate = functions.control_variate
     max_steps, n_actions = simulator.max_steps, simulator.action_space.n
 
     @njit(nogil=True)
@@ -55,24 +56,26 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         state = states[0]
         guarded = new_guarded(trajectory.observations.shape[1])
         final_mask = np.empty(n_actions, np.bool_)
+        total = 0.0
         reset(state, parameters, rng)
         status = look(state, parameters, guarded, trajectory.observations[0], trajectory.masks[0])
         for t in range(max_steps):
             if status != OK:
-                return t, status
+                return t, total, status
             mask = trajectory.masks[t]
             logits = forward(weights, trajectory.observations[t], workspace)
             action, log_prob = sample_masked(logits, mask, n_actions, policy_rng.random())
             if not np.isfinite(log_prob):
-                return t, POLICY_NOT_FINITE
-            now = time(state, parameters)
+                return t, total, POLICY_NOT_FINITE
+            now, control = time(state, parameters), control_variate(state, parameters)
             reward, terminated = step(state, parameters, action, rng)
+            total += reward
             if not np.isfinite(reward):
-                return t, REWARD_NOT_FINITE
+                return t, total, REWARD_NOT_FINITE
             cut = not terminated and (t + 1 == max_steps or truncated(state, parameters))
             trajectory.actions[t] = action
             trajectory.log_probs[t] = log_prob
-            trajectory.rewards[t] = reward
+            trajectory.rewards[t] = reward + (control_variate(state, parameters) - control)
             trajectory.elapsed[t] = time(state, parameters) - now
             trajectory.terminated[t] = terminated
             trajectory.truncated[t] = cut
@@ -81,9 +84,9 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
                 status = look(state, parameters, guarded, trajectory.observations[t + 1], final_mask)
                 if status == EMPTY_MASK:
                     status = OK
-                return t + 1, status
+                return t + 1, total, status
             status = look(state, parameters, guarded, trajectory.observations[t + 1], trajectory.masks[t + 1])
-        return max_steps, status
+        return max_steps, total, status
 
     return collect
 

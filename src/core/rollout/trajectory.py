@@ -16,7 +16,7 @@ class Trajectory(NamedTuple):
         observations: float32[T + 1, O]; row T is the observation after the last decision.
         actions: int64[T].
         log_probs: float32[T], of the chosen actions under the policy that chose them.
-        rewards: float32[T], reward of the decision taken at t.
+        rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
         masks: bool[T, n], the actions that were allowed.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.

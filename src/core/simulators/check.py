@@ -85,7 +85,10 @@ class _Calls:
         if state.tobytes() != before:
             self._fail(step, "observe or action_mask changed the state; only reset and step may")
         if not np.isfinite(observation).all():
-            self._fail(step, f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}")
+            self._fail(
+                step,
+                f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}",
+            )
         if not mask.any():
             self._fail(step, "action_mask allowed no action; allow at least one")
         return observation, mask

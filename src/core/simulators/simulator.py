@@ -29,6 +29,9 @@ class Simulator:
     * ``action_mask(state, parameters, mask)`` (optional) writes bool[n]; it comes in all True.
     * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
       its last state is valued (bootstrapped); ``max_steps`` truncates as well.
+    * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
+      change, for example luck minus its mean. Its increments are added to the rewards that the policy learns from,
+      not to the return that is reported; one that moves against the luck in the rewards makes learning far less noisy.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
@@ -89,6 +92,7 @@ class Compiled(NamedTuple):
     action_mask: Function
     truncated: Function
     time: Function
+    control_variate: Function
 
 
 def function_of(simulator: Simulator, name: str) -> Function | None:
@@ -132,7 +136,8 @@ def compile_functions(simulator: Simulator) -> Compiled:
     defaults = {
         "action_mask": _all_allowed,
         "truncated": _never,
-        "time": _no_time,
+        "time": _zero,
+        "control_variate": _zero,
     }
     functions = {
         name: compiled(function_of(simulator, name) or defaults[name])
@@ -198,5 +203,5 @@ def _never(state, parameters):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _no_time(state, parameters):  # type: ignore[no-untyped-def]
+def _zero(state, parameters):  # type: ignore[no-untyped-def]
     return 0.0

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -21,6 +20,7 @@ from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.checkpoint import load_checkpoint
+from core.training.files import write_json
 from core.training.metrics import MetricsLog
 from core.training.notices import batch_line, memory_lines, precision_lines
 from core.training.progress import Progress
@@ -72,8 +72,6 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     Raises:
         UserError: anything about the input, the run directory or the checkpoint is not right.
     """
-    from core.commands import write_json
-
     loaded = load_simulator(
         config.simulator, config.scenario, config.event_log, config.log_columns, config.log_arrivals
     )
@@ -223,7 +221,9 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
     holds_run = (directory / "config.json").exists() or (directory / "checkpoints").exists()
     if holds_run and not resume:
-        raise UserError(f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory.")
+        raise UserError(
+            f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
+        )
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; --run-directory needs a folder.")
     return directory

@@ -7,7 +7,6 @@ dies at any point leaves the old one or the new one, never half of either.
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from core.errors import UserError
+from core.training.files import write_atomically, write_durably
 
 FORMAT = "longstride-checkpoint/1"
 FACTS = "checkpoint.json"
@@ -76,32 +76,3 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         return safetensors.torch.load(content), facts
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"The checkpoint in {directory} cannot be read: {error}.") from None
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file so that readers see the old content or the new, even after a crash."""
-    temporary = path.with_name(path.name + ".tmp")
-    write_durably(temporary, content)
-    os.replace(temporary, path)
-    _sync_directory(path.parent)
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and wait until the disk has it; a failed write leaves no file."""
-    try:
-        with path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

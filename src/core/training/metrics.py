@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.training.checkpoint import write_atomically
+from core.training.files import write_atomically
 
 METRICS = "metrics.jsonl"
 

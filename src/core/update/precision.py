@@ -1,23 +1,10 @@
 """Number formats of an update: BF16 or FP16 autocast, TF32, cuDNN's choice of kernels."""
 
 from contextlib import AbstractContextManager
-from typing import Literal
 
 import torch
 
-Precision = Literal["bf16", "fp16", "fp32"]
-
-
-def choose_precision(mixed: bool, capability: tuple[int, int] | None) -> Precision:
-    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else FP32.
-
-    Args:
-        mixed: whether mixed precision is wanted at all.
-        capability: of the GPU; None without one.
-    """
-    if not mixed or capability is None or capability < (7, 0):
-        return "fp32"
-    return "bf16" if capability >= (8, 0) else "fp16"
+from core.hardware.plan import Precision
 
 
 def apply_global_settings(tf32: bool, cudnn_benchmark: bool) -> None:

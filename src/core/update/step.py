@@ -8,10 +8,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from core.hardware.plan import Precision
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch, LossTerms, ppo_loss
-from core.update.precision import Precision, autocast, grad_scaler
-
+from core.update.precision import autocast, grad_scaler
 
 T = TypeVar("T")
 Chunk = tuple[Tensor, Tensor]

@@ -75,9 +75,7 @@ class Updater:
         self.host, self.device, self.settings = host, device, settings
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
-        self.stepper = Stepper(
-            self.model, step_settings, settings.learning_rate_actor, settings.learning_rate_critic
-        )
+        self.stepper = Stepper(self.model, step_settings, settings.learning_rate_actor, settings.learning_rate_critic)
 
     def update(
         self,
@@ -171,7 +169,10 @@ class Updater:
         def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
             return self.model.values(chunk[0])
 
-        values = torch.cat(list(self.stepper.map_chunks(evaluate, observations))) * self.model.tensors["value_std"] + self.model.tensors["value_mean"]
+        values = (
+            torch.cat(list(self.stepper.map_chunks(evaluate, observations))) * self.model.tensors["value_std"]
+            + self.model.tensors["value_mean"]
+        )
         return np.asarray(values.cpu().numpy())
 
     @torch.no_grad()

@@ -15,6 +15,7 @@ from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 from core.simulators.process.service import service_time
 
 NONE = -1
+JOIN_STREAM = 2**32
 CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 
 
@@ -30,10 +31,12 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         ("shift", np.int64),
         ("week_start", np.float64),
         ("area", np.float64),
+        ("control", np.float64),
         ("seed", np.uint64),
         ("arrival_stream", np.uint64),
         ("arrived", np.int64),
         ("open", np.int64),
+        ("busy", np.int64),
         ("waiting", np.int64),
         ("decisions", np.int64),
         ("ended", np.int64),
@@ -79,8 +82,8 @@ def start(state, p, rng):  # type: ignore[no-untyped-def]
 def clear(state, p):  # type: ignore[no-untyped-def]
     """Fill the record for an empty process at time 0 with the first arrival of its seed drawn."""
     state.arrival_stream = child(state.seed, 0)
-    state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
-    state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
+    state.time, state.area, state.control, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0, 0.0
+    state.arrived, state.open, state.waiting, state.busy, state.decisions = 0, 0, 0, 0, 0
     state.ended, state.overflow = 0, 0
     # Loops where slices would do: Numba takes seconds longer to compile slice assignments.
     for case in range(len(state.completion_time)):
@@ -135,7 +138,7 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def run_to_decision(state, p):  # type: ignore[no-untyped-def]
     """Process at least one event, then further ones until a pair is feasible or the episode ends."""
-    while True:
+    while state.ended == 0:
         resource = NONE
         time = math.inf
         for r in range(len(state.finish)):
@@ -162,8 +165,9 @@ def run_to_decision(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and add to the integral of open cases over time."""
+    """Move the clock and add to the integrals over time of open cases and (control variate) of busy resources."""
     state.area += state.open * (time - state.time)
+    state.control += state.busy * (time - state.time)
     state.time = time
 
 
@@ -225,11 +229,17 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
             if state.joined[case, join] == p.join_size[join]:
                 state.stack_node[depth] = p.branch_node[first]
                 # Named by the join, not by the branch that happens to be last: the same luck under every policy.
-                state.stack_stream[depth] = child(child(state.seed, case + 1), join + 1)
+                state.stack_stream[depth] = stream_after_join(child(state.seed, case + 1), join)
                 depth += 1
         else:
             state.completion_time[case] = state.time
             state.open -= 1
+
+
+@njit(nogil=True)
+def stream_after_join(case_stream, join):  # type: ignore[no-untyped-def]
+    """Return the stream with which a case goes on after a join; no branch of a fork has the same one."""
+    return child(child(case_stream, JOIN_STREAM), join)
 
 
 @njit(nogil=True)
@@ -274,6 +284,8 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]
     state.work_stream[resource] = stream
     state.busy_pair[resource] = pair
+    state.busy += 1
+    state.control -= p.pair_excess[pair]
     state.available[resource] = 0
     state.started[resource] = state.time
     state.finish[resource] = state.time + draw_service(p, pair, uniform(stream))
@@ -300,6 +312,7 @@ def complete(state, p, resource):  # type: ignore[no-untyped-def]
     case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
     state.busy_time[resource] += state.time - state.started[resource]
     state.busy_pair[resource] = NONE
+    state.busy -= 1
     state.finish[resource] = math.inf
     state.available[resource] = state.on_duty[resource]
     move(state, p, case, p.branch_node[p.node_first[node]], stream)

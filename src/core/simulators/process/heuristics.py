@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
+NOBODY = np.int64(2**62)
+
 
 @njit(nogil=True)
 def random(state, p, mask, rng):  # type: ignore[no-untyped-def]
@@ -36,47 +38,54 @@ def shortest_processing_time(state, p, mask, rng):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True)
-def oldest_activity(state, p, mask):  # type: ignore[no-untyped-def]
-    """Return the activity in which the oldest case (by arrival) waits that has a feasible pair."""
-    oldest, activity = math.inf, -1
-    for a in range(len(state.queue_length)):
-        if state.queue_length[a] > 0 and mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any():
-            slot = state.queue_head[a]
-            for _ in range(state.queue_length[a]):
-                # Cases are numbered by arrival.
-                if state.slot_case[slot] < oldest:
-                    oldest, activity = state.slot_case[slot], a
-                slot = state.slot_next[slot]
-    return activity
-
-
-@njit(nogil=True)
 def first_in_first_out(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Serve the oldest case with a feasible pair, by a uniformly chosen resource."""
-    return _resource_by_weight(state, p, mask, rng, False)
+    """Serve the oldest case with a feasible pair, by one of its feasible pairs, all equally likely."""
+    return _serve_oldest(state, p, mask, rng, False)
 
 
 @njit(nogil=True)
 def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
     """Serve the oldest case by a resource chosen as often as the log shows it on this activity."""
-    return _resource_by_weight(state, p, mask, rng, True)
+    return _serve_oldest(state, p, mask, rng, True)
 
 
 @njit(nogil=True)
-def _resource_by_weight(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def]
-    activity = oldest_activity(state, p, mask)
-    first, end = p.activity_pairs[activity], p.activity_pairs[activity + 1]
+def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return int64[A], the oldest case in each activity's queue, a very large number where no pair is feasible.
+
+    Cases are numbered by arrival.
+    """
+    oldest = np.full(len(state.queue_length), NOBODY)
+    for a in range(len(oldest)):
+        if mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any():
+            slot = state.queue_head[a]
+            for _ in range(state.queue_length[a]):
+                oldest[a] = min(oldest[a], state.slot_case[slot])
+                slot = state.slot_next[slot]
+    return oldest
+
+
+@njit(nogil=True)
+def _serve_oldest(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def]
+    oldest = oldest_waiting(state, p, mask)
+    case = oldest.min()
+    postpone = len(p.pair_mean)
+    if case == NOBODY:
+        return postpone
     total = 0.0
-    for pair in range(first, end):
-        total += mask[pair] * (p.pair_habit[pair] if by_habit else 1.0)
+    for pair in range(postpone):
+        if mask[pair] and oldest[p.pair_activity[pair]] == case:
+            total += p.pair_habit[pair] if by_habit else 1.0
     if total == 0.0:  # nobody feasible was ever logged on this activity
-        return _resource_by_weight(state, p, mask, rng, False)
+        return _serve_oldest(state, p, mask, rng, False)
     target = rng.random() * total
-    chosen = end
-    for pair in range(end - 1, first - 1, -1):
-        if mask[pair]:
-            chosen = pair
-            target -= p.pair_habit[pair] if by_habit else 1.0
-            if target < 0.0:
-                break
+    chosen = postpone
+    for pair in range(postpone):
+        if mask[pair] and oldest[p.pair_activity[pair]] == case:
+            weight = p.pair_habit[pair] if by_habit else 1.0
+            if weight > 0.0:
+                chosen = pair
+                target -= weight
+                if target < 0.0:
+                    break
     return chosen

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from core.simulators.process.dynamics import clear, draw_arrival, draw_branch, draw_service
+from core.simulators.process.dynamics import clear, draw_arrival, draw_branch, draw_service, stream_after_join
 from core.simulators.process.parameters import Parameters
 from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
@@ -118,7 +118,9 @@ def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-d
         branch = first
         if kind == TASK:
             stream = advance(stream)
-            time = first_on_duty(p, p.node_target[node], time) + fastest_service(p, p.node_target[node], uniform(stream))
+            time = first_on_duty(p, p.node_target[node], time) + fastest_service(
+                p, p.node_target[node], uniform(stream)
+            )
         elif kind == XOR:
             stream = advance(stream)
             branch = draw_branch(p, node, uniform(stream))
@@ -128,7 +130,7 @@ def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-d
             join_time[join] = max(join_time[join], time)
             if joined[join] < p.join_size[join]:
                 continue
-            time, stream = join_time[join], child(case_stream, join + 1)
+            time, stream = join_time[join], stream_after_join(case_stream, join)
         else:
             end = max(end, time)
             continue
@@ -145,7 +147,7 @@ def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
         return time
     week = math.floor(time / p.week) * p.week
     for i in range(first, last + 1):
-        if time < week + p.duty_intervals[i, 1]:
+        if time <= week + p.duty_intervals[i, 1]:  # whoever leaves at this instant may still start
             return max(time, week + p.duty_intervals[i, 0])
     return week + p.week + p.duty_intervals[first, 0]
 

@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from core.errors import UserError
 from core.simulators.process import service
 from core.simulators.process.routing import TASK, Routing, build_routing
 from core.simulators.process.scenario import DAYS, HOURS_PER_WEEK, Scenario, Service, hour_of
 
 POISSON, WEEKLY, REPLAY = range(3)
+
+_MOST_CASES = 20_000_000
+"""Of an episode; their state would fill about a gigabyte."""
 
 
 class Parameters(NamedTuple):
@@ -25,6 +29,7 @@ class Parameters(NamedTuple):
     pair_activity: np.ndarray
     pair_resource: np.ndarray
     pair_mean: np.ndarray
+    pair_excess: np.ndarray
     pair_habit: np.ndarray
     activity_pairs: np.ndarray
     service_kind: np.ndarray
@@ -86,6 +91,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         pair_activity=np.array([scenario.activities.index(s.activity) for s in pairs], np.int64),
         pair_resource=np.array([scenario.resources.index(s.resource) for s in pairs], np.int64),
         pair_mean=means,
+        pair_excess=_excess(pairs, means),
         pair_habit=np.array([float(s.observations or 0) for s in pairs]),
         activity_pairs=np.searchsorted(
             [scenario.activities.index(s.activity) for s in pairs], range(len(scenario.activities) + 1)
@@ -137,6 +143,14 @@ def service_mean(entry: Service) -> float:
     return entry.mean
 
 
+def _excess(pairs: list[Service], means: np.ndarray) -> np.ndarray:
+    """Return by how much each pair's mean service time exceeds that of the fastest who can do the activity."""
+    fastest: dict[str, float] = {}
+    for entry, mean in zip(pairs, means, strict=True):
+        fastest[entry.activity] = min(mean, fastest.get(entry.activity, math.inf))
+    return np.array([mean - fastest[entry.activity] for entry, mean in zip(pairs, means, strict=True)])
+
+
 def _ordered_pairs(scenario: Scenario) -> list[Service]:
     def order(s: Service) -> tuple[int, int]:
         return scenario.activities.index(s.activity), scenario.resources.index(s.resource)
@@ -149,11 +163,12 @@ def _services(pairs: list[Service]) -> dict[str, np.ndarray]:
     for entry in pairs:
         low, high, scale = entry.low or 0.0, entry.high or 0.0, 1.0
         kind = service.KINDS[entry.distribution]
-        if kind in (service.LOGNORMAL, service.QUANTILES):
-            table = np.array(entry.quantiles) if entry.quantiles else service.lognormal_table(entry.cv or 0.0)
+        if entry.quantiles is not None:
             low = float(sum(map(len, tables)))
-            high = low + len(table)
-            tables.append(table)
+            high = low + len(entry.quantiles)
+            tables.append(np.array(entry.quantiles))
+        if entry.cv is not None:
+            low = math.sqrt(math.log1p(entry.cv**2))
         if entry.mean is not None:
             scale = entry.mean
         for column, value in zip((kinds, scales, lows, highs), (kind, scale, low, high), strict=True):
@@ -199,16 +214,22 @@ def _expected_cases(scenario: Scenario, rates: np.ndarray, times: np.ndarray) ->
     weeks, rest = divmod(hours, HOURS_PER_WEEK)
     whole, part = divmod(rest, 1.0)
     partial = rates[: int(whole)].sum() + rates[int(whole) % HOURS_PER_WEEK] * part
-    return float(max(1.0, (weeks * rates.sum() + partial) * scenario.hour))
+    return float((weeks * rates.sum() + partial) * scenario.hour)
 
 
 def _sizes(scenario: Scenario, routing: Routing, rates: np.ndarray, times: np.ndarray) -> Sizes:
     """Size the state so that a stable process cannot reach it: eight standard deviations above the mean."""
-    expected = _expected_cases(scenario, rates, times)
+    expected = max(1.0, _expected_cases(scenario, rates, times))
+    if not expected <= _MOST_CASES:
+        raise UserError(
+            f"an episode would have {expected:.3g} cases; shorten the horizon to at most {_MOST_CASES:,} of them."
+        )
     cases = int(expected + 8 * math.sqrt(expected) + 100)
     waiting = scenario.capacity.waiting_tasks or cases * routing.width
     task = np.array(routing.kind) == TASK
     visits = float(routing.expected_visits()[task].sum())
+    if visits == 0.0:
+        raise UserError("flow: no case ever reaches an activity, so there is nothing to decide.")
     tasks = expected * visits
     weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if scenario.working_hours else 0.0
     changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
@@ -222,21 +243,21 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
     on = np.ones(len(scenario.resources), np.int64)
     changes: list[tuple[float, int, int]] = []
     for r, name in enumerate(scenario.resources):
-        if name not in scenario.working_hours:
-            continue
         intervals = _weekly(scenario, {name})
         on[r] = any(start == 0.0 for start, _ in intervals)
-        whole_week = [(0.0, float(HOURS_PER_WEEK))]
-        for start, end in intervals if intervals != whole_week else []:
-            changes += [(start * scenario.hour, r, 1), ((end % HOURS_PER_WEEK) * scenario.hour, r, 0)]
-    # Someone who works through the end of the week leaves and comes at the same time: going is listed first.
-    changes.sort()
+        through_the_end = bool(intervals) and on[r] == 1 and intervals[-1][1] == HOURS_PER_WEEK
+        for start, end in intervals:
+            if start > 0.0 or not through_the_end:
+                changes.append((start * scenario.hour, 1, r))
+            if end < HOURS_PER_WEEK or not through_the_end:
+                changes.append(((end % HOURS_PER_WEEK) * scenario.hour, 0, r))
+    changes.sort()  # at one instant those who leave come first
     columns = list(zip(*changes, strict=True)) or [(), (), ()]
     return {
         "shift_count": len(changes),
         "shift_times": np.array(columns[0], np.float64),
-        "shift_resource": np.array(columns[1], np.int64),
-        "shift_on": np.array(columns[2], np.int64),
+        "shift_resource": np.array(columns[2], np.int64),
+        "shift_on": np.array(columns[1], np.int64),
         "on_duty_at_start": on,
     }
 

@@ -47,15 +47,26 @@ class Routing:
         self.probabilities.append(probabilities or [1.0] * len(successors))
         return len(self.kind) - 1
 
+    def reachable(self) -> set[int]:
+        """Return the nodes that a case can reach."""
+        reached, frontier = {self.root}, [self.root]
+        while frontier:
+            for node in self.successors[frontier.pop()]:
+                if node not in reached:
+                    reached.add(node)
+                    frontier.append(node)
+        return reached
+
     def expected_visits(self) -> np.ndarray:
         """Return how often a case visits each node on average, by solving the flow equations.
 
         Raises:
             UserError: a case that reaches some activity can never end.
         """
-        n = len(self.kind)
+        n, reached = len(self.kind), self.reachable()
         transition = np.zeros((n, n))
-        for i, (successors, probabilities) in enumerate(zip(self.successors, self.probabilities, strict=True)):
+        for i in reached:
+            successors, probabilities = self.successors[i], self.probabilities[i]
             share = 1.0 / self.joins[self.target[i]] if self.kind[i] == JOIN else 1.0
             for j, p in zip(successors, probabilities, strict=True):
                 transition[i, j] += p * share
@@ -92,7 +103,9 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
     if depth > _MAX_DEPTH:
         raise UserError(f"{where}: the flow is nested more than {_MAX_DEPTH} deep.")
     if not isinstance(flow, dict) or len(flow) != 1 or next(iter(flow)) not in ("task", "seq", "xor", "and"):
-        raise UserError(f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {_short(flow)}.")
+        raise UserError(
+            f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {_short(flow)}."
+        )
     kind, content = next(iter(flow.items()))
     if kind == "task":
         return routing.add(TASK, _activity(content, index, f"{where}.task"), [after])
@@ -134,12 +147,7 @@ def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: 
         node = tasks[name]
         routing.successors[node] = [draw(choices, f"flow.next.{name}")]
         routing.probabilities[node] = [1.0]
-    reached, frontier = {routing.root}, [routing.root]
-    while frontier:
-        for node in routing.successors[frontier.pop()]:
-            if node not in reached:
-                reached.add(node)
-                frontier.append(node)
+    reached = routing.reachable()
     for name, node in tasks.items():
         if node in reached and not routing.successors[node]:
             raise UserError(f"flow.next: nothing is said about what follows {name!r}; null ends the case.")

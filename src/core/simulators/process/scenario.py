@@ -10,15 +10,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import UserError
-from core.simulators.process.routing import build_routing
 
+_CLOCK = r"^([01]\d|2[0-4]):[0-5]\d$"
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS_PER_UNIT = {"seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
 HOURS_PER_WEEK = 168
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Horizon(_Strict):
@@ -62,9 +62,11 @@ class Service(_Strict):
 class Shift(_Strict):
     """One stretch of working hours, the same on each of some days; ``to`` may be 24:00."""
 
-    days: list[Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]]
-    from_: str = Field(alias="from", pattern=r"^\d\d:\d\d$")
-    to: str = Field(pattern=r"^\d\d:\d\d$")
+    days: list[Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]] = Field(
+        min_length=1
+    )
+    from_: str = Field(alias="from", pattern=_CLOCK)
+    to: str = Field(pattern=_CLOCK)
 
 
 class Capacity(_Strict):
@@ -111,11 +113,11 @@ def load_scenario(path: Path) -> Scenario:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"There is no scenario file {path}.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"Cannot read the scenario file {path}: {error}.") from None
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON: {error}.") from None
     return parse_scenario(data, str(path))
 
@@ -132,10 +134,12 @@ def parse_scenario(data: Any, source: str) -> Scenario:
     """
     if not isinstance(data, dict):
         raise UserError(f"{source}: a scenario is a JSON object, not {type(data).__name__}.")
+    from core.simulators.process.parameters import build_parameters
+
     try:
         scenario = Scenario.model_validate(data)
         _check(scenario)
-        build_routing(scenario.flow, scenario.activities).expected_visits()
+        build_parameters(scenario)
     except ValidationError as error:
         raise UserError(f"{source}: {_sentence(error)}") from None
     except UserError as error:
@@ -146,7 +150,7 @@ def parse_scenario(data: Any, source: str) -> Scenario:
 def save_scenario(scenario: Scenario, path: Path) -> None:
     """Write a scenario as a file that :func:`load_scenario` reads."""
     data = scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def _sentence(error: ValidationError) -> str:
@@ -190,7 +194,9 @@ def _check_arrivals(scenario: Scenario) -> None:
         raise UserError(f"arrivals: {arrivals.process} arrivals need {needed} and nothing else, not {sorted(given)}.")
     if arrivals.rates is not None:
         if len(arrivals.rates) != HOURS_PER_WEEK:
-            raise UserError(f"arrivals.rates: expected 168 rates, one for each hour of the week, not {len(arrivals.rates)}.")
+            raise UserError(
+                f"arrivals.rates: expected 168 rates, one for each hour of the week, not {len(arrivals.rates)}."
+            )
         if min(arrivals.rates) < 0 or sum(arrivals.rates) == 0:
             raise UserError("arrivals.rates: rates must not be negative, nor all zero.")
         _need_real_time(scenario, "arrivals.rates")
@@ -234,7 +240,9 @@ def _check_hours(scenario: Scenario) -> None:
         for i, shift in enumerate(shifts):
             start, end = hour_of(shift.from_), hour_of(shift.to)
             if not 0 <= start < end <= 24:
-                raise UserError(f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day.")
+                raise UserError(
+                    f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
+                )
     for activity in scenario.activities:
         able = [s.resource for s in scenario.service if s.activity == activity]
         if all(scenario.working_hours.get(r) == [] for r in able):

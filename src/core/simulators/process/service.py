@@ -1,7 +1,6 @@
 """Service-time distributions, sampled by inversion so that one uniform number is one service."""
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 from numba import njit
@@ -15,21 +14,30 @@ KINDS = {
     "quantiles": QUANTILES,
 }
 
-_TABLE_SIZE = 4097
-
-
-def lognormal_table(cv: float) -> np.ndarray:
-    """Return quantiles of a lognormal with mean 1 and the given coefficient of variation.
-
-    The table has even steps of probability (step 1/4096, its two ends at half a step) and is read by linear
-    interpolation; it is rescaled so that the mean of what is sampled is exactly 1.
-    """
-    sigma = math.sqrt(math.log1p(cv * cv))
-    probabilities = np.linspace(0.0, 1.0, _TABLE_SIZE)
-    half = 0.5 / (_TABLE_SIZE - 1)
-    normal = NormalDist()
-    values = np.array([math.exp(sigma * normal.inv_cdf(min(max(q, half), 1.0 - half))) for q in probabilities])
-    return values / table_mean(values)
+_CENTRE = np.array(
+    [
+        [2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+         1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080],
+        [5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+         5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0],
+    ]
+)  # fmt: skip
+_MIDDLE = np.array(
+    [
+        [7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+         3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734],
+        [1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+         6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0],
+    ]
+)  # fmt: skip
+_TAIL = np.array(
+    [
+        [2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+         2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720],
+        [2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+         1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0],
+    ]
+)  # fmt: skip
 
 
 def table_mean(values: np.ndarray) -> float:
@@ -38,13 +46,39 @@ def table_mean(values: np.ndarray) -> float:
 
 
 @njit(nogil=True)
+def normal_quantile(u):  # type: ignore[no-untyped-def]
+    """Return the u-quantile of the standard normal distribution, 0 < u < 1, to about 1e-16.
+
+    Algorithm AS 241 (PPND16) of M. J. Wichura, Applied Statistics 37 (1988) 477-484.
+    """
+    q = u - 0.5
+    if abs(q) <= 0.425:
+        r = 0.180625 - q * q
+        return q * _ratio(_CENTRE, r)
+    r = math.sqrt(-math.log(u if q < 0.0 else 1.0 - u))
+    value = _ratio(_MIDDLE, r - 1.6) if r <= 5.0 else _ratio(_TAIL, r - 5.0)
+    return -value if q < 0.0 else value
+
+
+@njit(nogil=True)
+def _ratio(coefficients, r):  # type: ignore[no-untyped-def]
+    """Return the quotient of the two polynomials whose coefficients are the rows, highest power first."""
+    numerator, denominator = 0.0, 0.0
+    for k in range(coefficients.shape[1]):
+        numerator = numerator * r + coefficients[0, k]
+        denominator = denominator * r + coefficients[1, k]
+    return numerator / denominator
+
+
+@njit(nogil=True)
 def service_time(kind, mean, low, high, table, u):  # type: ignore[no-untyped-def]
     """Return the u-quantile of a service-time distribution.
 
     Args:
         kind: one of the constants above.
-        mean: mean of an exponential or constant time; scale of a table.
-        low, high: range of a uniform time; for tables, first index and one past the last in ``table``.
+        mean: mean of an exponential, constant or lognormal time; scale of a table.
+        low, high: range of a uniform time; sigma of a lognormal one (low); for tables, first index and one past the
+            last in ``table``.
         table: float64[*], all tables of a scenario one after another, each in even steps of probability.
         u: float64 in [0, 1).
     """
@@ -54,6 +88,8 @@ def service_time(kind, mean, low, high, table, u):  # type: ignore[no-untyped-de
         return mean
     if kind == UNIFORM:
         return low + (high - low) * u
+    if kind == LOGNORMAL:
+        return mean * math.exp(low * normal_quantile(u) - 0.5 * low * low) if u > 0.0 else 0.0
     start, end = np.int64(low), np.int64(high)
     position = u * (end - start - 1)
     k = np.int64(position)

@@ -1,0 +1,47 @@
+# Each target does all of its own set-up and says what it does. VENV and PYTHON can be set: make test VENV=/tmp/v
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+EPISODES ?= 50
+
+.PHONY: train test check benchmark clean
+
+train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
+	@echo "==> Training $(EPISODES) episodes on the bundled loan desk (about 62,000 decisions each)"
+	$(RUN) scripts/train.py --mode train --training-episodes $(EPISODES) --run-directory runs/loan_desk-make
+	@echo "==> Comparing the trained policy with the simulator's heuristics"
+	$(RUN) scripts/train.py --mode evaluate --checkpoint runs/loan_desk-make
+
+test: $(VENV)/.installed-test  ## run the tests
+	@echo "==> Running the tests (those marked gpu need an NVIDIA GPU and are skipped without one)"
+	$(RUN) -m pytest
+
+check: $(VENV)/.installed-dev  ## everything that a contribution must pass: format, lint, types, layers
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping from Python
+	$(RUN) benchmarks/collection.py
+
+clean:  ## remove the virtual environment and caches (runs stay)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+
+# A GPU machine: set CONSTRAINTS= to let pip choose the newest torch with CUDA.
+CONSTRAINTS ?= -c constraints.txt
+define install
+	@echo "==> Making the virtual environment $(VENV) and installing $(1) into it (torch is large: minutes, once)"
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e "$(1)"
+	@touch $@
+endef
+
+$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+	$(call install,.[tensorboard])
+
+$(VENV)/.installed-test: setup.cfg pyproject.toml constraints.txt
+	$(call install,.[tensorboard,test])
+
+$(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
+	$(call install,.[tensorboard,test,dev])
