@@ -59,14 +59,14 @@ NORMALISE_OBSERVATIONS = True
 
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
-LEARNING_RATE_ACTOR = 5e-4
-LEARNING_RATE_CRITIC = 1e-3
+LEARNING_RATE_ACTOR = 1e-3
+LEARNING_RATE_CRITIC = 3e-4
 
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.999 looks about 1,000 decisions ahead.
-GAMMA = 0.999
+# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.99 looks about 100 intervals ahead.
+GAMMA = 0.99
 
 # What GAMMA counts: "time" discounts by simulated time (GAMMA per average decision interval), so that decisions which
 # take no time cost nothing and waiting cannot be used to make costs look later; "decision" discounts every decision
@@ -75,6 +75,10 @@ DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation. Float 0 .. 1. Higher: less bias from the critic, more variance.
 GAE_LAMBDA = 0.95
+
+# The same lambda for the targets of the critic. Float 0 .. 1. Higher: the critic forgets its own errors faster, its
+# targets are noisier.
+VALUE_LAMBDA = 0.97
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2

@@ -89,7 +89,7 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
 
 
 class StopOnInterrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second one interrupts."""
+    """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._stop = console, False

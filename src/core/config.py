@@ -35,12 +35,13 @@ class Config(BaseModel):
     activation: Literal["relu", "tanh"] = "relu"
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
     normalise_observations: bool = True
-    learning_rate_actor: float = Field(5e-4, gt=0, le=1)
-    learning_rate_critic: float = Field(1e-3, gt=0, le=1)
+    learning_rate_actor: float = Field(1e-3, gt=0, le=1)
+    learning_rate_critic: float = Field(3e-4, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
-    gamma: float = Field(0.999, gt=0, le=1)
+    gamma: float = Field(0.99, gt=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
     gae_lambda: float = Field(0.95, ge=0, le=1)
+    value_lambda: float = Field(0.97, ge=0, le=1)
     ppo_clip_param: float = Field(0.2, gt=0, le=1)
     num_epochs: int = Field(4, ge=1, le=100)
     entropy_coefficient: float = Field(0.0, ge=0, le=1)

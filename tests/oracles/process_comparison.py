@@ -36,7 +36,7 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
         The reference at the end of the episode.
     """
     simulator = ProcessSimulator(scenario)
-    reset, observe, step, action_mask, truncated, time = compile_functions(simulator)
+    reset, observe, step, action_mask, truncated, time, control_variate = compile_functions(simulator)
     p, states = simulator.parameters, new_state(simulator)
     state, actions = states[0], np.random.default_rng(seed)
     reset(state, p, stream(seed, "simulator"))
@@ -45,16 +45,16 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
     total = 0.0
     for decision in range(simulator.max_steps):
         feasible = reference.feasible()
-        mask[:] = True
-        action_mask(state, p, mask)
         observe(state, p, observation)
         assert bool(truncated(state, p)) == reference.ended, f"decision {decision}"
         assert math.isclose(time(state, p), reference.now, rel_tol=1e-9, abs_tol=1e-9), f"decision {decision}"
+        control = control_variate(state, p)
+        assert math.isclose(control, reference.control(), rel_tol=1e-7, abs_tol=1e-9), f"decision {decision}"
+        check_heuristics(simulator, state, mask_of(action_mask, state, p, mask), reference, actions)
         if reference.ended:
             break
         assert np.flatnonzero(mask).tolist() == [*feasible, len(reference.pairs)], f"decision {decision}"
         np.testing.assert_allclose(observation, reference.observation(), rtol=1e-5, atol=1e-5)
-        check_heuristics(simulator, state, mask, reference, actions)
         action = len(reference.pairs)
         if feasible and actions.random() >= postpone:
             action = int(actions.choice(feasible))
@@ -93,12 +93,19 @@ def compare_ends(simulator: ProcessSimulator, states: Any, reference: Reference,
     assert math.isclose(total, -ages / reference.expected_cases(), rel_tol=1e-7, abs_tol=1e-9)
 
 
+def mask_of(action_mask: Any, state: Any, p: Any, mask: Any) -> Any:
+    """Fill a mask and return it."""
+    mask[:] = True
+    action_mask(state, p, mask)
+    return mask
+
+
 def check_heuristics(simulator: ProcessSimulator, state: Any, mask: Any, reference: Reference, rng: Any) -> None:
     """Assert that every heuristic chooses what its definition allows."""
-    if not reference.feasible():
-        return
-    choices = {"fifo": reference.fifo_choices(), "spt": reference.spt_choices(), "random": reference.feasible()}
-    for name, allowed in choices.items():
+    choices = {"fifo": reference.fifo_choices(), "spt": reference.spt_choices(), "logged": reference.logged_choices()}
+    choices["random"] = reference.feasible() or [len(reference.pairs)]
+    for name in simulator.heuristics:
+        allowed = choices[name]
         assert simulator.heuristics[name](state, simulator.parameters, mask, rng) in allowed, name
 
 
@@ -144,8 +151,9 @@ def services() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def shifts() -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Generate working hours in quarters of an hour, none of which touches midnight."""
-    quarters = st.tuples(st.integers(1, 94), st.integers(1, 94)).filter(lambda x: x[0] < x[1])
+    """Generate working hours in quarters of an hour, often from or to midnight."""
+    quarter = st.one_of(st.integers(0, 96), st.sampled_from([0, 96]))
+    quarters = st.tuples(quarter, quarter).filter(lambda x: x[0] < x[1])
     days = st.lists(st.sampled_from(DAYS), min_size=1, max_size=7, unique=True)
 
     def shift(when: tuple[int, int], days: list[str]) -> dict[str, Any]:
@@ -162,7 +170,7 @@ def scenarios(draw: Any) -> Scenario:
     unit = draw(st.sampled_from(["abstract", "seconds", "minutes", "hours", "days"]))
     hour = {"abstract": 1.0, "seconds": 3600.0, "minutes": 60.0, "hours": 1.0, "days": 1 / 24}[unit]
     horizon = draw(st.sampled_from([5.0, 24.0, 100.0, 400.0]))
-    service = []
+    service, observed = [], draw(st.booleans())
     for a in activities:
         for r in draw(st.lists(st.sampled_from(resources), min_size=1, max_size=3, unique=True)):
             times = draw(services())
@@ -171,6 +179,8 @@ def scenarios(draw: Any) -> Scenario:
                     times[name] *= hour
             if "quantiles" in times:
                 times["quantiles"] = [q * hour for q in times["quantiles"]]
+            if observed:
+                times["observations"] = draw(st.integers(0, 2))
             service.append({"activity": a, "resource": r, **times})
     data = {
         "schema": "resource-allocation-scenario/1",

@@ -11,7 +11,7 @@ from core.seeding import stream
 from core.simulators.process import heuristics
 from core.simulators.process.scenario import Scenario, parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import OK, Function, metrics_of, new_state
+from core.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
 
 RANDOM, FIFO, SPT, LAZY = range(4)
 """The choosers that one compiled loop holds; LAZY postpones half of the time and else chooses at random."""
@@ -110,6 +110,22 @@ def clerk(times: list[float], days: list[str], horizon: float = 24.0) -> Process
     )
 
 
+@cache
+def pool() -> ProcessSimulator:
+    """Return two activities in parallel, each done by both of two resources."""
+    pairs = [service(a, r, "exponential", mean=m) for a, m in (("K", 1.8), ("L", 1.6)) for r in ("r", "s")]
+    return ProcessSimulator(
+        scenario(
+            time_unit="abstract",
+            horizon={"value": 400.0},
+            activities=["K", "L"],
+            resources=["r", "s"],
+            service=pairs,
+            flow={"and": [{"task": "K"}, {"task": "L"}]},
+        )
+    )
+
+
 class Episode(NamedTuple):
     """What is left of an episode."""
 
@@ -169,3 +185,11 @@ def summary(values: Any) -> tuple[float, float]:
     """Return the mean of independent values and its standard error."""
     values = np.asarray(values, float)
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def bound_of(simulator: ProcessSimulator, episode: int) -> tuple[Any, dict[str, Any]]:
+    """Return the state and the metrics of the lower bound of an episode of seed 0."""
+    states = new_state(simulator)
+    compile_functions(simulator).reset(states[0], simulator.parameters, stream(0, "simulator", episode))
+    metrics = metrics_of(simulator, states, simulator.bounds["lower_bound"])
+    return states[0], metrics

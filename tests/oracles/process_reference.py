@@ -1,7 +1,7 @@
 """A slow, obvious reference of the process semantics: a heap of events, lists of tasks, closures for what comes next.
 
 Nothing is shared with the simulator but the scenario and the definition of an episode's luck: which uniform number
-belongs to which arrival, branch and service (the functions of ``randomness.py``), and the quantiles of the lognormal.
+belongs to which arrival, branch and service (the functions of ``randomness.py``).
 The flow is walked as it stands in the scenario, working hours are a yes or no for each minute of the week, and the
 figures of an episode are computed from the list of its cases.
 """
@@ -20,7 +20,6 @@ import numpy as np
 from core.simulators.process import randomness
 from core.simulators.process.randomness import uniform
 from core.simulators.process.scenario import DAYS, Scenario
-from core.simulators.process.service import lognormal_table
 
 COMPLETION, SHIFT, ARRIVAL = range(3)
 MINUTES_PER_WEEK = 7 * 24 * 60
@@ -83,6 +82,7 @@ class Reference:
         self.joins = number_joins(scenario.flow)
         self.cases: list[Case] = []
         self.now, self.open_time, self.decisions = 0.0, 0.0, 0
+        self.chosen: list[tuple[str, str]] = []
         self.ended = self.overflowed = False
         self.events: list[Any] = []
         self.arrivals = self._arrival_times()
@@ -106,6 +106,7 @@ class Reference:
         if action < len(self.pairs):
             activity, name = self.pairs[action]
             task, resource = self.queues[activity].popleft(), self.resources[name]
+            self.chosen.append((activity, name))
             task.stream = advance(task.stream)
             resource.task, resource.activity, resource.started = task, activity, self.now
             end = self.now + quantile(self.service[activity, name], float(uniform(task.stream)))
@@ -118,13 +119,23 @@ class Reference:
     def fifo_choices(self) -> list[int]:
         """Return the feasible pairs of the activities in which the oldest case that has a feasible pair waits."""
         feasible = self.feasible()
+        if not feasible:
+            return [len(self.pairs)]
         activities = {self.pairs[i][0] for i in feasible}
         oldest = min(task.case.number for a in activities for task in self.queues[a])
         return [i for i in feasible if any(task.case.number == oldest for task in self.queues[self.pairs[i][0]])]
 
+    def logged_choices(self) -> list[int]:
+        """Return the choices of FIFO that the log shows, all of them where it shows none."""
+        choices = self.fifo_choices()
+        shown = [i for i in choices if i < len(self.pairs) and self.service[self.pairs[i]].observations]
+        return shown or choices
+
     def spt_choices(self) -> list[int]:
         """Return the feasible pairs of the least mean service time."""
         feasible = self.feasible()
+        if not feasible:
+            return [len(self.pairs)]
         least = min(mean(self.service[self.pairs[i]]) for i in feasible)
         return [i for i in feasible if mean(self.service[self.pairs[i]]) == least]
 
@@ -139,13 +150,22 @@ class Reference:
             values.append(elapsed / (elapsed + mean(self.service[r.activity, r.name])) if r.task else 0.0)
         values += [math.log(1 + len(q)) for q in self.queues.values()]
         values += [math.log(1 + (self.now - q[0].enabled) / unit) if q else 0.0 for q in self.queues.values()]
-        values.append(math.log(1 + self._open()))
+        values += [float(len(q)) for q in self.queues.values()]
+        values += [math.log(1 + self._open()), float(self._open())]
         if self.scenario.working_hours or self.scenario.arrivals.rates:
             values += [float(r.on_duty) for r in people]
             for period in (24.0, 168.0):
                 angle = 2 * math.pi * self.now / self.hour / period
                 values += [math.sin(angle), math.cos(angle)]
         return values
+
+    def control(self) -> float:
+        """Return the control variate: all time worked, less what the chosen are slower than the fastest, on average."""
+        slower = 0.0
+        for activity, name in self.chosen:
+            fastest = min(mean(s) for s in self.scenario.service if s.activity == activity)
+            slower += mean(self.service[activity, name]) - fastest
+        return (sum(map(self._worked, self.resources.values())) - slower) / self.expected_cases()
 
     # Figures of the episode
 
@@ -310,7 +330,7 @@ class Reference:
             heapq.heappush(self.events, (self.arrivals[len(self.cases)], ARRIVAL, 0, ""))
 
     def _schedule_shifts(self) -> None:
-        """Put every coming and going on the heap; at one time resource by resource."""
+        """Put every coming and going on the heap; at one time those who go first, and resource by resource."""
         if not self.scenario.working_hours:
             return
         for week in range(math.ceil(self.scenario.horizon.value / (168 * self.hour))):
@@ -318,7 +338,8 @@ class Reference:
                 for minute in range(MINUTES_PER_WEEK):
                     if resource.minutes[minute] != resource.minutes[minute - 1]:
                         time = week * 168 * self.hour + minute / 60 * self.hour
-                        heapq.heappush(self.events, (time, SHIFT, i, resource.name))
+                        comes = resource.minutes[minute]
+                        heapq.heappush(self.events, (time, SHIFT, i + comes * len(self.resources), resource.name))
 
     # Bookkeeping
 
@@ -366,7 +387,7 @@ def child(stream: Any, index: int) -> Any:
 
 def stream_after_join(case_stream: Any, join: int) -> Any:
     """Return the luck of what follows a join: named by the join, whichever branch is last."""
-    return child(case_stream, join + 1)
+    return child(child(case_stream, 2**32), join)
 
 
 def number_joins(flow: Any) -> dict[int, int]:
@@ -405,7 +426,11 @@ def quantile(service: Any, u: float) -> float:
         return service.mean
     if service.distribution == "uniform":
         return (1.0 - u) * service.low + u * service.high
-    table = lognormal_table(service.cv) * service.mean if service.cv else service.quantiles
+    if service.distribution == "lognormal":
+        variance = math.log(1.0 + service.cv**2)
+        z = statistics.NormalDist().inv_cdf(u) if u > 0.0 else -math.inf
+        return service.mean * math.exp(math.sqrt(variance) * z - variance / 2.0)
+    table = service.quantiles
     return float(np.interp(u, np.linspace(0.0, 1.0, len(table)), table))
 
 

@@ -7,6 +7,7 @@ CPU copy of the policy is the front of the array and crossing the bus is one cop
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 OBSERVATION_CLIP = 10.0
@@ -59,7 +60,7 @@ def policy_layout(actor_sizes: Sequence[int], critic_sizes: Sequence[int]) -> La
 
 def _layers(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
-    for i, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         shapes[f"{name}.{i}.weight"] = (n_in, n_out)
         shapes[f"{name}.{i}.bias"] = (n_out,)
     return shapes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import typeof
 
 from core.policy.forward import workspace
 from core.rollout.episode import build_collect
@@ -92,17 +93,22 @@ class Collector:
                 played = list(pool.map(self._play, slots, [weights] * count, numbers))
         return played, time.perf_counter() - begin
 
-    def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
+    def compile(self, weights: np.ndarray) -> float:
+        """Compile the loop without playing; return the seconds it took."""
+        begin = time.perf_counter()
+        arguments = self._arguments(self._slots[0], weights, 0)
+        types = tuple(typeof(argument) for argument in arguments)  # type: ignore[no-untyped-call]
+        self._run.compile(types)  # type: ignore[attr-defined]
+        return time.perf_counter() - begin
+
+    def _arguments(self, slot: Any, weights: np.ndarray, number: int) -> tuple[Any, ...]:
         states, trajectory, scratch = slot
-        steps, total, status = self._run(
-            states,
-            self.simulator.parameters,
-            weights,
-            stream(self.seed, "simulator", number),
-            stream(self.seed, "policy", number),
-            trajectory,
-            scratch,
-        )
+        streams = stream(self.seed, "simulator", number), stream(self.seed, "policy", number)
+        return states, self.simulator.parameters, weights, *streams, trajectory, scratch
+
+    def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
+        states, trajectory, _ = slot
+        steps, total, status = self._run(*self._arguments(slot, weights, number))
         if status != OK:
             raise describe_fault(status, self.simulator, str(number), steps)
         played = trajectory.first(steps)

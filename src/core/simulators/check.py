@@ -31,8 +31,8 @@ def check_simulator(simulator: Simulator, steps: int = 200) -> None:
     for step, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
             raise SimulatorError(
-                f"{type(simulator).__name__} is not deterministic: two runs of one seed differ at step {step}. Draw every "
-                "random number from rng and keep everything else in the state record."
+                f"{type(simulator).__name__} is not deterministic: two runs of one seed differ at step {step}. Draw "
+                "every random number from rng and keep everything else in the state record."
             )
 
 

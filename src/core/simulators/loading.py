@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from core.errors import UserError
-from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario
+from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario, scenario_content
 from core.simulators.simulator import Simulator, require_complete
 
 PROCESS = "process"
@@ -92,8 +92,7 @@ def from_source(source: dict[str, Any]) -> LoadedSimulator:
 def _process(scenario: Scenario, notes: list[str] | None = None, log: Any = None) -> LoadedSimulator:
     from core.simulators.process.simulator import ProcessSimulator
 
-    content = scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
-    source = {"simulator": PROCESS, "scenario": content}
+    source = {"simulator": PROCESS, "scenario": scenario_content(scenario)}
     return LoadedSimulator(ProcessSimulator(scenario), source, scenario, notes or [], log)
 
 

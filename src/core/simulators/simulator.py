@@ -7,7 +7,7 @@ Python with ``NUMBA_DISABLE_JIT=1``.
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -66,8 +66,8 @@ class Simulator:
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
     mean_interval: float = 1.0
-    heuristics: ClassVar[Mapping[str, Function]] = {}
-    bounds: ClassVar[Mapping[str, Function]] = {}
+    heuristics: Mapping[str, Function] = {}
+    bounds: Mapping[str, Function] = {}
 
     def message(self, state: np.void) -> str | None:
         """Return a sentence about how this episode ended if a user should read one, else None."""
@@ -148,7 +148,7 @@ def compile_functions(simulator: Simulator) -> Compiled:
 
 @cache
 def compiled(function: Function) -> Function:
-    """Return a function compiled without the GIL, the same one each time; one that is compiled already stays as it is."""
+    """Return a function compiled without the GIL, the same one each time; a compiled one stays as it is."""
     return function if hasattr(function, "py_func") else njit(nogil=True)(function)
 
 

@@ -144,6 +144,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             epochs=config.num_epochs,
             batch_size=plan.batch_size,
             gae_lambda=config.gae_lambda,
+            value_lambda=config.value_lambda,
             target_kl=config.target_kl,
             learning_rate_actor=config.learning_rate_actor,
             learning_rate_critic=config.learning_rate_critic,
@@ -242,8 +243,7 @@ def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:
-    from core.commands import write_json
-    from core.simulators.process.fidelity import fidelity_report, render_markdown
+    from core.training.fidelity import fidelity_report, render_markdown
 
     assert loaded.scenario is not None
     say("Comparing log and simulation under the logged allocation habits ...")

@@ -73,7 +73,7 @@ def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
         for metric in metrics:
             value = values.get(metric)
             half = (value["high"] - value["low"]) / 2 if value else 0.0
-            cells.append(f"{value['mean']:,.4g} ± {half:.2g}" if value else "–")
+            cells.append(f"{value['mean']:,.4g} ± {half:.2g}" if value else "-")
         table.add_row(name, *cells)
     return table
 
@@ -107,8 +107,8 @@ def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -
     for name, value in simulator.description().items():
         if name in ("observation_size", "actions", "simulator") and facts["simulator"].get(name) != value:
             raise UserError(
-                f"The checkpoint in {checkpoint} is of another simulator: {name} is {facts['simulator'].get(name)} there "
-                f"and {value} here."
+                f"The checkpoint in {checkpoint} is of another simulator: {name} is {facts['simulator'].get(name)} "
+                f"there and {value} here."
             )
 
 

@@ -92,6 +92,10 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written.
         """
+        progress.phase("compiling")
+        seconds = self.collector.compile(self._cpu_copy())
+        progress.say(f"Compiled the simulator with the policy in {seconds:.1f} s.")
+        progress.start_clock()
         while self.episode < self.settings.episodes:
             record = self._one_update(progress)
             log.write(record)
@@ -104,7 +108,7 @@ class Trainer:
     def _one_update(self, progress: Progress) -> dict[str, Any]:
         """Play, keep the best, update; return the record of it."""
         settings = self.settings
-        progress.phase("simulating" if self.episode else "compiling, then simulating")
+        progress.phase("simulating")
         count = min(settings.per_update, settings.episodes - self.episode)
         played, seconds = self.collector.collect(self._cpu_copy(), self.episode, count)
         self._keep_best(played)

@@ -28,6 +28,6 @@ def split(samples: int, largest: int, rng: np.random.Generator) -> tuple[np.ndar
     indices = np.resize(rng.permutation(samples), count * size)
     real = np.arange(count * size) < samples
     # Padding is dealt out like cards, so that minibatches differ by at most one real sample.
-    indices, real = (a.reshape(size, count).T for a in (indices, real))
-    weights = real / real.sum(axis=1, keepdims=True)
-    return np.ascontiguousarray(indices), weights.astype(np.float32)
+    dealt, real_slots = indices.reshape(size, count).T, real.reshape(size, count).T
+    weights = real_slots / real_slots.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray(dealt), weights.astype(np.float32)

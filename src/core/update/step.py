@@ -119,8 +119,9 @@ class Stepper:
 
     def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
         """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
-        chunks = zip(*(column.split(self.settings.microbatch) for column in columns), strict=True)
-        return self._pool.map(function, chunks) if self._pool else map(function, chunks)  # type: ignore[arg-type]
+        parts: list[tuple[Tensor, ...]] = [torch.split(column, self.settings.microbatch) for column in columns]
+        chunks = zip(*parts, strict=True)
+        return self._pool.map(function, chunks) if self._pool else map(function, chunks)
 
     def _gradients(self, rollout: Batch, chunk: Chunk) -> tuple[tuple[Tensor, ...], Tensor]:
         """Return the gradients of one microbatch and its loss terms."""
@@ -139,4 +140,4 @@ class Stepper:
 
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:
     """Return the samples at some indices, with these weights."""
-    return Batch(*(column.index_select(0, indices) for column in rollout[:-1]), weights)
+    return Batch._make((*(column.index_select(0, indices) for column in rollout[:-1]), weights))

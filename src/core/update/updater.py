@@ -27,7 +27,9 @@ class UpdateSettings:
     Attributes:
         epochs: passes over the samples.
         batch_size: most samples in a minibatch.
-        gae_lambda: of generalised advantage estimation.
+        gae_lambda: of generalised advantage estimation, for the actor.
+        value_lambda: the same for the critic's targets. Closer to 1 than the actor's (Yuan et al., "VAPO", 2025,
+            decoupled GAE): the critic averages noise over samples, but learns slowly from its own bias.
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
         learning_rate_actor: initial.
         learning_rate_critic: initial.
@@ -36,6 +38,7 @@ class UpdateSettings:
     epochs: int
     batch_size: int
     gae_lambda: float
+    value_lambda: float
     target_kl: float
     learning_rate_actor: float
     learning_rate_critic: float
@@ -140,9 +143,8 @@ class Updater:
         for trajectory, discount, first in zip(trajectories, discounts, starts[:-1], strict=True):
             v = values[first : first + trajectory.steps + 1]
             ended = trajectory.terminated | trajectory.truncated
-            results.append(
-                gae(trajectory.rewards, v[:-1], v[1:], discount, trajectory.terminated, ended, self.settings.gae_lambda)
-            )
+            data = (trajectory.rewards, v[:-1], v[1:], discount, trajectory.terminated, ended)
+            results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
         explained_variance = 1.0 - float(np.var(advantages)) / max(float(np.var(returns)), 1e-12)
         self._renormalise_values(returns)

@@ -10,10 +10,9 @@ import pytest
 from oracles.process_comparison import compare_episode
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, clerk, office, play, play_of, rework
 
-from core.rollout.episode import ACTION_NOT_ALLOWED, OK
 from core.seeding import stream
 from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from core.simulators.simulator import OK, compile_functions, new_state
 
 
 @pytest.mark.parametrize("make", [office, rework])
@@ -38,11 +37,6 @@ def test_uncompiled_agrees_with_the_reference_on_generated_scenarios():
     assert "'scenarios': 250" in run.stdout
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the first join of a case is named like the second branch of a fork at the start",
-)
 def test_no_two_tasks_of_a_case_share_their_luck():
     simulator = ProcessSimulator(office())
     functions, states = compile_functions(simulator), new_state(simulator)
@@ -94,13 +88,11 @@ def test_postponing_only_delays():
     assert sum(b.total < a.total for a, b in zip(prompt, lazy, strict=True)) > 5
 
 
-@pytest.mark.xfail(run=False, reason="FIFO reads out of bounds where nothing is feasible, which can crash Python")
 def test_an_episode_without_any_decision_can_be_played_by_every_heuristic():
     simulator = clerk([8.0, 9.5, 13.5, 14.0], ["Sunday"])  # nobody is on duty before the horizon
     for which in (RANDOM, SPT, FIFO):
         states, rngs = new_state(simulator), (stream(0, "s"), stream(0, "p"))
         steps, _, status = play_of(simulator)(states, simulator.parameters, np.zeros(1, np.float32), *rngs, which)
-        assert status != ACTION_NOT_ALLOWED
         assert (status, steps) == (OK, 1)
 
 

@@ -1,3 +1,4 @@
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from core.simulators.process.log_hours import (
 )
 from core.simulators.process.mining import choose_pairs, exposure_by_hour, mine_scenario, service_distribution
 from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario import load_scenario, save_scenario
+from core.simulators.process.scenario import load_scenario, scenario_content
 from core.simulators.process.service import table_mean
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
@@ -194,7 +195,7 @@ def test_a_mined_scenario_is_a_file_that_loads_and_carries_its_load(tmp_path, na
         pytest.skip(f"the public log {name} is not here")
     log = read_event_log(path)
     scenario, notes = mine_scenario(log, name=name, arrivals=arrivals)
-    save_scenario(scenario, tmp_path / "mined.json")
+    (tmp_path / "mined.json").write_text(json.dumps(scenario_content(scenario)))
     assert load_scenario(tmp_path / "mined.json") == scenario
     assert all(note.endswith(".") for note in notes)
     _, sizes = build_parameters(scenario)

@@ -1,7 +1,7 @@
 """The event loop of the process simulator: arrivals, routing, service, shifts, the reward's clock.
 
-Every function works on the state record (fields in :func:`state_dtype`) and :class:`Parameters`. Ties in time are
-taken in the order completion, shift change, arrival, and among completions by resource.
+Every function works on the state record (fields in ``state.py``) and the parameters (in ``parameters.py``). Ties in
+time are taken in the order completion, shift change, arrival, and among completions by resource.
 """
 
 import math
@@ -9,65 +9,13 @@ import math
 import numpy as np
 from numba import njit
 
-from core.simulators.process.parameters import POISSON, REPLAY, Parameters, Sizes
+from core.simulators.process.parameters import POISSON, REPLAY
 from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 from core.simulators.process.service import service_time
+from core.simulators.process.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
 
-NONE = -1
 JOIN_STREAM = 2**32
-CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
-
-
-def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
-    """Return the dtype of the state record; times in the scenario's unit, indices -1 where there is none."""
-    resources = len(parameters.on_duty_at_start)
-    activities = len(parameters.activity_pairs) - 1
-    joins, depth = len(parameters.join_size), len(parameters.node_kind) + 1
-    scalars = [
-        ("time", np.float64),
-        ("next_arrival", np.float64),
-        ("next_shift", np.float64),
-        ("shift", np.int64),
-        ("week_start", np.float64),
-        ("area", np.float64),
-        ("control", np.float64),
-        ("seed", np.uint64),
-        ("arrival_stream", np.uint64),
-        ("arrived", np.int64),
-        ("open", np.int64),
-        ("busy", np.int64),
-        ("waiting", np.int64),
-        ("decisions", np.int64),
-        ("ended", np.int64),
-        ("overflow", np.int64),
-        ("free_slot", np.int64),
-    ]
-    arrays = [
-        ("arrival_time", np.float64, (sizes.cases,)),
-        ("completion_time", np.float64, (sizes.cases,)),
-        ("joined", np.int32, (sizes.cases, joins)),
-        ("available", np.uint8, (resources,)),
-        ("on_duty", np.uint8, (resources,)),
-        ("busy_pair", np.int64, (resources,)),
-        ("finish", np.float64, (resources,)),
-        ("started", np.float64, (resources,)),
-        ("busy_time", np.float64, (resources,)),
-        ("work_case", np.int64, (resources,)),
-        ("work_node", np.int64, (resources,)),
-        ("work_stream", np.uint64, (resources,)),
-        ("queue_head", np.int64, (activities,)),
-        ("queue_tail", np.int64, (activities,)),
-        ("queue_length", np.int64, (activities,)),
-        ("slot_case", np.int64, (sizes.waiting,)),
-        ("slot_node", np.int64, (sizes.waiting,)),
-        ("slot_stream", np.uint64, (sizes.waiting,)),
-        ("slot_enabled", np.float64, (sizes.waiting,)),
-        ("slot_next", np.int64, (sizes.waiting,)),
-        ("stack_node", np.int64, (depth,)),
-        ("stack_stream", np.uint64, (depth,)),
-    ]
-    return np.dtype([*scalars, *arrays])
 
 
 @njit(nogil=True)

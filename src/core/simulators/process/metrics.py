@@ -146,6 +146,8 @@ def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
     if p.duty_intervals[last, 1] == math.inf:
         return time
     week = math.floor(time / p.week) * p.week
+    if time == week and week > 0.0 and p.duty_intervals[last, 1] == p.week:
+        return time  # the last moment of a shift that ends with the week
     for i in range(first, last + 1):
         if time <= week + p.duty_intervals[i, 1]:  # whoever leaves at this instant may still start
             return max(time, week + p.duty_intervals[i, 0])

@@ -9,6 +9,7 @@ from core.errors import UserError
 from core.simulators.process.event_log import EventLog
 from core.simulators.process.log_hours import HOUR, WorkedTime, choose_hours, open_time, shifts_of, worked_time
 from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario, parse_scenario
+from core.simulators.process.service import table_mean
 
 MIN_OBSERVATIONS = 20
 """A pair with fewer events takes its activity's service times."""
@@ -201,7 +202,7 @@ def service_distribution(hours: np.ndarray) -> dict[str, Any]:
     quantiles = np.quantile(hours, np.linspace(0.0, 1.0, _QUANTILES))
     steps = _QUANTILES - 1
     quantiles[-1] = max(quantiles[-2], 2 * (steps * mean - quantiles[1:-1].sum()) - quantiles[0])
-    quantiles *= mean / ((quantiles[:-1] + quantiles[1:]).mean() / 2)
+    quantiles *= mean / table_mean(quantiles)
     return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles]}
 
 

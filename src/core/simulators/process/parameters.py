@@ -158,21 +158,19 @@ def _ordered_pairs(scenario: Scenario) -> list[Service]:
     return sorted(scenario.service, key=order)
 
 
-def _services(pairs: list[Service]) -> dict[str, np.ndarray]:
-    kinds, scales, lows, highs, tables = [], [], [], [], [np.zeros(0)]
+def _services(pairs: list[Service]) -> dict[str, Any]:
+    rows: list[tuple[int, float, float, float]] = []
+    tables = [np.zeros(0)]
     for entry in pairs:
-        low, high, scale = entry.low or 0.0, entry.high or 0.0, 1.0
-        kind = service.KINDS[entry.distribution]
+        scale, low, high = entry.mean or 1.0, entry.low or 0.0, entry.high or 0.0
         if entry.quantiles is not None:
             low = float(sum(map(len, tables)))
             high = low + len(entry.quantiles)
             tables.append(np.array(entry.quantiles))
         if entry.cv is not None:
             low = math.sqrt(math.log1p(entry.cv**2))
-        if entry.mean is not None:
-            scale = entry.mean
-        for column, value in zip((kinds, scales, lows, highs), (kind, scale, low, high), strict=True):
-            column.append(value)
+        rows.append((service.KINDS[entry.distribution], scale, low, high))
+    kinds, scales, lows, highs = zip(*rows, strict=True)
     return {
         "service_kind": np.array(kinds, np.int64),
         "service_scale": np.array(scales, np.float64),
@@ -219,11 +217,13 @@ def _expected_cases(scenario: Scenario, rates: np.ndarray, times: np.ndarray) ->
 
 def _sizes(scenario: Scenario, routing: Routing, rates: np.ndarray, times: np.ndarray) -> Sizes:
     """Size the state so that a stable process cannot reach it: eight standard deviations above the mean."""
-    expected = max(1.0, _expected_cases(scenario, rates, times))
-    if not expected <= _MOST_CASES:
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = _expected_cases(scenario, rates, times)
+    if not expected <= _MOST_CASES:  # NaN included
         raise UserError(
             f"an episode would have {expected:.3g} cases; shorten the horizon to at most {_MOST_CASES:,} of them."
         )
+    expected = max(1.0, expected)
     cases = int(expected + 8 * math.sqrt(expected) + 100)
     waiting = scenario.capacity.waiting_tasks or cases * routing.width
     task = np.array(routing.kind) == TASK

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ class Arrivals(_Strict):
     """
 
     process: Literal["poisson", "weekly", "replay"]
-    rate: float | None = Field(None, gt=0)
+    rate: float | None = Field(default=None, gt=0)
     rates: list[float] | None = None
     times: list[float] | None = None
 
@@ -51,12 +52,12 @@ class Service(_Strict):
     activity: str
     resource: str
     distribution: Literal["exponential", "constant", "uniform", "lognormal", "quantiles"]
-    mean: float | None = Field(None, gt=0)
-    cv: float | None = Field(None, gt=0, le=100)
-    low: float | None = Field(None, ge=0)
-    high: float | None = Field(None, gt=0)
-    quantiles: list[float] | None = Field(None, min_length=2)
-    observations: int | None = Field(None, ge=0)
+    mean: float | None = Field(default=None, gt=0)
+    cv: float | None = Field(default=None, gt=0, le=100)
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, gt=0)
+    quantiles: list[float] | None = Field(default=None, min_length=2)
+    observations: int | None = Field(default=None, ge=0)
 
 
 class Shift(_Strict):
@@ -72,8 +73,8 @@ class Shift(_Strict):
 class Capacity(_Strict):
     """Limits that end an episode with a message when they are reached."""
 
-    open_cases: int | None = Field(None, ge=1)
-    waiting_tasks: int | None = Field(None, ge=1)
+    open_cases: int | None = Field(default=None, ge=1)
+    waiting_tasks: int | None = Field(default=None, ge=1)
 
 
 class Scenario(_Strict):
@@ -87,7 +88,7 @@ class Scenario(_Strict):
     description: str = ""
     time_unit: Literal["abstract", "seconds", "minutes", "hours", "days"] = "abstract"
     horizon: Horizon
-    warmup: float = Field(0.0, ge=0)
+    warmup: float = Field(default=0.0, ge=0)
     arrivals: Arrivals
     activities: list[str] = Field(min_length=1)
     resources: list[str] = Field(min_length=1)
@@ -147,10 +148,9 @@ def parse_scenario(data: Any, source: str) -> Scenario:
     return scenario
 
 
-def save_scenario(scenario: Scenario, path: Path) -> None:
-    """Write a scenario as a file that :func:`load_scenario` reads."""
-    data = scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+def scenario_content(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as the JSON values that :func:`parse_scenario` reads."""
+    return scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
 
 
 def _sentence(error: ValidationError) -> str:
@@ -168,8 +168,14 @@ def _sentence(error: ValidationError) -> str:
 
 def _keys(location: Sequence[int | str]) -> list[list[str]]:
     """Return the keys that may stand where an unknown one was found."""
-    model = {"horizon": Horizon, "arrivals": Arrivals, "service": Service, "capacity": Capacity, "working_hours": Shift}
-    found = model.get(str(location[0])) if len(location) > 1 else Scenario
+    models: dict[str, type[BaseModel]] = {
+        "horizon": Horizon,
+        "arrivals": Arrivals,
+        "service": Service,
+        "capacity": Capacity,
+        "working_hours": Shift,
+    }
+    found = models.get(str(location[0])) if len(location) > 1 else Scenario
     return [[field.alias or name for name, field in found.model_fields.items()]] if found else []
 
 
@@ -203,7 +209,7 @@ def _check_arrivals(scenario: Scenario) -> None:
     if arrivals.times is not None:
         if not arrivals.times or min(arrivals.times) < 0:
             raise UserError("arrivals.times: expected at least one time, none of them negative.")
-        if any(a > b for a, b in zip(arrivals.times[:-1], arrivals.times[1:], strict=True)):
+        if any(a > b for a, b in pairwise(arrivals.times)):
             raise UserError("arrivals.times: the times must not decrease.")
 
 
@@ -225,7 +231,7 @@ def _check_services(scenario: Scenario) -> None:
         if service.low is not None and service.high is not None and service.low > service.high:
             raise UserError(f"{where}: low {service.low:g} is above high {service.high:g}.")
         q = service.quantiles
-        if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in zip(q[:-1], q[1:], strict=True))):
+        if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
             raise UserError(f"{where}.quantiles: times must not be negative, all zero, or decrease.")
     for activity in scenario.activities:
         if not any(s.activity == activity for s in scenario.service):

@@ -77,8 +77,8 @@ def service_time(kind, mean, low, high, table, u):  # type: ignore[no-untyped-de
     Args:
         kind: one of the constants above.
         mean: mean of an exponential, constant or lognormal time; scale of a table.
-        low, high: range of a uniform time; sigma of a lognormal one (low); for tables, first index and one past the
-            last in ``table``.
+        low: least uniform time; sigma of a lognormal one; first index of a table in ``table``.
+        high: greatest uniform time; one past the last index of a table.
         table: float64[*], all tables of a scenario one after another, each in even steps of probability.
         u: float64 in [0, 1).
     """

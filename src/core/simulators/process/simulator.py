@@ -2,19 +2,20 @@
 
 import hashlib
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from core.simulators.process import dynamics, heuristics, metrics
 from core.simulators.process.parameters import Parameters, as_record, build_parameters, has_clock
 from core.simulators.process.scenario import Scenario
-from core.simulators.simulator import Simulator
+from core.simulators.process.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
+from core.simulators.simulator import Function, Simulator
 from core.simulators.spaces import Discrete
 
+_SPEED_PREFERENCE = 2.0
 _POSTPONE_LOGIT = -3.0
-"""An untrained policy postpones rarely (a twentieth of the odds of a pair): one that postpones at random builds up such
-a backlog that there is little to learn from."""
 
 
 class ProcessSimulator(Simulator):
@@ -31,12 +32,12 @@ class ProcessSimulator(Simulator):
 
     main_metric = "mean_cycle_time"
     main_metric_lower_is_better = True
-    heuristics: ClassVar = {
+    heuristics: Mapping[str, Function] = {
         "random": heuristics.random,
         "fifo": heuristics.first_in_first_out,
         "spt": heuristics.shortest_processing_time,
     }
-    bounds: ClassVar = {"lower_bound": metrics.lower_bound}
+    bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -48,9 +49,9 @@ class ProcessSimulator(Simulator):
         if has_clock(scenario):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
-        self.initial_logits = np.append(np.zeros(pairs, np.float32), np.float32(_POSTPONE_LOGIT))
+        self.initial_logits = initial_logits(parameters)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
-        self.state_dtype = dynamics.state_dtype(parameters, self.sizes)
+        self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
@@ -152,19 +153,34 @@ class ProcessSimulator(Simulator):
         if state.overflow == 0:
             return None
         capacity = {
-            dynamics.CASES_FULL: f"the {self.sizes.cases:,} cases that an episode can hold",
-            dynamics.OPEN_CASES_FULL: f"the capacity of {self.parameters.max_open_cases:,} open cases",
-            dynamics.WAITING_FULL: f"the capacity of {self.sizes.waiting:,} waiting tasks",
+            CASES_FULL: f"the {self.sizes.cases:,} cases that an episode can hold",
+            OPEN_CASES_FULL: f"the capacity of {self.parameters.max_open_cases:,} open cases",
+            WAITING_FULL: f"the capacity of {self.sizes.waiting:,} waiting tasks",
         }[int(state.overflow)]
         queues = sorted(zip(state.queue_length, self.scenario.activities, strict=True), reverse=True)
         backlog = ", ".join(f"{int(n):,} at {name}" for n, name in queues[:3])
         return (
-            f"Episode ended at time {float(state.time):,.0f} of {self.scenario.horizon.value:,.0f}: it reached {capacity} "
-            f"(open cases {int(state.open):,}; waiting {backlog}). The policy falls behind, or the scenario's "
-            "resources cannot carry its arrivals."
+            f"Episode ended at time {float(state.time):,.0f} of {self.scenario.horizon.value:,.0f}: it "
+            f"reached {capacity} (open cases {int(state.open):,}; waiting {backlog}). The policy falls behind, or "
+            "the scenario's resources cannot carry its arrivals."
         )
 
     def description(self) -> dict[str, Any]:
         """Add the scenario's name and a digest of its content to the contract's description."""
         digest = hashlib.sha256(self.scenario.model_dump_json().encode()).hexdigest()
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}
+
+
+def initial_logits(parameters: Parameters) -> np.ndarray:
+    """Return float32[P + 1], what an untrained policy prefers: short tasks, quick people, and rarely to postpone.
+
+    The logit of a pair falls with the logarithm of its mean service time, and again with how much slower it is than
+    the average of its activity. A policy that chose or postponed blindly would build up such a backlog in a busy
+    process that there is little to learn from.
+    """
+    p = parameters
+    activities = len(p.activity_pairs) - 1
+    average = np.bincount(p.pair_activity, p.pair_mean, activities) / np.bincount(p.pair_activity, minlength=activities)
+    slowness = np.log(p.pair_mean / p.service_unit) + np.log(p.pair_mean / average[p.pair_activity])
+    pairs = -_SPEED_PREFERENCE * slowness
+    return np.append(pairs, pairs.min() + _POSTPONE_LOGIT).astype(np.float32)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.table import Table
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from core.errors import UserError
@@ -260,17 +259,6 @@ def _rows(f: Fidelity) -> list[tuple[str, str, str]]:
     rows.append(("Utilisation", f"{f.utilisation.logged:.1%}", f"{f.utilisation.simulated:.1%}"))
     rows.append(("Distance of cycle times", "", f"{span(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"))
     return rows
-
-
-def render_table(fidelity: Fidelity) -> Table:
-    """Return the report as a table for the terminal; its sentences stand in the caption."""
-    table = Table(title=f"{fidelity.scenario}: log and simulation", caption="\n".join(fidelity.sentences) or None)
-    table.add_column("")
-    for heading in ("Log", f"Simulation (mean of {fidelity.episodes})"):
-        table.add_column(heading, justify="right")
-    for row in _rows(fidelity):
-        table.add_row(*row)
-    return table
 
 
 def render_markdown(fidelity: Fidelity) -> str:

@@ -1,0 +1,120 @@
+"""Collection speed: the fused loop against the same simulator stepped from Python with the torch module.
+
+Both play the default episode's dynamics with the same network on one core; the pairs are interleaved in one run and
+the ratio is of medians. Compilation is timed apart. Usage: python benchmarks/collection.py [--repeats K] [--json FILE]
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+import torch
+
+from core.policy.distributions import log_prob, masked_log_softmax
+from core.policy.forward import workspace
+from core.policy.networks import ActorCritic, initialise
+from core.rollout.episode import build_collect
+from core.rollout.trajectory import allocate
+from core.seeding import stream
+from core.simulators.loading import find_scenario
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.simulator import compile_functions, new_state
+
+PYTHON_STEPS = 3_000
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    simulator = ProcessSimulator(find_scenario("loan_desk"))
+    sizes = [simulator.observation_size, 128, 128, 128, simulator.action_space.n]
+    model = ActorCritic(sizes, [simulator.observation_size, 256, 256, 256, 1], "relu")
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), torch.from_numpy(simulator.initial_logits))
+    fused = Fused(simulator, sizes, model)
+    stepwise = Stepwise(simulator, model)
+    begin = time.perf_counter()
+    fused.run(0)
+    compile_seconds = time.perf_counter() - begin
+    stepwise.run(0)
+    pairs = [(fused.run(k), stepwise.run(k)) for k in range(1, options.repeats + 1)]
+    fused_us, python_us = (statistics.median(column) * 1e6 for column in zip(*pairs, strict=True))
+    result = {
+        "processor": platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "compile_seconds": round(compile_seconds, 1),
+        "fused_us_per_decision": round(fused_us, 2),
+        "python_us_per_decision": round(python_us, 1),
+        "ratio": round(python_us / fused_us, 1),
+    }
+    print(f"fused loop, one core, one stream: {fused_us:8.2f} µs a decision ({1e6 / fused_us:,.0f} decisions/s)")
+    print(f"stepped from Python with torch:   {python_us:8.2f} µs a decision ({1e6 / python_us:,.0f} decisions/s)")
+    print(f"ratio {result['ratio']}; the fused loop's compilation, once a run: {compile_seconds:.1f} s")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+class Fused:
+    """One episode in the compiled loop, recorded."""
+
+    def __init__(self, simulator, sizes, model):
+        self.simulator, self.scratch = simulator, workspace(sizes)
+        self.collect = build_collect(simulator, sizes, "relu")
+        self.states = new_state(simulator)
+        self.trajectory = allocate(simulator.max_steps, sizes[0], sizes[-1])
+        self.weights = model.flat[: model.layout.actor_size].numpy()
+
+    def run(self, seed: int) -> float:
+        """Return seconds per decision of an episode."""
+        streams = stream(seed, "simulator"), stream(seed, "policy")
+        begin = time.perf_counter()
+        steps, _, _ = self.collect(
+            self.states, self.simulator.parameters, self.weights, *streams, self.trajectory, self.scratch
+        )
+        return (time.perf_counter() - begin) / steps
+
+
+class Stepwise:
+    """The usual trainer's loop: compiled simulator, torch on one observation, sample, log-probability, storage."""
+
+    def __init__(self, simulator, model):
+        self.simulator, self.model = simulator, model
+        self.functions = compile_functions(simulator)
+        self.states = new_state(simulator)
+        self.trajectory = allocate(PYTHON_STEPS, simulator.observation_size, simulator.action_space.n)
+
+    @torch.no_grad()
+    def run(self, seed: int) -> float:
+        """Return seconds per decision over the first steps of an episode."""
+        f, p, t = self.functions, self.simulator.parameters, self.trajectory
+        rng, state = stream(seed, "simulator"), self.states[0]
+        f.reset(state, p, rng)
+        begin = time.perf_counter()
+        for k in range(PYTHON_STEPS):
+            f.observe(state, p, t.observations[k])
+            t.masks[k] = True
+            f.action_mask(state, p, t.masks[k])
+            mask = torch.from_numpy(t.masks[k : k + 1])
+            logits = self.model.logits(self.model.normalise(torch.from_numpy(t.observations[k : k + 1])))
+            log_probabilities = masked_log_softmax(logits, mask)
+            action = torch.multinomial(log_probabilities.exp(), 1)[0]
+            t.log_probs[k] = log_prob(log_probabilities, action).item()
+            t.actions[k] = action.item()
+            t.rewards[k], t.terminated[k] = f.step(state, p, int(t.actions[k]), rng)
+            t.truncated[k] = f.truncated(state, p)
+        return (time.perf_counter() - begin) / PYTHON_STEPS
+
+
+if __name__ == "__main__":
+    np.seterr(over="ignore")
+    main()

@@ -1,0 +1,103 @@
+"""Models, collectors and updaters for the toy simulators, built once where building compiles."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from oracles.toy_simulators import Bandit, Faulty, Shop
+
+from core.policy.networks import ActorCritic, initialise
+from core.rollout.collector import Collector, Episode
+from core.simulators.simulator import Simulator
+from core.update.advantage import step_discounts
+from core.update.step import Stepper, StepSettings
+from core.update.updater import Updater, UpdateSettings
+
+torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
+
+KINDS = {"shop": (Shop, "relu"), "bandit": (Bandit, "tanh"), "faulty": (Faulty, "relu")}
+HIDDEN, CRITIC_HIDDEN, SEED, PARALLEL = (16, 16), (24,), 7, 8
+
+
+def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str = "cpu") -> ActorCritic:
+    """Return a model of the toys' sizes whose policy and normalisation are far from trivial."""
+    actor = (simulator.observation_size, *HIDDEN, simulator.action_space.n)
+    model = ActorCritic(actor, (simulator.observation_size, *CRITIC_HIDDEN, 1), activation)
+    generator = torch.Generator().manual_seed(seed)
+    initialise(model, "orthogonal", generator)
+    with torch.no_grad():
+        model.layers("actor")[-1][0].mul_(100.0)  # the gain of the head from 0.01 to 1
+        for part in ("actor", "critic"):
+            for _, bias in model.layers(part):
+                bias.copy_(0.2 * torch.randn(bias.shape, generator=generator))
+        model.tensors["observation_mean"].copy_(0.3 * torch.randn(simulator.observation_size, generator=generator))
+        model.tensors["observation_scale"].uniform_(0.5, 2.0, generator=generator)
+    return model.to(device)
+
+
+def toy_model(kind: str, seed: int = 0) -> ActorCritic:
+    """Return :func:`new_model` for a toy."""
+    simulator, activation = KINDS[kind]
+    return new_model(simulator(), activation, seed)
+
+
+@cache
+def toy_collector(kind: str) -> Collector:
+    """Return a toy's collector, compiled once a session; whoever changes it puts it back."""
+    simulator, activation = KINDS[kind]
+    toy = simulator()
+    sizes = (toy.observation_size, *HIDDEN, toy.action_space.n)
+    return Collector(toy, sizes, activation, SEED, PARALLEL, 1)
+
+
+def actor_weights(model: ActorCritic) -> np.ndarray:
+    """Return the CPU copy of a model."""
+    return model.flat[: model.layout.actor_size].numpy()
+
+
+def toy_episodes(kind: str, model: ActorCritic, count: int, first: int = 0) -> list[Episode]:
+    """Collect some episodes; their arrays are overwritten by the next call."""
+    return toy_collector(kind).collect(actor_weights(model), first, count)[0]
+
+
+def discounts_of(episodes: list[Episode], gamma: float = 0.97) -> list[np.ndarray]:
+    """Return discounts by decision."""
+    return [step_discounts(gamma, e.trajectory.elapsed, 1.0, "decision") for e in episodes]
+
+
+def update_settings(**changes) -> UpdateSettings:
+    """Return settings of an update with some changed."""
+    values = {
+        "epochs": 2,
+        "batch_size": 64,
+        "gae_lambda": 0.9,
+        "value_lambda": 0.95,
+        "target_kl": 0.0,
+        "learning_rate_actor": 1e-3,
+        "learning_rate_critic": 1e-3,
+    }
+    return UpdateSettings(**{**values, **changes})
+
+
+def step_settings(**changes) -> StepSettings:
+    """Return settings of a step with some changed."""
+    values = {
+        "clip_range": 0.2,
+        "entropy_coefficient": 0.01,
+        "value_coefficient": 0.5,
+        "max_grad_norm": 0.5,
+        "microbatch": 64,
+        "precision": "fp32",
+        "threads": 1,
+    }
+    return StepSettings(**{**values, **changes})
+
+
+def toy_updater(model: ActorCritic, device: str = "cpu", step: StepSettings | None = None, **changes) -> Updater:
+    """Return an updater of a model."""
+    return Updater(model, torch.device(device), update_settings(**changes), step or step_settings())
+
+
+def toy_stepper(model: ActorCritic, **changes) -> Stepper:
+    """Return a stepper of a model."""
+    return Stepper(model, step_settings(**changes), 1e-3, 1e-3)

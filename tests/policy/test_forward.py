@@ -1,0 +1,148 @@
+"""The compiled actor: forward pass, sampling, greedy choice, tanh."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from core.policy.distributions import masked_log_softmax
+from core.policy.forward import (
+    add_rows,
+    build_forward,
+    greedy_masked,
+    relu,
+    sample_masked,
+    tanh,
+    workspace,
+)
+from core.policy.networks import ActorCritic
+
+CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 9, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
+
+
+@cache
+def compiled_forward(sizes, activation):
+    return build_forward(sizes, activation)
+
+
+def scrambled(sizes, activation):
+    """Return a model whose tensors are all random."""
+    model = ActorCritic(sizes, (sizes[0], 1), activation)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weight, bias in model.layers("actor"):
+            weight.copy_(torch.randn(weight.shape, generator=generator) / weight.shape[0] ** 0.5)
+            bias.copy_(torch.randn(bias.shape, generator=generator))
+        model.tensors["observation_mean"].copy_(torch.randn(sizes[0], generator=generator))
+        model.tensors["observation_scale"].copy_(torch.rand(sizes[0], generator=generator) + 0.5)
+    return model
+
+
+@pytest.mark.parametrize(("sizes", "activation"), CASES)
+def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
+    model, forward, scratch = scrambled(sizes, activation), compiled_forward(sizes, activation), workspace(sizes)
+    observations = np.random.default_rng(0).normal(0, 3, (50, sizes[0])).astype(np.float32)
+    observations[::3] *= np.float32(100.0)  # most of these are clipped
+    observations[1::3, ::2] = 0.0
+    expected = model.logits(model.normalise(torch.from_numpy(observations))).detach().numpy()
+    weights = model.flat.numpy()
+    actual = np.stack([forward(weights, observation, scratch).copy() for observation in observations])
+    scale = np.abs(expected).max(axis=1, keepdims=True)
+    assert (np.abs(actual - expected) <= 1e-5 * scale).all()
+
+
+def test_observations_are_shifted_scaled_and_clipped():
+    """One output = sum of the normalised inputs: (3 - 1) * 2 = 4, (100 - 0) * 1 clipped to 10, -1000 clipped to -10."""
+    model = ActorCritic((3, 2), (3, 1), "relu")
+    with torch.no_grad():
+        model.tensors["observation_mean"].copy_(torch.tensor([1.0, 0.0, 0.0]))
+        model.tensors["observation_scale"].copy_(torch.tensor([2.0, 1.0, 1.0]))
+        model.layers("actor")[0][0].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    observation = np.array([3.0, 100.0, -1000.0], np.float32)
+    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, workspace((3, 2)))
+    assert logits.tolist() == [14.0, -10.0]
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 4, 6, 9])
+def test_rows_of_zero_inputs_are_not_read(zeros):
+    """Weights under a zero input are NaN: reading one would show. 9 - zeros covers blocks of four and the rest."""
+    rng = np.random.default_rng(zeros)
+    inputs, weights = rng.normal(size=9).astype(np.float32), rng.normal(size=(9, 5)).astype(np.float32)
+    skipped = rng.permutation(9)[:zeros]
+    inputs[skipped] = 0.0
+    expected = 1.0 + inputs.astype(np.float64) @ weights
+    weights[skipped] = np.nan
+    flat = np.concatenate([np.full(7, np.nan, np.float32), weights.ravel()])
+    outputs = np.ones(5, np.float32)
+    add_rows(flat, 7, inputs, 9, 5, outputs, np.zeros(10, np.int64))
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_relu_keeps_nan_and_touches_the_first_values_only():
+    values = np.array([-1.0, 2.0, np.nan, -3.0], np.float32)
+    relu(values, 3)
+    np.testing.assert_array_equal(values, np.array([0.0, 2.0, np.nan, -3.0], np.float32))
+
+
+def test_tanh_is_within_four_units_in_the_last_place():
+    x = np.concatenate([np.linspace(-12, 12, 200_001), np.logspace(-30, 1, 2_000), [0.0, -0.0]]).astype(np.float32)
+    expected = np.tanh(x.astype(np.float64)).astype(np.float32)
+    actual = x.copy()
+    tanh(actual, len(actual))
+    assert (np.abs(actual - expected) / np.spacing(np.abs(expected))).max() <= 4.0
+    assert np.abs(actual).max() <= 1.0
+
+
+LOGITS = np.array([0.3, -1.0, 2.0, 0.0, 1.2, 40.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    "mask", [[1, 1, 1, 1, 1, 0], [1, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0], [0, 1, 0, 1, 0, 1]]
+)
+def test_sampled_actions_follow_the_masked_softmax(mask):
+    stats = pytest.importorskip("scipy.stats")
+    mask = np.array(mask, np.bool_)
+    exponents = np.where(mask, np.exp(LOGITS.astype(np.float64) - 40.0 * mask[5]), 0.0)
+    probabilities = exponents / exponents.sum()
+    rng = np.random.default_rng(11)
+    n = 20_000
+    draws = [sample_masked(LOGITS, mask, 6, rng.random())[0] for _ in range(n)]
+    counts = np.bincount(draws, minlength=6)
+    assert counts[~mask].sum() == 0
+    likely = probabilities * n > 5
+    assert counts[~likely].sum() <= 5
+    if likely.sum() > 1:
+        expected = probabilities[likely] * n
+        chi_square = ((counts[likely] - expected) ** 2 / expected).sum()
+        assert stats.chi2.sf(chi_square, likely.sum() - 1) > 0.001
+
+
+@pytest.mark.parametrize("mask", [[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 0]])
+@pytest.mark.parametrize("uniform", [0.0, 0.3, 0.7, 1.0 - 2.0**-53])
+def test_the_log_probability_is_that_of_the_drawn_action(mask, uniform):
+    mask = np.array(mask, np.bool_)
+    action, log_prob = sample_masked(LOGITS, mask, 6, uniform)
+    assert mask[action]
+    expected = masked_log_softmax(torch.from_numpy(LOGITS)[None], torch.from_numpy(mask)[None])[0, action]
+    assert float(log_prob) == pytest.approx(float(expected), rel=1e-5, abs=1e-6)
+
+
+def test_sampling_inverts_the_cumulated_probabilities():
+    """Probabilities 1/4, 1/4, 1/2 of logits 0, 0, ln 2: the cuts are at 0.25 and 0.5."""
+    logits, mask = np.array([0.0, 0.0, np.log(2.0)], np.float32), np.ones(3, np.bool_)
+    drawn = [sample_masked(logits, mask, 3, u)[0] for u in (0.0, 0.2499, 0.2501, 0.4999, 0.5001, 0.9999)]
+    assert drawn == [0, 0, 1, 1, 2, 2]
+
+
+def test_greedy_takes_the_best_allowed_action_and_the_first_of_equals():
+    logits = np.array([1.0, 3.0, 3.0, 9.0], np.float32)
+    assert greedy_masked(logits, np.array([1, 1, 1, 0], np.bool_), 4) == 1
+    assert greedy_masked(logits, np.array([1, 0, 1, 1], np.bool_), 4) == 3
+    assert greedy_masked(logits, np.array([1, 0, 0, 0], np.bool_), 4) == 0
+    assert greedy_masked(logits, np.array([0, 0, 1, 1], np.bool_), 3) == 2, "only the first n count"
+
+
+def test_an_unknown_activation_is_refused():
+    with pytest.raises(KeyError):
+        build_forward((3, 2), "gelu")
