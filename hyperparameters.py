@@ -1,12 +1,12 @@
-"""Every knob of a run: edit this file, or override a name on the command line (GAMMA is --gamma, booleans also --no-...).
+"""Every knob of a run: edit this file, or override a name by a flag (GAMMA is --gamma; booleans also take --no-...).
 
 Each entry says what it is, its unit and range, and what raising or lowering it does. A name that is not listed here,
 a wrong type or a value out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
-# Episodes in total; --resume continues up to this number. Integer >= 1.
-# More: better policies, proportionally longer.
+# Training episodes in total, each a round of play and update; --resume continues up to this number. Integer >= 1.
+# More: better policies, proportionally longer. In a round EPISODES_PER_UPDATE copies of the process are played.
 TRAINING_EPISODES = 50
 
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
@@ -60,7 +60,7 @@ NORMALISE_OBSERVATIONS = True
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
 LEARNING_RATE_ACTOR = 1e-3
-LEARNING_RATE_CRITIC = 3e-4
+LEARNING_RATE_CRITIC = 5e-4
 
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
@@ -74,7 +74,7 @@ GAMMA = 0.99
 DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation. Float 0 .. 1. Higher: less bias from the critic, more variance.
-GAE_LAMBDA = 0.95
+GAE_LAMBDA = 0.9
 
 # The same lambda for the targets of the critic. Float 0 .. 1. Higher: the critic forgets its own errors faster, its
 # targets are noisier.
@@ -85,7 +85,7 @@ PPO_CLIP_PARAM = 0.2
 
 # Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
 # policy that collected it; the update takes proportionally longer.
-NUM_EPOCHS = 4
+NUM_EPOCHS = 1
 
 # Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
 ENTROPY_COEFFICIENT = 0.0
@@ -106,7 +106,7 @@ TARGET_KL = 0.0
 AUTO_BATCH_SIZE = True
 
 # Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
-BATCH_SIZE = 4096
+BATCH_SIZE = 8192
 
 # ---------------------------------------------------------------------------------------------- the machine
 # "auto" uses an NVIDIA GPU if there is one, "cpu" never, "cuda" insists on one.
@@ -118,8 +118,9 @@ USE_MIXED_PRECISION = True
 # TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
 USE_TF32 = True
 
-# Episodes played for each update, in parallel on the cores. Integer 1 .. 1024. More: steadier updates, more memory.
-EPISODES_PER_UPDATE = 1
+# Copies of the process played in each training episode, with different random streams, in parallel on the cores.
+# Integer 1 .. 1024. More: less noise in each update, more memory; the update takes proportionally longer.
+EPISODES_PER_UPDATE = 8
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores. The simulation's result does not depend on it.

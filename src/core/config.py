@@ -36,24 +36,24 @@ class Config(BaseModel):
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
     normalise_observations: bool = True
     learning_rate_actor: float = Field(1e-3, gt=0, le=1)
-    learning_rate_critic: float = Field(3e-4, gt=0, le=1)
+    learning_rate_critic: float = Field(5e-4, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     gamma: float = Field(0.99, gt=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(0.95, ge=0, le=1)
+    gae_lambda: float = Field(0.9, ge=0, le=1)
     value_lambda: float = Field(0.97, ge=0, le=1)
     ppo_clip_param: float = Field(0.2, gt=0, le=1)
-    num_epochs: int = Field(4, ge=1, le=100)
+    num_epochs: int = Field(1, ge=1, le=100)
     entropy_coefficient: float = Field(0.0, ge=0, le=1)
     value_coefficient: float = Field(0.5, gt=0, le=10)
     max_grad_norm: float = Field(0.5, gt=0)
     target_kl: float = Field(0.0, ge=0)
     auto_batch_size: bool = True
-    batch_size: int = Field(4096, ge=1, le=65536)
+    batch_size: int = Field(8192, ge=1, le=65536)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     use_tf32: bool = True
-    episodes_per_update: int = Field(1, ge=1, le=1024)
+    episodes_per_update: int = Field(8, ge=1, le=1024)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
 

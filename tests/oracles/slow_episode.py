@@ -12,7 +12,7 @@ from core.simulators.simulator import Simulator, new_state
 
 
 class SlowEpisode(NamedTuple):
-    """Lists of what each step saw and did; `rewards` is what the policy learns from, `raw_rewards` what step returned."""
+    """Lists of what each step saw and did; `rewards` is for learning, `raw_rewards` is what step returned."""
 
     observations: list[np.ndarray]
     masks: list[np.ndarray]

@@ -90,7 +90,7 @@ def test_renormalised_values_are_the_same_values():
 
 
 def test_the_critic_learns_the_value_of_a_constant_reward():
-    """Reward 3 for ever at gamma 1/2 is worth 6, the bootstrap at the cut included; a terminated end would pull it down."""
+    """Reward 3 for ever at gamma 1/2 is worth 6, with the bootstrap at the cut."""
     rng = np.random.default_rng(0)
     model = toy_model("bandit")
     n = 200

@@ -45,10 +45,11 @@ def detect_machine() -> Machine:
     """Look at this machine; a missing driver or GPU is normal."""
     memory = psutil.virtual_memory()
     gpu, note = _detect_gpu()
-    return Machine(_physical_cores(), memory.total, memory.available, gpu, note)
+    return Machine(physical_cores(), memory.total, memory.available, gpu, note)
 
 
-def _physical_cores() -> int:
+def physical_cores() -> int:
+    """Return the cores that this process may use, without hyper-threads."""
     allowed = len(psutil.Process().cpu_affinity() or ()) if hasattr(psutil.Process, "cpu_affinity") else 0
     physical = psutil.cpu_count(logical=False) or 1
     return max(1, min(physical, allowed or physical))

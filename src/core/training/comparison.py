@@ -11,6 +11,7 @@ from torch import Tensor
 
 from core.config import Config
 from core.errors import UserError
+from core.hardware.machine import physical_cores
 from core.policy.layout import policy_layout
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
 from core.simulators.simulator import Simulator
@@ -52,7 +53,13 @@ def run_evaluation(
             raise UserError(f"The simulator has no heuristic {name}; {known}")
     say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
     result = evaluate(
-        simulator, chosen, trained, config.evaluation_episodes, config.seed, lambda name: say(f"  playing {name}")
+        simulator,
+        chosen,
+        trained,
+        config.evaluation_episodes,
+        config.seed,
+        config.simulation_threads or physical_cores(),
+        lambda name: say(f"  playing {name}"),
     )
     if trained is not None:
         say(comparison_sentence(result, simulator))

@@ -1,6 +1,7 @@
 """Policies side by side on the same random streams."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,7 @@ def evaluate(
     trained: TrainedPolicy | None,
     episodes: int,
     seed: int,
+    threads: int = 1,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
     """Play episodes with each policy and, for comparison, compute the simulator's bounds.
@@ -76,6 +78,7 @@ def evaluate(
         trained: played greedily as ``trained`` and by sampling as ``trained_sampled``; None for heuristics alone.
         episodes: episodes of each policy.
         seed: names the random streams, apart from those of training.
+        threads: that play episodes; the result does not depend on it.
         progress: called with the name of each policy before it plays.
 
     Raises:
@@ -84,7 +87,7 @@ def evaluate(
     result = Evaluation(episodes)
     for name, choose in _choosers(simulator, names, trained):
         progress(name)
-        result.records[name] = _play(simulator, name, choose, trained, episodes, seed, result.messages)
+        result.records[name] = _play(simulator, name, choose, trained, episodes, seed, result.messages, threads)
     for name, bound in simulator.bounds.items():
         progress(name)
         result.records[name] = _bound(simulator, bound, episodes, seed)
@@ -129,22 +132,24 @@ def _play(
     episodes: int,
     seed: int,
     messages: list[str],
+    threads: int,
 ) -> Records:
     play = build_play(simulator, choose)
-    states = new_state(simulator)
     weights = trained.weights if trained else np.zeros(1, np.float32)
-    scratch = workspace(trained.sizes if trained else (1, 1))
-    records = []
-    for episode in range(episodes):
+
+    def one(episode: int) -> tuple[dict[str, Any], str | None]:
+        states = new_state(simulator)
         streams = stream(seed, "evaluation", episode), stream(seed, "evaluation policy", episode)
+        scratch = workspace(trained.sizes if trained else (1, 1))
         steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
         if status != OK:
             raise describe_fault(status, simulator, f"{episode} of the evaluation of {name}", steps)
-        message = simulator.message(states[0])
-        if message:
-            messages.append(f"{name}, episode {episode}: {message}")
-        records.append({"return": total, **metrics_of(simulator, states)})
-    return records
+        return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
+
+    with ThreadPoolExecutor(threads) as pool:
+        played = list(pool.map(one, range(episodes)))
+    messages += [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
+    return [record for record, _ in played]
 
 
 def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> Records:

@@ -28,8 +28,8 @@ class TrainingSettings:
     """What the loop itself needs to know.
 
     Attributes:
-        episodes: of the whole run.
-        per_update: episodes played for each update.
+        episodes: of the whole run; each is one round of play and update.
+        per_update: copies of the episode that are played in a round, with different random streams.
         seed: of the run.
         gamma: discount.
         discount_per: ``"time"`` or ``"decision"``.
@@ -109,8 +109,8 @@ class Trainer:
         """Play, keep the best, update; return the record of it."""
         settings = self.settings
         progress.phase("simulating")
-        count = min(settings.per_update, settings.episodes - self.episode)
-        played, seconds = self.collector.collect(self._cpu_copy(), self.episode, count)
+        first = self.episode * settings.per_update
+        played, seconds = self.collector.collect(self._cpu_copy(), first, settings.per_update)
         self._keep_best(played)
         progress.phase("updating")
         factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
@@ -122,7 +122,7 @@ class Trainer:
         report = self.updater.update(trajectories, discounts, stream(settings.seed, "update", self.episode), factor)
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])
-        self.episode += count
+        self.episode += 1
         self._check_finite()
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
         for episode in played:
@@ -165,7 +165,7 @@ class Trainer:
         names = played[0].metrics
         return {
             "episode": self.episode,
-            "episodes": len(played),
+            "simulated_episodes": len(played),
             "steps": steps,
             "return": float(np.mean([e.total_reward for e in played])),
             "simulation_seconds": seconds,
@@ -222,8 +222,8 @@ def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
         if source is None or source.shape != target.shape:
             found = "is missing" if source is None else f"has shape {list(source.shape)}"
             raise UserError(
-                f"The checkpoint does not fit: {name} {found}, expected {list(target.shape)}; use the network sizes that "
-                "it was trained with (they are in the run's config.json)."
+                f"The checkpoint does not fit: {name} {found}, expected {list(target.shape)}; use the network "
+                "sizes that it was trained with (they are in the run's config.json)."
             )
         with torch.no_grad():
             target.copy_(source)

@@ -1,0 +1,384 @@
+"""The command line end to end: what a run leaves, what is refused and how, Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from oracles import toy_simulators
+
+pytest.importorskip("pydantic")
+
+from core.commands import main
+
+ROOT = Path(__file__).resolve().parents[2]
+TOYS = Path(toy_simulators.__file__)
+SMALL = [
+    *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
+    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu"),
+]
+KEYS = {
+    *("episode", "steps", "return", "simulation_seconds", "transfer_seconds", "update_seconds", "model_transfers"),
+    *("batch_size", "precision", "initial_ratio_error", "approx_kl", "clip_fraction", "entropy", "policy_loss"),
+    *("value_loss", "explained_variance", "learning_rate", "steps_per_second", "metrics"),
+}
+
+
+def train_arguments(directory, episodes=2, *more):
+    run = ("--run-directory", str(directory), "--training-episodes", str(episodes))
+    return ["--mode", "train", *SMALL, *run, *more]
+
+
+@pytest.fixture
+def refused(capsys):
+    """Return a function that runs a command which must fail and returns its one sentence."""
+
+    def run(*arguments, default_file=None):
+        capsys.readouterr()
+        code = main([str(a) for a in arguments], default_file)
+        error = capsys.readouterr().err
+        assert code == 2
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1, error
+        assert "Traceback" not in error
+        return error.removeprefix("error: ").rstrip("\n")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two episodes of a simulator from a file, through main."""
+    directory = tmp_path_factory.mktemp("runs") / "bandit"
+    assert main(train_arguments(directory)) == 0
+    return directory
+
+
+def test_a_finished_run_holds_what_it_should(finished):
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [line["episode"] for line in lines] == [1, 2]
+    for line in lines:
+        assert line.keys() >= KEYS
+        assert line["steps"] == 256
+        assert line["model_transfers"] == 0
+        assert line["initial_ratio_error"] < 1e-3
+        assert line["batch_size"] == 64
+    config = json.loads((finished / "config.json").read_text())
+    assert config["values"]["actor_hidden_size"] == 16
+    assert config["sources"]["actor_hidden_size"] == "flag"
+    assert config["sources"]["gamma"] == "default"
+    assert json.loads((finished / "plan.json").read_text())["precision"] == "fp32"
+    for which in ("last", "best"):
+        assert (finished / "checkpoints" / which / "checkpoint.json").exists()
+
+
+def test_evaluation_of_a_run(finished, tmp_path, capsys):
+    code = main(["--mode", "evaluate", "--checkpoint", str(finished), "--evaluation-episodes", "3"])
+    assert code == 0
+    content = json.loads((finished / "evaluation.json").read_text())
+    assert content["episodes"] == 3
+    assert set(content["policies"]) == {"trained", "trained_sampled", "right"}
+    assert content["policies"]["right"]["return"] == {"mean": 256.0, "low": 256.0, "high": 256.0}
+    assert set(content["policies"]["trained"]["return"]) == {"mean", "low", "high"}
+    out = capsys.readouterr().out
+    assert "trained" in out
+    assert "paired" in out
+    best = finished / "checkpoints" / "best"
+    arguments = ["--mode", "evaluate", "--checkpoint", str(best), "--evaluation-episodes", "2", "--policy", "right"]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "evaluation.json").read_text())["episodes"] == 2
+
+
+def test_evaluation_of_heuristics_alone(tmp_path):
+    arguments = ["--mode", "evaluate", "--policy", "right", "--evaluation-episodes", "2", *SMALL]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
+
+
+# Bad flags and hyperparameters files
+
+
+def test_an_unknown_flag_names_the_nearest(refused):
+    assert refused("--gama", "0.9") == "Unknown argument --gama; did you mean --gamma?"
+    assert "did you mean --num-epochs?" in refused("--num-epoch=3")
+    assert refused("train").startswith("Unknown argument train")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--gamma", "high"], "--gamma: 'high' should be a valid number"),
+        (["--num-epochs", "2.5"], "--num-epochs: '2.5' should be a valid integer"),
+        (["--gamma", "1.5"], "--gamma: '1.5' should be less than or equal to 1"),
+        (["--gamma", "0"], "should be greater than 0"),
+        (["--gamma", "nan"], "--gamma: 'nan' should be"),
+        (["--seed", "-1"], "--seed: '-1' should be greater than or equal to 0"),
+        (["--batch-size", "65537"], "should be less than or equal to 65536"),
+        (["--activation", "gelu"], "--activation: 'gelu' should be 'relu' or 'tanh'"),
+        (["--gamma"], "expected one argument"),
+        (["--mode", "fly"], "invalid choice: 'fly'"),
+        (["--mode", "train", "--policy", "fifo"], "--policy does not go with --mode train"),
+        (["--mode", "evaluate", "--resume"], "--resume does not go with --mode evaluate"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_range(refused, arguments, part):
+    assert part in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("GAMA = 0.9", "GAMA is unknown; did you mean GAMMA?"),
+        ("XYZZY = 1", "XYZZY is unknown"),
+        ("GAMMA = 2.0", "GAMMA: 2.0 should be less than or equal to 1"),
+        ("NUM_EPOCHS = True", "NUM_EPOCHS: True is not an integer"),
+        ("USE_TF32 = 1", "USE_TF32: 1 is not True or False"),
+        ("SIMULATOR = 3", "SIMULATOR: 3 should be a valid string"),
+        ("GAMMA = [", "does not run as Python: SyntaxError"),
+        ("GAMMA = 1 / 0", "does not run as Python: ZeroDivisionError"),
+    ],
+)
+def test_a_bad_hyperparameters_file(refused, tmp_path, content, part):
+    file = tmp_path / "mine.py"
+    file.write_text(content)
+    sentence = refused("--hyperparameters", file)
+    assert part in sentence
+    assert "mine.py" in sentence
+
+
+def test_a_missing_hyperparameters_file(refused, tmp_path):
+    assert refused("--hyperparameters", tmp_path / "no.py") == f"There is no hyperparameters file {tmp_path / 'no.py'}."
+
+
+def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, refused):
+    from core.config import load_config
+
+    file = tmp_path / "mine.py"
+    file.write_text("GAMMA = 0.5\nNUM_EPOCHS = 7\nlowercase = 3\n_PRIVATE = 4\n")
+    config, sources = load_config(file, {"gamma": "0.25"})
+    assert (config.gamma, config.num_epochs, config.seed) == (0.25, 7, 0)
+    assert (sources["gamma"], sources["num_epochs"], sources["seed"]) == ("flag", "file", "default")
+
+
+# Bad simulators, scenarios, logs
+
+
+def test_a_missing_scenario_names_the_nearest(refused, tmp_path):
+    sentence = refused("--scenario", "loan_dsk", "--run-directory", tmp_path / "r")
+    assert sentence.startswith("There is no scenario loan_dsk")
+    assert sentence.endswith("did you mean loan_desk?")
+
+
+def test_missing_files(refused, tmp_path):
+    assert "no.csv" in refused("--event-log", tmp_path / "no.csv", "--run-directory", tmp_path / "r")
+    assert "no.json" in refused("--scenario", tmp_path / "no.json", "--run-directory", tmp_path / "r")
+    assert "There is no simulator file" in refused("--simulator", f"{tmp_path / 'no.py'}:Shop")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("Shop", "is neither process nor module:Class nor file.py:Class"),
+        (f"{TOYS}:Bandi", "did you mean Bandit?"),
+        (f"{TOYS}:ShopParameters", "is not a subclass"),
+        ("no_such_module:Shop", "Cannot import the simulator's module no_such_module"),
+    ],
+)
+def test_a_simulator_that_is_not_there(refused, name, part):
+    assert part in refused("--simulator", name)
+
+
+BROKEN = """
+import numpy as np
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Discrete
+
+
+class Broken(Simulator):
+    observation_size = 1
+    action_space = Discrete(2)
+    max_steps = 300
+    state_dtype = np.dtype([("count", np.int64)])
+
+    def reset(state, parameters, rng):
+        state.count = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = state.count
+
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return REWARD, False
+"""
+
+
+def broken(tmp_path, reward):
+    path = tmp_path / "broken_simulator.py"
+    path.write_text(BROKEN.replace("REWARD", reward))
+    return f"{path}:Broken"
+
+
+def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refused, tmp_path):
+    sentence = refused("--simulator", broken(tmp_path, "float('nan')"), "--run-directory", tmp_path / "r")
+    assert sentence == "Broken, step 0: step returned the reward nan; return a finite number."
+
+
+def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
+    reward = "np.nan if state.count == 250 else 1.0"
+    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
+    assert refused("--mode", "train", *more) == (
+        "Broken, episode 0, step 249: step returned a reward that is NaN or infinite."
+    )
+
+
+@pytest.mark.xfail(reason="errors of Numba's compiler and of the user's compiled code are not turned into a sentence")
+@pytest.mark.parametrize(
+    "reward",
+    ["1.0 if str(dict(a=state.count)) else 0.0", "1.0 / (250 - state.count)"],
+    ids=["not-compilable", "raises-late"],
+)
+def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
+    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
+    assert "Broken" in refused("--mode", "train", *more)
+
+
+# Run directories and checkpoints
+
+
+def test_a_directory_that_holds_a_run_is_not_overwritten(refused, finished):
+    before = (finished / "metrics.jsonl").read_bytes()
+    assert refused(*train_arguments(finished)) == (
+        f"{finished} already holds a run; add --resume to go on with it, or name another --run-directory."
+    )
+    assert (finished / "metrics.jsonl").read_bytes() == before
+
+
+def test_resume_needs_a_run(refused, tmp_path):
+    assert "--resume needs --run-directory" in refused("--mode", "train", *SMALL, "--resume")
+    assert "There is no checkpoint in" in refused(*train_arguments(tmp_path / "empty", 2, "--resume"))
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_run_directory_that_is_a_file(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refused(*train_arguments(tmp_path / "file"))
+
+
+def test_resume_with_other_shapes_is_refused(refused, finished):
+    before = (finished / "config.json").read_bytes()
+    sentence = refused(*train_arguments(finished, 3, "--resume", "--actor-hidden-size", "32"))
+    assert re.search(r"does not fit: actor\.0\.weight has shape \[5, 16\], expected \[5, 32\]", sentence)
+    assert (finished / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(("kind", "different"), [("SmallBandit", "observation_size"), ("Shop", "simulator")])
+def test_resume_with_another_simulator_is_refused(refused, finished, kind, different):
+    sentence = refused(*train_arguments(finished, 3, "--resume", "--simulator", f"{TOYS}:{kind}"))
+    assert "was trained on another simulator" in sentence
+    assert different in sentence
+
+
+def test_evaluate_needs_something_to_evaluate(refused, tmp_path):
+    assert "--mode evaluate needs --checkpoint DIR" in refused("--mode", "evaluate")
+    assert "There is no checkpoint in" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
+
+
+def test_an_unknown_heuristic_names_the_nearest(refused, finished):
+    assert refused("--mode", "evaluate", *SMALL, "--policy", "rigt") == (
+        "The simulator has no heuristic rigt; did you mean right?"
+    )
+    assert "there are right" in refused("--mode", "evaluate", "--checkpoint", finished, "--policy", "xyzzy")
+
+
+def test_evaluating_a_checkpoint_on_another_simulator_is_refused(refused, finished):
+    sentence = refused("--mode", "evaluate", "--checkpoint", finished, "--simulator", f"{TOYS}:SmallBandit")
+    assert "is of another simulator" in sentence
+
+
+def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
+    (tmp_path / "checkpoint.json").write_text('{"format": "other"}')
+    assert "is not a checkpoint of this program" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
+
+
+@pytest.mark.xfail(reason="an empty list of policies ends in StopIteration", raises=StopIteration)
+def test_an_empty_list_of_policies_is_a_sentence(refused):
+    assert "--policy" in refused("--mode", "evaluate", *SMALL, "--policy", ",")
+
+
+@pytest.mark.xfail(reason="a run that died before its first checkpoint can be neither resumed nor started again")
+def test_a_run_that_failed_in_its_first_episode_can_be_started_again(tmp_path, capsys):
+    directory = tmp_path / "run"
+    late = ["--simulator", broken(tmp_path, "np.nan if state.count == 250 else 1.0")]
+    assert main(train_arguments(directory, 1, *late)) == 2
+    assert not (directory / "checkpoints" / "last").exists()
+    mended = ["--simulator", broken(tmp_path, "1.0")]
+    codes = {main(train_arguments(directory, 1, *mended)), main(train_arguments(directory, 1, *mended, "--resume"))}
+    assert 0 in codes
+
+
+# Real processes
+
+
+def script(*arguments):
+    return [sys.executable, str(ROOT / "scripts" / "train.py"), *arguments]
+
+
+def wait_for(path, seconds=90):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if path.exists() and path.stat().st_size:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not appear in {seconds} s")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path):
+    directory = tmp_path / "run"
+    process = subprocess.Popen(
+        script(*train_arguments(directory, 100_000)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        wait_for(directory / "metrics.jsonl")
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert error == ""
+    assert "Stopping after the episode in hand" in out
+    assert "--resume" in out
+    assert str(directory) in out
+    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    checkpoint = json.loads((directory / "checkpoints" / "last" / "checkpoint.json").read_text())
+    assert checkpoint["episode"] == records[-1]["episode"] < 100_000
+    total = checkpoint["episode"] + 1
+    assert main(train_arguments(directory, total, "--resume")) == 0
+    assert len((directory / "metrics.jsonl").read_text().splitlines()) == total
+
+
+def test_the_real_command_fails_with_one_line(tmp_path):
+    done = subprocess.run(script("--learning-rate", "1"), capture_output=True, text=True, cwd=tmp_path, timeout=90)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"error: Unknown argument --learning-rate; did you mean --learning-rate-\w+\?\n", done.stderr)
+
+
+def test_help_lists_every_hyperparameter(capsys):
+    from core.config import Config
+
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert all("--" + name.replace("_", "-") in text for name in Config.model_fields)

@@ -1,0 +1,178 @@
+"""Checkpoints: round trip, damage, full disks."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.errors import UserError
+from core.training import files
+from core.training.checkpoint import load_checkpoint, save_checkpoint
+
+TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3.5), "c": torch.tensor([True, False])}
+
+
+def tensor_file(directory):
+    (path,) = directory.glob("state-*.safetensors")
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path):
+    save_checkpoint(tmp_path, TENSORS, {"episode": 3, "best": 1.25, "name": "x"})
+    return tmp_path
+
+
+def test_what_is_saved_is_loaded(saved):
+    tensors, facts = load_checkpoint(saved)
+    assert {name: t.tolist() for name, t in tensors.items()} == {name: t.tolist() for name, t in TENSORS.items()}
+    assert all(tensors[name].dtype == t.dtype for name, t in TENSORS.items())
+    assert (facts["episode"], facts["best"], facts["name"]) == (3, 1.25, "x")
+
+
+def test_views_of_one_array_are_saved_as_they_are(tmp_path):
+    flat = torch.arange(10.0)
+    save_checkpoint(tmp_path, {"front": flat[:4], "back": flat[4:], "turned": flat[:4].view(2, 2).T}, {"episode": 0})
+    tensors, _ = load_checkpoint(tmp_path)
+    assert tensors["back"].tolist() == [4, 5, 6, 7, 8, 9]
+    assert tensors["turned"].tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("episode", [3, 4])
+def test_a_new_checkpoint_takes_the_place_of_the_old_one(saved, episode):
+    for value in (1.0, 2.0):
+        save_checkpoint(saved, {"a": torch.tensor(value)}, {"episode": episode})
+        tensors, facts = load_checkpoint(saved)
+        assert tensors["a"] == value
+        assert facts["episode"] == episode
+        assert len(list(saved.iterdir())) == 2, "one JSON and one tensor file"
+
+
+def test_the_last_checkpoint_of_a_run_is_found(tmp_path):
+    save_checkpoint(tmp_path / "checkpoints" / "last", TENSORS, {"episode": 5})
+    assert load_checkpoint(tmp_path)[1]["episode"] == 5
+
+
+def test_no_checkpoint(tmp_path):
+    with pytest.raises(UserError, match="There is no checkpoint in"):
+        load_checkpoint(tmp_path)
+    with pytest.raises(UserError, match="There is no checkpoint in"):
+        load_checkpoint(tmp_path / "nowhere")
+
+
+def truncate(directory):
+    path = tensor_file(directory)
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def flip(directory):
+    path = tensor_file(directory)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+
+
+def remove_tensors(directory):
+    tensor_file(directory).unlink()
+
+
+def cut_json(directory):
+    path = directory / "checkpoint.json"
+    path.write_text(path.read_text()[:20])
+
+
+def foreign_json(directory):
+    (directory / "checkpoint.json").write_text('{"weights": [1, 2]}')
+
+
+def list_json(directory):
+    (directory / "checkpoint.json").write_text("[1, 2]")
+
+
+def binary_json(directory):
+    (directory / "checkpoint.json").write_bytes(b"\xff\xfe\x00\x01")
+
+
+def without_name(directory):
+    path = directory / "checkpoint.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "tensors"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (truncate, "is damaged: state-.* was cut or changed"),
+        (flip, "is damaged: state-.* was cut or changed"),
+        (remove_tensors, "cannot be read"),
+        (cut_json, "cannot be read"),
+        (foreign_json, "is not a checkpoint of this program"),
+        (list_json, "is not a checkpoint of this program"),
+        (binary_json, "cannot be read"),
+        (without_name, "cannot be read"),
+    ],
+)
+def test_damage_is_a_sentence(saved, damage, sentence):
+    damage(saved)
+    with pytest.raises(UserError, match=sentence):
+        load_checkpoint(saved)
+
+
+def test_a_tensor_file_outside_the_directory_is_not_read(saved):
+    path = saved / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tensors": "../../secret.safetensors"}))
+    with pytest.raises(UserError):
+        load_checkpoint(saved)
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch, failing, late):
+    """The tensors are the first file that is written, the JSON the second; `late` fails when the disk is asked to sync."""
+    calls = []
+
+    def full(*arguments):
+        calls.append(arguments)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments)
+
+    if late:
+        real = files.os.fsync
+        monkeypatch.setattr(files.os, "fsync", full)
+    else:
+        real = Path.open
+        monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(UserError, match=r"No space left on device\. What was saved before is untouched"):
+        save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
+    monkeypatch.undo()
+    tensors, facts = load_checkpoint(saved)
+    assert facts["episode"] == 3
+    assert torch.equal(tensors["a"], TENSORS["a"])
+    assert not list(saved.glob("*.tmp"))
+    save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
+    assert load_checkpoint(saved)[1]["episode"] == 4
+    assert len(list(saved.iterdir())) == 2, "nothing is left of the failed attempt"
+
+
+def test_a_crash_between_the_two_files_leaves_the_old_checkpoint(saved, monkeypatch):
+    class CrashError(BaseException):
+        pass
+
+    def crash(*arguments):
+        raise CrashError
+
+    monkeypatch.setattr("core.training.checkpoint.write_atomically", crash)
+    with pytest.raises(CrashError):
+        save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
+    monkeypatch.undo()
+    assert load_checkpoint(saved)[1]["episode"] == 3
+    save_checkpoint(saved, {"a": torch.ones(2)}, {"episode": 4})
+    assert load_checkpoint(saved)[0]["a"].tolist() == [1.0, 1.0]
+
+
+def test_a_directory_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="Cannot write the checkpoint"):
+        save_checkpoint(tmp_path / "file" / "last", TENSORS, {"episode": 0})

@@ -1,0 +1,181 @@
+"""Runs of the toys through build_run: resume to the bit, best checkpoint, what a run leaves behind."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+pytest.importorskip("pydantic")
+
+from core.config import Config
+from core.errors import UserError
+from core.training.builder import build_run
+from core.training.checkpoint import load_checkpoint
+from core.training.metrics import MetricsLog, read_metrics
+from core.training.trainer import restore_model
+
+CONFIG = {
+    "simulator": "oracles.toy_simulators:Shop",
+    "training_episodes": 12,
+    "episodes_per_update": 2,
+    "actor_hidden_size": 16,
+    "critic_hidden_size": 16,
+    "num_hidden_layers": 2,
+    "batch_size": 32,
+    "num_epochs": 2,
+    "learning_rate_actor": 3e-3,
+    "device": "cpu",
+    "seed": 4,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_tensorboard(monkeypatch):
+    """Its import takes seconds and these tests are about the loop."""
+    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+
+
+def new_run(directory, resume=False, **changes):
+    config = Config(**{**CONFIG, "run_directory": str(directory), **changes})
+    return build_run(config, {}, resume, lambda text: None)
+
+
+def train(run, stop_after=None):
+    console = Console(file=io.StringIO())
+    return run.train(console, lambda: stop_after is not None and run.trainer.episode >= stop_after)
+
+
+def figures(directory):
+    """Return the metrics lines without what the clock decides."""
+    return [
+        {k: v for k, v in r.items() if "seconds" not in k and "per_second" not in k} for r in read_metrics(directory)
+    ]
+
+
+def assert_same_state(a, b):
+    first, second = load_checkpoint(a), load_checkpoint(b)
+    assert first[0].keys() == second[0].keys()
+    for name, tensor in first[0].items():
+        assert torch.equal(tensor, second[0][name]), name
+    assert (first[1]["episode"], first[1]["best"]) == (second[1]["episode"], second[1]["best"])
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """A run of 12 episodes in 6 updates."""
+    directory = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MetricsLog, "_open_board", lambda *_: None)
+        assert train(new_run(directory, simulation_threads=1, update_threads=1)) is True
+    return directory
+
+
+@pytest.mark.parametrize("stop_after", [2, 6])
+def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(uninterrupted, tmp_path, stop_after):
+    directory = tmp_path / "resumed"
+    assert train(new_run(directory, update_threads=1), stop_after=stop_after) is False
+    assert load_checkpoint(directory)[1]["episode"] == stop_after
+    resumed = new_run(directory, resume=True, simulation_threads=2, update_threads=2)
+    assert resumed.trainer.episode == stop_after
+    assert train(resumed) is True
+    assert_same_state(uninterrupted, directory)
+    assert figures(uninterrupted) == figures(directory)
+    assert [r["episode"] for r in read_metrics(directory)] == [2, 4, 6, 8, 10, 12]
+
+
+def test_the_comparison_is_of_runs_that_changed_something(uninterrupted):
+    tensors, facts = load_checkpoint(uninterrupted)
+    fresh = new_run(uninterrupted.parent / "fresh").trainer.model
+    assert not torch.equal(tensors["model.actor.0.weight"], fresh.tensors["actor.0.weight"])
+    assert any(name.startswith("optimizer.") for name in tensors)
+    assert tensors["statistics.count"][0] > 100
+    assert facts["episode"] == 12
+
+
+def test_another_seed_is_another_run(uninterrupted, tmp_path):
+    train(new_run(tmp_path / "other", seed=5, training_episodes=2))
+    assert figures(tmp_path / "other")[0]["return"] != figures(uninterrupted)[0]["return"]
+
+
+def test_a_run_that_died_before_its_checkpoint_drops_the_lines_it_repeats(tmp_path):
+    directory = tmp_path / "run"
+    train(new_run(directory, training_episodes=4))
+    with (directory / "metrics.jsonl").open("a") as file:
+        file.write('{"episode": 6, "return": 99999.0}\n{"episode": 8, "ret')
+    train(new_run(directory, resume=True, training_episodes=6))
+    assert [r["episode"] for r in read_metrics(directory)] == [2, 4, 6]
+    assert all(r["return"] < 99999.0 for r in read_metrics(directory))
+
+
+def test_the_records_of_a_run(uninterrupted):
+    records = read_metrics(uninterrupted)
+    for record in records:
+        assert record["initial_ratio_error"] < 1e-3
+        assert record["model_transfers"] == 0
+        assert record["precision"] == "fp32"
+        assert record["steps_per_second"] == pytest.approx(record["steps"] / record["simulation_seconds"])
+        # Cash begins at 1.5 and earns the rewards; what the control variate adds is not in it.
+        assert record["return"] == pytest.approx(record["metrics"]["cash"] - 1.5)
+    rates = [record["learning_rate"] for record in records]
+    assert rates == pytest.approx([3e-3 * (1 - i / 6) for i in range(6)])
+
+
+def test_the_best_checkpoint_holds_the_weights_that_played_best(uninterrupted):
+    records = read_metrics(uninterrupted)
+    best = int(np.argmax([r["metrics"]["cash"] for r in records]))
+    tensors, facts = load_checkpoint(uninterrupted / "checkpoints" / "best")
+    assert facts["best"] == records[best]["metrics"]["cash"]
+    assert facts["episode"] == records[best]["episode"] - 2, "before the update that followed them"
+    assert facts["best"] == load_checkpoint(uninterrupted)[1]["best"]
+    assert "model.actor.0.weight" in tensors
+
+
+def test_statistics_of_observations_are_those_of_all_episodes(tmp_path):
+    run = new_run(tmp_path / "run", training_episodes=2)
+    train(run)
+    steps = read_metrics(tmp_path / "run")[0]["steps"]
+    statistics = run.trainer.statistics
+    assert statistics.count[0] == steps + 2, "the observation after the last decision of each episode counts too"
+    assert statistics.indicator.tolist() == [False, False, True, False]
+    mean = run.trainer.model.tensors["observation_mean"]
+    assert float(mean[0]) == pytest.approx(statistics.mean[0], rel=1e-6)
+    assert float(mean[2]) == 0.0
+
+
+def test_weights_that_are_no_longer_finite_are_not_saved(tmp_path):
+    run = new_run(tmp_path / "run", training_episodes=4)
+    assert train(run, stop_after=2) is False
+    real = run.trainer.updater.update
+
+    def poisoned(*arguments):
+        report = real(*arguments)
+        run.trainer.model.flat[-1] = torch.nan
+        return report
+
+    run.trainer.updater.update = poisoned
+    with pytest.raises(UserError, match=r"Episode 4: the weights are no longer finite.*--resume"):
+        train(run)
+    tensors, facts = load_checkpoint(tmp_path / "run")
+    assert facts["episode"] == 2
+    assert all(torch.isfinite(t).all() for name, t in tensors.items() if name.startswith("model."))
+
+
+def test_a_checkpoint_of_other_shapes_is_refused(uninterrupted):
+    model = new_run(uninterrupted.parent / "shapes").trainer.model
+    tensors, _ = load_checkpoint(uninterrupted)
+    with pytest.raises(UserError, match=r"actor\.0\.weight has shape \[4, 99\], expected \[4, 16\]"):
+        restore_model(model, {**tensors, "model.actor.0.weight": torch.zeros(4, 99)})
+    with pytest.raises(UserError, match=r"critic\.0\.bias is missing"):
+        restore_model(model, {name: t for name, t in tensors.items() if name != "model.critic.0.bias"})
+
+
+def test_what_a_run_directory_holds(uninterrupted):
+    config = json.loads((uninterrupted / "config.json").read_text())
+    assert config["values"]["training_episodes"] == 12
+    plan = json.loads((uninterrupted / "plan.json").read_text())
+    assert plan["device"] == "cpu"
+    assert plan["batch_size"] == 32
+    assert {p.name for p in (uninterrupted / "checkpoints").iterdir()} == {"last", "best"}
