@@ -120,7 +120,7 @@ USE_TF32 = True
 
 # Copies of the process played in each training episode, with different random streams, in parallel on the cores.
 # Integer 1 .. 1024. More: less noise in each update, more memory; the update takes proportionally longer.
-EPISODES_PER_UPDATE = 8
+EPISODES_PER_UPDATE = 6
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores. The simulation's result does not depend on it.

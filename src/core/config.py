@@ -53,7 +53,7 @@ class Config(BaseModel):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     use_tf32: bool = True
-    episodes_per_update: int = Field(8, ge=1, le=1024)
+    episodes_per_update: int = Field(6, ge=1, le=1024)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
 SMALL = [
     *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
-    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu"),
+    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--episodes-per-update", "1"),
 ]
 KEYS = {
     *("episode", "steps", "return", "simulation_seconds", "transfer_seconds", "update_seconds", "model_transfers"),

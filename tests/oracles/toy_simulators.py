@@ -173,6 +173,26 @@ class SmallBandit(Bandit):
     observation_size = 6
 
 
+class Forgetful(Bandit):
+    """Breaks the contract: it writes one entry of its observation and leaves the others as they are."""
+
+    def observe(state, parameters, observation):
+        """Write the one, not the zeros."""
+        observation[state.context] = 1.0
+
+
+class Unfilled(Bandit):
+    """Leaves a metric unfilled in the episodes whose last context is 0, as a mean over nothing would be."""
+
+    metrics_dtype = np.dtype([("last", np.float64)])
+    max_steps = 8
+
+    def episode_metrics(state, parameters, metrics):
+        """Fill the metric if there is something to say."""
+        if state.context != 0:
+            metrics.last = state.context
+
+
 NO_FAULT, NAN_OBSERVATION, LONG_OBSERVATION, NO_ACTION, NAN_REWARD = range(5)
 
 

@@ -12,6 +12,7 @@ from oracles.toy_simulators import (
     NO_FAULT,
     Bandit,
     FaultParameters,
+    Forgetful,
     Shop,
 )
 
@@ -55,6 +56,19 @@ def test_the_toys_end_in_all_ways_and_use_their_masks():
     assert bandit.trajectory.steps == Bandit.max_steps
     assert bandit.trajectory.truncated[-1]
     assert not bandit.trajectory.terminated[-1]
+
+
+def test_an_end_that_is_both_counts_as_terminated():
+    """With one day an episode is always cut after it, unless the shop is broke by then."""
+    collector, model = toy_collector("shop"), toy_model("shop")
+    try:
+        collector.simulator.parameters = Shop.parameters._replace(days=1)
+        played = [e.trajectory for e in collector.collect(actor_weights(model), 0, 8)[0]]
+    finally:
+        del collector.simulator.parameters
+    assert all(t.steps == 1 for t in played)
+    assert all(t.truncated[0] != t.terminated[0] for t in played)
+    assert {bool(t.terminated[0]) for t in played} == {True, False}
 
 
 def test_forbidden_actions_are_never_taken():
@@ -127,6 +141,12 @@ def test_a_policy_of_nans_is_not_blamed_on_the_simulator():
     weights[-1] = np.nan
     with pytest.raises(SimulatorError, match="the policy's own outputs were NaN"):
         collector.collect(weights, 0, 1)
+
+
+@pytest.mark.xfail(reason="the check hands out zeros, the compiled loop what the last observation left")
+def test_the_check_finds_an_observation_that_is_not_written_in_full():
+    with pytest.raises(SimulatorError, match="observe"):
+        check_simulator(Forgetful())
 
 
 @pytest.mark.parametrize("simulator", [Shop(), Bandit()])

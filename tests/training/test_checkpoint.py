@@ -2,6 +2,9 @@
 
 import errno
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -129,7 +132,7 @@ def test_a_tensor_file_outside_the_directory_is_not_read(saved):
 @pytest.mark.parametrize("failing", [1, 2])
 @pytest.mark.parametrize("late", [False, True])
 def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch, failing, late):
-    """The tensors are the first file that is written, the JSON the second; `late` fails when the disk is asked to sync."""
+    """The tensors are the first file that is written, the JSON the second; `late` fails when the disk must sync."""
     calls = []
 
     def full(*arguments):
@@ -154,6 +157,33 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch, failing, late
     save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
     assert load_checkpoint(saved)[1]["episode"] == 4
     assert len(list(saved.iterdir())) == 2, "nothing is left of the failed attempt"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real disk of 64 KiB, where this process may mount one."""
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    if os.name != "posix" or os.geteuid() != 0 or mount is None or unmount is None:
+        pytest.skip("only root can mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    yield disk
+    subprocess.run([unmount, disk], check=True)
+
+
+def test_a_disk_that_is_really_full(small_disk):
+    """20 kB fit twice with their JSON files, 60 kB beside 20 kB do not."""
+    save_checkpoint(small_disk, {"a": torch.ones(5_000)}, {"episode": 1})
+    with pytest.raises(UserError, match="No space left on device"):
+        save_checkpoint(small_disk, {"a": torch.zeros(15_000)}, {"episode": 2})
+    tensors, facts = load_checkpoint(small_disk)
+    assert facts["episode"] == 1
+    assert torch.equal(tensors["a"], torch.ones(5_000))
+    assert len(list(small_disk.iterdir())) == 2
+    save_checkpoint(small_disk, {"a": torch.full((5_000,), 2.0)}, {"episode": 2})
+    assert load_checkpoint(small_disk)[0]["a"][0] == 2.0
 
 
 def test_a_crash_between_the_two_files_leaves_the_old_checkpoint(saved, monkeypatch):

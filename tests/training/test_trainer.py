@@ -19,7 +19,7 @@ from core.training.trainer import restore_model
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",
-    "training_episodes": 12,
+    "training_episodes": 6,
     "episodes_per_update": 2,
     "actor_hidden_size": 16,
     "critic_hidden_size": 16,
@@ -65,7 +65,7 @@ def assert_same_state(a, b):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """A run of 12 episodes in 6 updates."""
+    """A run of 6 episodes, each played in two copies."""
     directory = tmp_path_factory.mktemp("runs") / "uninterrupted"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MetricsLog, "_open_board", lambda *_: None)
@@ -73,7 +73,7 @@ def uninterrupted(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("stop_after", [2, 6])
+@pytest.mark.parametrize("stop_after", [1, 3])
 def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(uninterrupted, tmp_path, stop_after):
     directory = tmp_path / "resumed"
     assert train(new_run(directory, update_threads=1), stop_after=stop_after) is False
@@ -83,7 +83,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(uninterrupted, tm
     assert train(resumed) is True
     assert_same_state(uninterrupted, directory)
     assert figures(uninterrupted) == figures(directory)
-    assert [r["episode"] for r in read_metrics(directory)] == [2, 4, 6, 8, 10, 12]
+    assert [r["episode"] for r in read_metrics(directory)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_the_comparison_is_of_runs_that_changed_something(uninterrupted):
@@ -92,21 +92,21 @@ def test_the_comparison_is_of_runs_that_changed_something(uninterrupted):
     assert not torch.equal(tensors["model.actor.0.weight"], fresh.tensors["actor.0.weight"])
     assert any(name.startswith("optimizer.") for name in tensors)
     assert tensors["statistics.count"][0] > 100
-    assert facts["episode"] == 12
+    assert facts["episode"] == 6
 
 
 def test_another_seed_is_another_run(uninterrupted, tmp_path):
-    train(new_run(tmp_path / "other", seed=5, training_episodes=2))
+    train(new_run(tmp_path / "other", seed=5, training_episodes=1))
     assert figures(tmp_path / "other")[0]["return"] != figures(uninterrupted)[0]["return"]
 
 
 def test_a_run_that_died_before_its_checkpoint_drops_the_lines_it_repeats(tmp_path):
     directory = tmp_path / "run"
-    train(new_run(directory, training_episodes=4))
+    train(new_run(directory, training_episodes=2))
     with (directory / "metrics.jsonl").open("a") as file:
-        file.write('{"episode": 6, "return": 99999.0}\n{"episode": 8, "ret')
-    train(new_run(directory, resume=True, training_episodes=6))
-    assert [r["episode"] for r in read_metrics(directory)] == [2, 4, 6]
+        file.write('{"episode": 3, "return": 99999.0}\n{"episode": 4, "ret')
+    train(new_run(directory, resume=True, training_episodes=3))
+    assert [r["episode"] for r in read_metrics(directory)] == [1, 2, 3]
     assert all(r["return"] < 99999.0 for r in read_metrics(directory))
 
 
@@ -128,13 +128,13 @@ def test_the_best_checkpoint_holds_the_weights_that_played_best(uninterrupted):
     best = int(np.argmax([r["metrics"]["cash"] for r in records]))
     tensors, facts = load_checkpoint(uninterrupted / "checkpoints" / "best")
     assert facts["best"] == records[best]["metrics"]["cash"]
-    assert facts["episode"] == records[best]["episode"] - 2, "before the update that followed them"
+    assert facts["episode"] == records[best]["episode"] - 1, "before the update that followed them"
     assert facts["best"] == load_checkpoint(uninterrupted)[1]["best"]
     assert "model.actor.0.weight" in tensors
 
 
 def test_statistics_of_observations_are_those_of_all_episodes(tmp_path):
-    run = new_run(tmp_path / "run", training_episodes=2)
+    run = new_run(tmp_path / "run", training_episodes=1)
     train(run)
     steps = read_metrics(tmp_path / "run")[0]["steps"]
     statistics = run.trainer.statistics
@@ -146,8 +146,8 @@ def test_statistics_of_observations_are_those_of_all_episodes(tmp_path):
 
 
 def test_weights_that_are_no_longer_finite_are_not_saved(tmp_path):
-    run = new_run(tmp_path / "run", training_episodes=4)
-    assert train(run, stop_after=2) is False
+    run = new_run(tmp_path / "run", training_episodes=2)
+    assert train(run, stop_after=1) is False
     real = run.trainer.updater.update
 
     def poisoned(*arguments):
@@ -156,10 +156,10 @@ def test_weights_that_are_no_longer_finite_are_not_saved(tmp_path):
         return report
 
     run.trainer.updater.update = poisoned
-    with pytest.raises(UserError, match=r"Episode 4: the weights are no longer finite.*--resume"):
+    with pytest.raises(UserError, match=r"Episode 2: the weights are no longer finite.*--resume"):
         train(run)
     tensors, facts = load_checkpoint(tmp_path / "run")
-    assert facts["episode"] == 2
+    assert facts["episode"] == 1
     assert all(torch.isfinite(t).all() for name, t in tensors.items() if name.startswith("model."))
 
 
@@ -174,7 +174,7 @@ def test_a_checkpoint_of_other_shapes_is_refused(uninterrupted):
 
 def test_what_a_run_directory_holds(uninterrupted):
     config = json.loads((uninterrupted / "config.json").read_text())
-    assert config["values"]["training_episodes"] == 12
+    assert config["values"]["training_episodes"] == 6
     plan = json.loads((uninterrupted / "plan.json").read_text())
     assert plan["device"] == "cpu"
     assert plan["batch_size"] == 32

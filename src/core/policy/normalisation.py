@@ -7,6 +7,8 @@ import numpy as np
 _LEAST_STD = 1e-4
 """A column that varies less than this is shifted but not scaled: its variation is rounding."""
 
+_ENOUGH_ROWS = 8_192
+
 
 @dataclass
 class RunningStatistics:
@@ -33,7 +35,8 @@ class RunningStatistics:
         return cls(np.zeros(1), np.zeros(size), np.zeros(size), np.ones(size, np.bool_))
 
     def update(self, values: np.ndarray) -> None:
-        """Merge a batch, float32[B, O]."""
+        """Merge a batch, float32[B, O]; of a large one every k-th row, at least 8,192 of them, which is plenty."""
+        values = values[:: max(1, len(values) // _ENOUGH_ROWS)]
         batch_count = len(values)
         batch_mean = values.mean(axis=0, dtype=np.float64)
         batch_squares = values.var(axis=0, dtype=np.float64) * batch_count

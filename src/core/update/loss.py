@@ -12,7 +12,7 @@ class Batch(NamedTuple):
     """B samples of a rollout on the device of the model.
 
     Attributes:
-        observations: float32[B, O], normalised.
+        observations: float32[B, O], as the simulator wrote them.
         actions: int64[B].
         log_probs: float32[B] under the policy that collected them.
         masks: bool[B, n].

@@ -131,9 +131,10 @@ class Stepper:
 
     def loss(self, batch: Batch) -> LossTerms:
         """Return the loss terms of some samples."""
+        normalised = self.model.normalise(batch.observations)
         with autocast(self.device, self.settings.precision):
-            logits = self.model.logits(batch.observations)
-            values = self.model.values(batch.observations)
+            logits = self.model.logits(normalised)
+            values = self.model.values(normalised)
         s = self.settings
         return ppo_loss(logits, values, batch, s.clip_range, s.entropy_coefficient, s.value_coefficient)
 

@@ -103,10 +103,11 @@ class Updater:
         self.transfer.start_episode()
         self.transfer.to_device()
         begin_upload = time.perf_counter()
-        observations = self.model.normalise(upload([t.observations for t in trajectories], self.device))
+        observations = upload([t.observations[:-1] for t in trajectories], self.device)
+        final_observations = upload([np.stack([t.observations[-1] for t in trajectories])], self.device)
         synchronise(self.device)
         upload_seconds = time.perf_counter() - begin_upload
-        rollout, explained_variance = self._prepare(trajectories, discounts, observations)
+        rollout, explained_variance = self._prepare(trajectories, discounts, observations, final_observations)
         reports, epochs = self._epochs(rollout, rng)
         self.transfer.to_host()
         synchronise(self.device)
@@ -133,26 +134,24 @@ class Updater:
         self.transfer.to_device()
 
     def _prepare(
-        self, trajectories: list[Trajectory], discounts: list[np.ndarray], observations: Tensor
+        self,
+        trajectories: list[Trajectory],
+        discounts: list[np.ndarray],
+        observations: Tensor,
+        final_observations: Tensor,
     ) -> tuple[Batch, float]:
         """Value the observations, estimate advantages, and return the rollout on the device."""
-        values = self._values(observations)
-        lengths = [t.steps for t in trajectories]
-        starts = np.cumsum([0, *[n + 1 for n in lengths]])
+        values, final_values = self._values(observations), self._values(final_observations)
+        pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
         results = []
-        for trajectory, discount, first in zip(trajectories, discounts, starts[:-1], strict=True):
-            v = values[first : first + trajectory.steps + 1]
-            ended = trajectory.terminated | trajectory.truncated
-            data = (trajectory.rewards, v[:-1], v[1:], discount, trajectory.terminated, ended)
+        for t, discount, v, final in zip(trajectories, discounts, pieces, final_values, strict=True):
+            data = (t.rewards, v, np.append(v[1:], final), discount, t.terminated, t.terminated | t.truncated)
             results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
-        explained_variance = 1.0 - float(np.var(advantages)) / max(float(np.var(returns)), 1e-12)
+        explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
         self._renormalise_values(returns)
         mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
         spread = max(float(advantages.std()), 1e-8)
-        if len(trajectories) > 1 or len(observations) != sum(lengths):
-            keep = np.concatenate([np.arange(s, s + n) for s, n in zip(starts[:-1], lengths, strict=True)])
-            observations = observations[torch.from_numpy(keep).to(self.device)]
         rollout = Batch(
             observations=observations,
             actions=upload([t.actions for t in trajectories], self.device),
@@ -169,7 +168,7 @@ class Updater:
 
         @torch.no_grad()
         def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
-            return self.model.values(chunk[0])
+            return self.model.values(self.model.normalise(chunk[0]))
 
         values = (
             torch.cat(list(self.stepper.map_chunks(evaluate, observations))) * self.model.tensors["value_std"]
