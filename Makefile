@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 EPISODES ?= 50
+DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
 .PHONY: train test check benchmark clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
-	@echo "==> Training $(EPISODES) episodes on the bundled loan desk (about 62,000 decisions each)"
-	$(RUN) scripts/train.py --mode train --training-episodes $(EPISODES) --run-directory runs/loan_desk-make
+	@echo "==> Training $(EPISODES) episodes on the bundled loan desk (about 62,000 decisions each) into $(DIRECTORY)"
+	$(RUN) scripts/train.py --mode train --training-episodes $(EPISODES) --run-directory $(DIRECTORY)
 	@echo "==> Comparing the trained policy with the simulator's heuristics"
-	$(RUN) scripts/train.py --mode evaluate --checkpoint runs/loan_desk-make
+	$(RUN) scripts/train.py --mode evaluate --checkpoint $(DIRECTORY)
 
 test: $(VENV)/.installed-test  ## run the tests
 	@echo "==> Running the tests (those marked gpu need an NVIDIA GPU and are skipped without one)"

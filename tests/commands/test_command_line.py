@@ -226,7 +226,8 @@ def broken(tmp_path, reward):
 
 def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refused, tmp_path):
     sentence = refused("--simulator", broken(tmp_path, "float('nan')"), "--run-directory", tmp_path / "r")
-    assert sentence == "Broken, step 0: step returned the reward nan; return a finite number."
+    assert sentence.startswith("Broken, ")
+    assert sentence.endswith("step 0: step returned the reward nan; return a finite number.")
 
 
 def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
@@ -237,15 +238,33 @@ def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refuse
     )
 
 
-@pytest.mark.xfail(reason="errors of Numba's compiler and of the user's compiled code are not turned into a sentence")
 @pytest.mark.parametrize(
     "reward",
-    ["1.0 if str(dict(a=state.count)) else 0.0", "1.0 / (250 - state.count)"],
-    ids=["not-compilable", "raises-late"],
+    [
+        pytest.param("1.0 if str(dict(a=state.count)) else 0.0", id="not-compilable"),
+        pytest.param(
+            "1.0 / (250 - state.count)",
+            id="raises-late",
+            marks=pytest.mark.xfail(reason="what a simulator's compiled code raises is not turned into a sentence"),
+        ),
+    ],
 )
 def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
     more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
     assert "Broken" in refused("--mode", "train", *more)
+
+
+@pytest.mark.xfail(reason="a simulator file takes the place of an installed module of the same name")
+def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, monkeypatch):
+    import queue
+
+    from core.simulators.loading import load_simulator
+
+    monkeypatch.setitem(sys.modules, "queue", queue)
+    path = tmp_path / "queue.py"
+    path.write_text(BROKEN.replace("REWARD", "1.0"))
+    load_simulator(f"{path}:Broken", "", "", "", "")
+    assert sys.modules["queue"] is queue
 
 
 # Run directories and checkpoints

@@ -49,6 +49,14 @@ def test_indicator_columns_are_left_alone_until_they_hold_something_else():
     assert shift[1] == 0.0
 
 
+def test_of_many_rows_at_least_8192_evenly_spread_ones_count():
+    """40,000 rows: every fourth, 0, 4, ..., 39,996, whose mean is 19,998."""
+    statistics = RunningStatistics.empty(1)
+    statistics.update(np.arange(40_000, dtype=np.float32)[:, None])
+    assert statistics.count[0] == 10_000
+    assert statistics.mean[0] == 19_998.0
+
+
 def test_nothing_seen_is_the_identity():
     shift, scale = RunningStatistics.empty(2).shift_and_scale()
     assert shift.tolist() == [0.0, 0.0]

@@ -104,6 +104,11 @@ def test_a_metric_that_some_episodes_leave_unfilled_is_averaged_over_the_others(
     assert result.as_json()["policies"]["right"]["last"]["mean"] == pytest.approx(np.mean(filled))
 
 
+def test_threads_change_nothing():
+    alone = evaluate(Shop(), ["order_at_random"], None, 5, seed=1, threads=1)
+    assert evaluate(Shop(), ["order_at_random"], None, 5, seed=1, threads=2).records == alone.records
+
+
 def test_evaluation_is_repeatable():
     first = evaluate(Bandit(), ["right"], None, 2, seed=1)
     assert first.records == evaluate(Bandit(), ["right"], None, 2, seed=1).records

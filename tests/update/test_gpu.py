@@ -85,7 +85,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
     n = t.steps
     rng = np.random.default_rng(3)
     batch = Batch(
-        observations=model.normalise(torch.from_numpy(t.observations[:n].copy())),
+        observations=torch.from_numpy(t.observations[:n].copy()),
         actions=torch.from_numpy(t.actions.copy()),
         log_probs=torch.from_numpy(t.log_probs + rng.normal(0, 0.1, n).astype(np.float32)),
         masks=torch.from_numpy(t.masks.copy()),

@@ -14,7 +14,7 @@ def rollout(model):
     n = trajectory.steps
     rng = np.random.default_rng(4)
     return Batch(
-        observations=model.normalise(torch.from_numpy(trajectory.observations[:n].copy())),
+        observations=torch.from_numpy(trajectory.observations[:n].copy()),
         actions=torch.from_numpy(trajectory.actions.copy()),
         log_probs=torch.from_numpy(trajectory.log_probs.copy()),
         masks=torch.from_numpy(trajectory.masks.copy()),

@@ -189,7 +189,6 @@ def test_several_episodes_in_one_update_are_valued_apart():
     assert report.optimizer_steps == 2
 
 
-@pytest.mark.xfail(reason="the variance of the actor's advantages is taken, of another lambda than the returns")
 def test_the_explained_variance_is_that_of_the_critics_targets():
     model = toy_model("shop")
     episodes = toy_episodes("shop", model, 8)

@@ -1,14 +1,19 @@
 """Plays episodes on the cores and fills trajectories; no torch here."""
 
+import inspect
+import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import typeof
+from numba.core.errors import NumbaError
 
+from core.errors import UserError
 from core.policy.forward import workspace
 from core.rollout.episode import build_collect
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -94,11 +99,18 @@ class Collector:
         return played, time.perf_counter() - begin
 
     def compile(self, weights: np.ndarray) -> float:
-        """Compile the loop without playing; return the seconds it took."""
+        """Compile the loop without playing; return the seconds it took.
+
+        Raises:
+            UserError: Numba cannot compile the simulator.
+        """
         begin = time.perf_counter()
         arguments = self._arguments(self._slots[0], weights, 0)
         types = tuple(typeof(argument) for argument in arguments)  # type: ignore[no-untyped-call]
-        self._run.compile(types)  # type: ignore[attr-defined]
+        try:
+            self._run.compile(types)  # type: ignore[attr-defined]
+        except NumbaError as error:
+            raise describe_compile_error(self.simulator, str(error)) from error
         return time.perf_counter() - begin
 
     def _arguments(self, slot: Any, weights: np.ndarray, number: int) -> tuple[Any, ...]:
@@ -113,3 +125,19 @@ class Collector:
             raise describe_fault(status, self.simulator, str(number), steps)
         played = trajectory.first(steps)
         return Episode(played, float(total), metrics_of(self.simulator, states), self.simulator.message(states[0]))
+
+
+def describe_compile_error(simulator: Simulator, report: str) -> UserError:
+    """Turn Numba's report into a sentence with the simulator's own line, where the report names one."""
+    source = inspect.getsourcefile(type(simulator)) or ""
+    lines = [
+        int(n) for name, n in re.findall(r'File "([^"]+)", line (\d+)', report) if Path(name).name == Path(source).name
+    ]
+    reasons = [
+        line.strip() for line in report.splitlines() if line.strip() and not line.startswith((" ", "Failed", "During"))
+    ]
+    where = f" (line {lines[-1]} of {source})" if lines else ""
+    return UserError(
+        f"Numba cannot compile {type(simulator).__name__}{where}: {reasons[0] if reasons else report.strip()} Use "
+        "plain arithmetic, loops and NumPy arrays in reset, observe, action_mask and step (docs/simulators.md)."
+    )

@@ -43,14 +43,14 @@ def _play(simulator: Simulator, steps: int) -> list[bytes]:
     states = new_state(simulator)
     seen: list[bytes] = []
     while len(seen) < steps:
-        call("reset", len(seen), states[0], simulator.parameters, rng)
-        for _ in range(simulator.max_steps):
-            observation, mask = call.look(states[0], len(seen))
+        call.episode, call.step = call.episode + 1, 0
+        call("reset", states[0], simulator.parameters, rng)
+        for call.step in range(simulator.max_steps):
+            observation, mask = call.look(states[0])
             action = int(actions.choice(np.flatnonzero(mask)))
-            outcome = call("step", len(seen), states[0], simulator.parameters, action, rng)
-            reward, terminated = call.check_outcome(outcome, len(seen))
+            reward, terminated = call.check_outcome(call("step", states[0], simulator.parameters, action, rng))
             seen.append(observation.tobytes() + mask.tobytes() + np.float64(reward).tobytes() + bytes([terminated]))
-            cut = call("truncated", len(seen), states[0], simulator.parameters)
+            cut = call("truncated", states[0], simulator.parameters)
             if terminated or cut or len(seen) >= steps:
                 break
     return seen
@@ -61,8 +61,9 @@ class _Calls:
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator, self._name = simulator, type(simulator).__name__
+        self.episode, self.step = -1, 0
 
-    def __call__(self, function: str, step: int, *arguments: Any) -> Any:
+    def __call__(self, function: str, *arguments: Any) -> Any:
         plain = _plain(function_of(self._simulator, function))
         if plain is None:
             return None
@@ -71,39 +72,39 @@ class _Calls:
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             raise SimulatorError(
-                f"{self._name}.{function} failed at step {step}: {type(error).__name__}: {error} "
+                f"{self._name}.{function} failed in episode {self.episode}, step {self.step}: "
+                f"{type(error).__name__}: {error} "
                 f"(line {frame.lineno} of {frame.filename}: {frame.line})."
             ) from error
 
-    def look(self, state: Any, step: int) -> tuple[np.ndarray, np.ndarray]:
+    def look(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return observation and mask after checking them."""
         size, n = self._simulator.observation_size, self._simulator.action_space.n
         observation, mask = np.zeros(size, np.float32), np.ones(n, np.bool_)
         before = state.tobytes()
-        self("observe", step, state, self._simulator.parameters, observation)
-        self("action_mask", step, state, self._simulator.parameters, mask)
+        self("observe", state, self._simulator.parameters, observation)
+        self("action_mask", state, self._simulator.parameters, mask)
         if state.tobytes() != before:
-            self._fail(step, "observe or action_mask changed the state; only reset and step may")
+            self._fail("observe or action_mask changed the state; only reset and step may")
         if not np.isfinite(observation).all():
             self._fail(
-                step,
                 f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}",
             )
         if not mask.any():
-            self._fail(step, "action_mask allowed no action; allow at least one")
+            self._fail("action_mask allowed no action; allow at least one")
         return observation, mask
 
-    def check_outcome(self, outcome: Any, step: int) -> tuple[float, bool]:
+    def check_outcome(self, outcome: Any) -> tuple[float, bool]:
         """Return reward and terminated after checking them."""
         if not isinstance(outcome, tuple) or len(outcome) != 2:
-            self._fail(step, f"step returned {outcome!r}; return (reward, terminated)")
+            self._fail(f"step returned {outcome!r}; return (reward, terminated)")
         reward, terminated = outcome
         if not np.isfinite(reward):
-            self._fail(step, f"step returned the reward {reward}; return a finite number")
+            self._fail(f"step returned the reward {reward}; return a finite number")
         return float(reward), bool(terminated)
 
-    def _fail(self, step: int, what: str) -> None:
-        raise SimulatorError(f"{self._name}, step {step}: {what}.")
+    def _fail(self, what: str) -> None:
+        raise SimulatorError(f"{self._name}, episode {self.episode}, step {self.step}: {what}.")
 
 
 def _plain(function: Function | None) -> Function | None:

@@ -88,6 +88,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     trainer = _trainer(config, plan, model, loaded, directory)
     if resume:
         _resume(trainer, directory, say)
+    say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
     write_json(directory / "config.json", {"values": config.model_dump(), "sources": sources})
     write_json(directory / "plan.json", plan.as_json())
     if loaded.scenario is not None:
@@ -220,8 +221,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
-    holds_run = (directory / "config.json").exists() or (directory / "checkpoints").exists()
-    if holds_run and not resume:
+    if (directory / "checkpoints").exists() and not resume:
         raise UserError(
             f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
         )

@@ -38,10 +38,6 @@ class Progress:
         if self._console.is_terminal:
             self._live.stop()
 
-    def start_clock(self) -> None:
-        """Start the clock of the time left; what came before happens once."""
-        self._begin = time.perf_counter()
-
     def phase(self, name: str) -> None:
         """Say what is going on now."""
         self._phase = name

@@ -92,10 +92,6 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written.
         """
-        progress.phase("compiling")
-        seconds = self.collector.compile(self._cpu_copy())
-        progress.say(f"Compiled the simulator with the policy in {seconds:.1f} s.")
-        progress.start_clock()
         while self.episode < self.settings.episodes:
             record = self._one_update(progress)
             log.write(record)
@@ -110,7 +106,7 @@ class Trainer:
         settings = self.settings
         progress.phase("simulating")
         first = self.episode * settings.per_update
-        played, seconds = self.collector.collect(self._cpu_copy(), first, settings.per_update)
+        played, seconds = self.collector.collect(self.cpu_copy(), first, settings.per_update)
         self._keep_best(played)
         progress.phase("updating")
         factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
@@ -130,7 +126,7 @@ class Trainer:
                 progress.say(f"Episode {self.episode}: {episode.message}")
         return self._record(played, report, seconds, factor)
 
-    def _cpu_copy(self) -> np.ndarray:
+    def cpu_copy(self) -> np.ndarray:
         """Return the actor's part of the flat weights as the array that compiled code reads."""
         return np.asarray(self.model.flat[: self.model.layout.actor_size].numpy())
 
