@@ -39,10 +39,10 @@ define install
 endef
 
 $(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard])
+	$(call install,.[tensorboard,plots])
 
 $(VENV)/.installed-test: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard,test])
+	$(call install,.[tensorboard,plots,test])
 
 $(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard,test,dev])
+	$(call install,.[tensorboard,plots,test,dev])

@@ -24,7 +24,9 @@ def sample_bytes(actor_sizes: Sequence[int], critic_sizes: Sequence[int], half: 
     widest = max(*actor_sizes, *critic_sizes)
     observation = actor_sizes[0] * (4 + (2 if half else 0))
     heads = actor_sizes[-1] * (6 * 4 + 1) + 16 * 4
-    return observation + hidden * activation_bytes + heads + 2 * widest * activation_bytes
+    # The heads are computed in float32 and keep their inputs in it.
+    head_inputs = 4 * (actor_sizes[-2] + critic_sizes[-2]) if half else 0
+    return observation + hidden * activation_bytes + heads + head_inputs + 2 * widest * activation_bytes
 
 
 def auto_batch_size(samples: int, free_bytes: int, bytes_per_sample: int, largest: int) -> int:

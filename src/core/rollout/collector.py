@@ -18,7 +18,7 @@ from core.policy.forward import workspace
 from core.rollout.episode import build_collect
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, new_state
+from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ class Collector:
 
     def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
         states, trajectory, _ = slot
-        steps, total, status = self._run(*self._arguments(slot, weights, number))
+        with naming_the_episode(self.simulator, str(number)):
+            steps, total, status = self._run(*self._arguments(slot, weights, number))
         if status != OK:
             raise describe_fault(status, self.simulator, str(number), steps)
         played = trajectory.first(steps)

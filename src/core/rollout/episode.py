@@ -164,6 +164,7 @@ def _build_look(observe: Function, action_mask: Function, size: int, n_actions: 
 
     @njit(nogil=True)
     def look(state, parameters, guarded, observation, mask):  # type: ignore[no-untyped-def]
+        guarded[:size] = 0.0
         observe(state, parameters, guarded[:size])
         for i in range(size, size + _GUARD_SIZE):
             if guarded[i] != _GUARD:

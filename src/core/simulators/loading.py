@@ -137,10 +137,11 @@ def _module(name: str) -> ModuleType:
 def _module_from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserError(f"There is no simulator file {path}.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"simulator_file_{path.stem}"  # a name of its own: shop.py must not replace an installed module shop
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # a .py file always has both
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:

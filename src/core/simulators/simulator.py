@@ -5,7 +5,8 @@ compiles. Its whole state is one NumPy record, so an episode can be copied, resu
 Python with ``NUMBA_DISABLE_JIT=1``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -186,6 +187,18 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids",
     }[status]
     return SimulatorError(f"{name}, episode {episode}, step {step}: {what}.")
+
+
+@contextmanager
+def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
+    """Turn an exception of a simulator's compiled code into an error that names the episode."""
+    try:
+        yield
+    except Exception as error:
+        raise SimulatorError(
+            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {error}; set NUMBA_DISABLE_JIT=1 to "
+            "see the line."
+        ) from error
 
 
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)

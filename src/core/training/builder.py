@@ -19,10 +19,11 @@ from core.seeding import stream
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
-from core.training.checkpoint import load_checkpoint
+from core.training.checkpoint import FACTS, load_checkpoint
 from core.training.files import write_json
 from core.training.metrics import MetricsLog
 from core.training.notices import batch_line, memory_lines, precision_lines
+from core.training.plots import plot_learning_curve
 from core.training.progress import Progress
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.precision import apply_global_settings
@@ -59,6 +60,7 @@ class Run:
                 done = trainer.run(log, progress, should_stop)
             finally:
                 log.close()
+            progress.say(plot_learning_curve(self.directory, trainer.simulator.main_metric))
             if self.plan.device == "cuda":
                 free, total = free_and_total_bytes()
                 for line in memory_lines(self.plan.device_name, total, free):
@@ -221,7 +223,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
-    if (directory / "checkpoints").exists() and not resume:
+    if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:
         raise UserError(
             f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
         )

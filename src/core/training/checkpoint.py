@@ -36,8 +36,8 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
         directory.mkdir(parents=True, exist_ok=True)
         content = safetensors.torch.save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
         name = f"state-{facts['episode']:08d}.safetensors"
-        if (directory / name).exists():
-            name = f"state-{facts['episode']:08d}-again.safetensors"
+        if (directory / FACTS).exists() and name in (directory / FACTS).read_text(encoding="utf-8", errors="replace"):
+            name = f"state-{facts['episode']:08d}-again.safetensors"  # never touch the file that counts now
         write_durably(directory / name, content)
         record = {"format": FORMAT, "tensors": name, "sha256": hashlib.sha256(content).hexdigest(), **facts}
         write_atomically(directory / FACTS, json.dumps(record).encode())

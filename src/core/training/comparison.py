@@ -46,6 +46,8 @@ def run_evaluation(
         loaded = _load(config)
     simulator = loaded.simulator
     chosen = names if names is not None else list(simulator.heuristics)
+    if not chosen and trained is None:
+        raise UserError(f"--policy names no heuristic; there are {', '.join(simulator.heuristics) or 'none'}.")
     for name in chosen:
         if name not in simulator.heuristics:
             near = get_close_matches(name, simulator.heuristics, 1)
@@ -90,7 +92,7 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     metric, lower = simulator.main_metric, simulator.main_metric_lower_is_better
     sign = 1.0 if lower else -1.0
     means = {
-        name: float(np.mean([record[metric] for record in records]))
+        name: float(np.mean([record[metric] for record in records if metric in record]))
         for name, records in result.records.items()
         if name in simulator.heuristics
     }

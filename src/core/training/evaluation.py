@@ -17,6 +17,7 @@ from core.simulators.simulator import (
     compile_functions,
     describe_fault,
     metrics_of,
+    naming_the_episode,
     new_state,
 )
 
@@ -95,13 +96,18 @@ def evaluate(
 
 
 def summarise(records: Records) -> dict[str, dict[str, Any]]:
-    """Return for each metric its mean over episodes and the 95 % interval of that mean (Student's t)."""
-    return {name: _interval([record[name] for record in records]) for name in records[0]}
+    """Return for each metric its mean and the 95 % interval of that mean (Student's t).
+
+    Over the episodes that have the metric; a metric of a single episode has an interval of no width.
+    """
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: _interval([record[name] for record in records if name in record]) for name in names}
 
 
 def paired_difference(first: Records, second: Records, metric: str) -> dict[str, float]:
     """Return mean and 95 % interval of first - second, episode by episode on the same random streams."""
-    differences = [a[metric] - b[metric] for a, b in zip(first, second, strict=True)]
+    both = [(a, b) for a, b in zip(first, second, strict=True) if metric in a and metric in b]
+    differences = [a[metric] - b[metric] for a, b in both]
     return _interval(differences)
 
 
@@ -110,7 +116,8 @@ def _interval(values: Sequence[Any]) -> dict[str, Any]:
 
     table = np.asarray(values, np.float64)
     mean = table.mean(axis=0)
-    half = t.ppf(0.975, len(table) - 1) * table.std(axis=0, ddof=1) / np.sqrt(len(table))
+    spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros_like(mean)
+    half = t.ppf(0.975, max(1, len(table) - 1)) * spread / np.sqrt(len(table))
     return {"mean": mean.tolist(), "low": (mean - half).tolist(), "high": (mean + half).tolist()}
 
 
@@ -141,9 +148,11 @@ def _play(
         states = new_state(simulator)
         streams = stream(seed, "evaluation", episode), stream(seed, "evaluation policy", episode)
         scratch = workspace(trained.sizes if trained else (1, 1))
-        steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
+        where = f"{episode} of the evaluation of {name}"
+        with naming_the_episode(simulator, where):
+            steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
         if status != OK:
-            raise describe_fault(status, simulator, f"{episode} of the evaluation of {name}", steps)
+            raise describe_fault(status, simulator, where, steps)
         return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
 
     with ThreadPoolExecutor(threads) as pool:

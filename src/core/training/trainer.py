@@ -144,21 +144,24 @@ class Trainer:
                 "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
             )
 
-    def _main_metric(self, episodes: list[Episode]) -> float:
+    def _main_metric(self, episodes: list[Episode]) -> float | None:
         name = self.simulator.main_metric
-        return float(np.mean([e.metrics.get(name, e.total_reward) for e in episodes]))
+        if name == "return":
+            return float(np.mean([e.total_reward for e in episodes]))
+        values = [e.metrics[name] for e in episodes if name in e.metrics]
+        return float(np.mean(values)) if values else None
 
     def _keep_best(self, played: list[Episode]) -> None:
         """Save the weights that played the best episodes so far, before the update changes them."""
         value = self._main_metric(played)
         sign = -1.0 if self.simulator.main_metric_lower_is_better else 1.0
-        if self.best is None or sign * value > sign * self.best:
+        if value is not None and (self.best is None or sign * value > sign * self.best):
             self.best = value
             self.save("best")
 
     def _record(self, played: list[Episode], report: UpdateReport, seconds: float, factor: float) -> dict[str, Any]:
         steps = sum(e.trajectory.steps for e in played)
-        names = played[0].metrics
+        names = dict.fromkeys(name for e in played for name in e.metrics)
         return {
             "episode": self.episode,
             "simulated_episodes": len(played),
@@ -169,7 +172,9 @@ class Trainer:
             "precision": self.settings.precision,
             "learning_rate": self.updater.settings.learning_rate_actor * factor,
             **report._asdict(),
-            "metrics": {name: np.mean([e.metrics[name] for e in played], axis=0).tolist() for name in names},
+            "metrics": {
+                name: np.mean([e.metrics[name] for e in played if name in e.metrics], axis=0).tolist() for name in names
+            },
         }
 
     def save(self, which: str) -> None:

@@ -1,0 +1,14 @@
+"""What is collected where: a bare GPU machine has torch and numba, but not every package that the tests compare with."""
+
+from importlib.util import find_spec
+
+
+def _lacks(*packages):
+    return any(find_spec(package) is None for package in packages)
+
+
+collect_ignore_glob = []
+if _lacks("pydantic", "scipy"):
+    collect_ignore_glob += ["simulators/*", "training/test_fidelity.py"]
+if _lacks("ciw", "simpy"):
+    collect_ignore_glob += ["simulators/process/test_against_libraries.py"]
