@@ -1,4 +1,4 @@
-"""What is collected where: a bare GPU machine has torch and numba, but not every package that the tests compare with."""
+"""What is collected where: a bare GPU machine lacks some packages that the tests compare with."""
 
 from importlib.util import find_spec
 

@@ -143,7 +143,7 @@ def _run_of(directory: Path) -> Path:
 
 
 def _console() -> Console:
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200"))
     return Console(width=width)
 
 

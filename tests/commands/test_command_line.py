@@ -242,11 +242,7 @@ def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refuse
     "reward",
     [
         pytest.param("1.0 if str(dict(a=state.count)) else 0.0", id="not-compilable"),
-        pytest.param(
-            "1.0 / (250 - state.count)",
-            id="raises-late",
-            marks=pytest.mark.xfail(reason="what a simulator's compiled code raises is not turned into a sentence"),
-        ),
+        pytest.param("1.0 / (250 - state.count)", id="raises-late"),
     ],
 )
 def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
@@ -254,7 +250,6 @@ def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp
     assert "Broken" in refused("--mode", "train", *more)
 
 
-@pytest.mark.xfail(reason="a simulator file takes the place of an installed module of the same name")
 def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, monkeypatch):
     import queue
 
@@ -325,12 +320,10 @@ def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
     assert "is not a checkpoint of this program" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
 
 
-@pytest.mark.xfail(reason="an empty list of policies ends in StopIteration", raises=StopIteration)
 def test_an_empty_list_of_policies_is_a_sentence(refused):
     assert "--policy" in refused("--mode", "evaluate", *SMALL, "--policy", ",")
 
 
-@pytest.mark.xfail(reason="a run that died before its first checkpoint can be neither resumed nor started again")
 def test_a_run_that_failed_in_its_first_episode_can_be_started_again(tmp_path, capsys):
     directory = tmp_path / "run"
     late = ["--simulator", broken(tmp_path, "np.nan if state.count == 250 else 1.0")]

@@ -174,7 +174,7 @@ class SmallBandit(Bandit):
 
 
 class Forgetful(Bandit):
-    """Breaks the contract: it writes one entry of its observation and leaves the others as they are."""
+    """Writes one entry of its observation and relies on the others being zero."""
 
     def observe(state, parameters, observation):
         """Write the one, not the zeros."""

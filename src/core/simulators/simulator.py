@@ -25,7 +25,7 @@ class Simulator:
     Functions, written without ``self`` (plain or ``@staticmethod``), compiled by Numba:
 
     * ``reset(state, parameters, rng)`` fills the record ``state`` in place.
-    * ``observe(state, parameters, observation)`` writes float32[observation_size].
+    * ``observe(state, parameters, observation)`` writes float32[observation_size], which comes in all 0.
     * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer.
     * ``action_mask(state, parameters, mask)`` (optional) writes bool[n]; it comes in all True.
     * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
@@ -196,8 +196,8 @@ def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise SimulatorError(
-            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {error}; set NUMBA_DISABLE_JIT=1 to "
-            "see the line."
+            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {error}; set "
+            "NUMBA_DISABLE_JIT=1 to see the line."
         ) from error
 
 

@@ -72,19 +72,26 @@ def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
     """Return the table of a finished evaluation: a row each policy, a column each metric that is one number."""
     summary = result.as_json()["policies"]
     metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
+    metrics = [name for name in metrics if name != "return" or simulator.main_metric == "return"] or metrics
     metrics.sort(key=lambda name: name != simulator.main_metric)
     table = Table(title=f"Mean and 95 % interval over {result.episodes} episodes")
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     for metric in metrics:
-        table.add_column(metric.replace("_", " "), justify="right")
+        table.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
     for name, values in summary.items():
         cells = []
         for metric in metrics:
             value = values.get(metric)
             half = (value["high"] - value["low"]) / 2 if value else 0.0
-            cells.append(f"{value['mean']:,.4g} ± {half:.2g}" if value else "-")
+            cells.append(f"{_rounded(value['mean'])} ± {_rounded(half, 2)}" if value else "-")
         table.add_row(name, *cells)
     return table
+
+
+def _rounded(value: float, digits: int = 4) -> str:
+    """Return a number with some significant digits, never fewer than those before the point."""
+    size = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:,.{max(0, digits - size)}f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.{digits}g}"
 
 
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
