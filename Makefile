@@ -32,17 +32,20 @@ clean:  ## remove the virtual environment and caches (runs stay)
 # A GPU machine: set CONSTRAINTS= to let pip choose the newest torch with CUDA.
 CONSTRAINTS ?= -c constraints.txt
 define install
-	@echo "==> Making the virtual environment $(VENV) and installing $(1) into it (torch is large: minutes, once)"
+	@echo "==> Making the virtual environment $(VENV) and installing .[$(EXTRAS)] into it (torch is large: minutes, once)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e "$(1)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e ".[$(EXTRAS)]"
 	@touch $@
 endef
 
+$(VENV)/.installed: EXTRAS = tensorboard,plots
 $(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard,plots])
+	$(install)
 
+$(VENV)/.installed-test: EXTRAS = tensorboard,plots,test
 $(VENV)/.installed-test: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard,plots,test])
+	$(install)
 
+$(VENV)/.installed-dev: EXTRAS = tensorboard,plots,test,dev
 $(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
-	$(call install,.[tensorboard,plots,test,dev])
+	$(install)
