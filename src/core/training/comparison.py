@@ -90,8 +90,9 @@ def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
 
 def _rounded(value: float, digits: int = 4) -> str:
     """Return a number with some significant digits, never fewer than those before the point."""
-    size = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    return f"{value:,.{max(0, digits - size)}f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.{digits}g}"
+    if 0.0 < abs(value) < 1.0:
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
 
 
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
