@@ -171,6 +171,9 @@ def require_complete(simulator: Simulator) -> None:
             raise UserError(f"{name}.{attribute} must be a positive integer, not {getattr(simulator, attribute)!r}.")
     if not isinstance(simulator.action_space, Discrete):
         raise UserError(f"{name}.action_space must be Discrete(n), not {simulator.action_space!r}.")
+    logits = simulator.initial_logits
+    if logits is not None and np.shape(logits) != (simulator.action_space.n,):
+        raise UserError(f"{name}.initial_logits must be an array of {simulator.action_space.n} numbers, one an action.")
     if np.dtype(simulator.state_dtype).names is None:
         raise UserError(f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...]).")
 

@@ -123,7 +123,9 @@ def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCrit
     model = ActorCritic(actor, critic, config.activation, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
     prior = simulator.initial_logits
-    initialise(model, config.weight_init, generator, None if prior is None else torch.from_numpy(prior))
+    initialise(
+        model, config.weight_init, generator, None if prior is None else torch.tensor(prior, dtype=torch.float32)
+    )
     return model
 
 
