@@ -47,7 +47,7 @@ CRITIC_HIDDEN_SIZE = 256
 # Hidden layers of actor and critic each. Integer 1 .. 16.
 NUM_HIDDEN_LAYERS = 3
 
-# "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero (about 1.7 times faster).
+# "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
 ACTIVATION = "relu"
 
 # "orthogonal", "xavier_uniform" or "kaiming_uniform".
@@ -123,6 +123,6 @@ USE_TF32 = True
 EPISODES_PER_UPDATE = 6
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
-# physical cores. The simulation's result does not depend on it.
+# physical cores. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0

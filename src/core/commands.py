@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except OSError as error:  # what is left: a disk or permission that failed outside of the places that say more
+        print(f"error: {error.strerror or error}: {error.filename}; nothing saved before is lost.", file=sys.stderr)
+        return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("Interrupted; what was saved before is untouched.", file=sys.stderr)
         return EXIT_INTERRUPTED

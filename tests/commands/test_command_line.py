@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -394,3 +395,24 @@ def test_help_lists_every_hyperparameter(capsys):
     assert end.value.code == 0
     text = capsys.readouterr().out
     assert all("--" + name.replace("_", "-") in text for name in Config.model_fields)
+
+
+def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished / "checkpoints" / "last", copy)
+    facts = json.loads((copy / "checkpoint.json").read_text())
+    del facts["source"]
+    (copy / "checkpoint.json").write_text(json.dumps(facts))
+    assert "checkpoint.json lacks source" in refused("--mode", "evaluate", "--checkpoint", copy)
+
+
+def test_metrics_that_raise_are_a_sentence(refused, tmp_path):
+    text = TOYS.read_text() + (
+        "\n\nclass Raising(Bandit):\n"
+        "    metrics_dtype = np.dtype([('x', np.float64)])\n"
+        "    def episode_metrics(state, parameters, metrics):\n"
+        "        metrics.x = [][1]\n"
+    )
+    (tmp_path / "raising.py").write_text(text)
+    more = ["--simulator", f"{tmp_path / 'raising.py'}:Raising", "--run-directory", tmp_path / "r", "--device", "cpu"]
+    assert "Raising, episode 0: IndexError" in refused("--mode", "train", *more, "--episodes-per-update", "1")

@@ -124,8 +124,9 @@ class Collector:
             steps, total, status = self._run(*self._arguments(slot, weights, number))
         if status != OK:
             raise describe_fault(status, self.simulator, str(number), steps)
-        played = trajectory.first(steps)
-        return Episode(played, float(total), metrics_of(self.simulator, states), self.simulator.message(states[0]))
+        with naming_the_episode(self.simulator, str(number)):
+            metrics, message = metrics_of(self.simulator, states), self.simulator.message(states[0])
+        return Episode(trajectory.first(steps), float(total), metrics, message)
 
 
 def describe_compile_error(simulator: Simulator, report: str) -> UserError:

@@ -194,12 +194,13 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
 
 @contextmanager
 def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
-    """Turn an exception of a simulator's compiled code into an error that names the episode."""
+    """Turn an exception of a simulator's own code into one sentence that names the episode."""
     try:
         yield
     except Exception as error:
+        what = " ".join(str(error).split())[:300]  # Numba's reports fill screens
         raise SimulatorError(
-            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {error}; set "
+            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {what}; set "
             "NUMBA_DISABLE_JIT=1 to see the line."
         ) from error
 

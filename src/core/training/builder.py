@@ -19,7 +19,7 @@ from core.seeding import stream
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
-from core.training.checkpoint import FACTS, load_checkpoint
+from core.training.checkpoint import FACTS, load_run
 from core.training.files import write_json
 from core.training.metrics import MetricsLog
 from core.training.notices import batch_line, memory_lines, precision_lines
@@ -235,7 +235,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
 
 
 def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
-    tensors, facts = load_checkpoint(directory)
+    tensors, facts = load_run(directory)
     if facts["simulator"] != json.loads(json.dumps(trainer.facts["simulator"])):
         differing = [k for k, v in trainer.facts["simulator"].items() if facts["simulator"].get(k) != v]
         raise UserError(

@@ -19,6 +19,7 @@ from core.training.files import write_atomically, write_durably
 
 FORMAT = "longstride-checkpoint/1"
 FACTS = "checkpoint.json"
+RUN_FACTS = ("episode", "best", "simulator", "source", "actor_sizes", "critic_sizes", "activation", "grad_scaler")
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -51,6 +52,19 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
             f"Cannot write the checkpoint in {directory}: {error.strerror}. What was saved before is untouched; free "
             "some space or mend the permissions and go on with --resume."
         ) from None
+
+
+def load_run(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a checkpoint that a training run wrote, with everything that is needed to evaluate it or go on.
+
+    Raises:
+        UserError: there is none, or it is damaged or incomplete.
+    """
+    tensors, facts = load_checkpoint(directory)
+    missing = [name for name in RUN_FACTS if name not in facts]
+    if missing:
+        raise UserError(f"The checkpoint in {directory} is damaged: {FACTS} lacks {', '.join(missing)}.")
+    return tensors, facts
 
 
 def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -15,7 +15,7 @@ from core.hardware.machine import physical_cores
 from core.policy.layout import policy_layout
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
 from core.simulators.simulator import Simulator
-from core.training.checkpoint import load_checkpoint
+from core.training.checkpoint import load_run
 from core.training.evaluation import Evaluation, TrainedPolicy, evaluate, paired_difference
 
 _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
@@ -38,7 +38,7 @@ def run_evaluation(
     named = any(sources[name] == "flag" for name in _SIMULATOR_FLAGS)
     trained = None
     if checkpoint is not None:
-        tensors, facts = load_checkpoint(checkpoint)
+        tensors, facts = load_run(checkpoint)
         loaded = _load(config) if named else from_source(facts["source"])
         _check_same(loaded.simulator, facts, checkpoint)
         trained = _policy(tensors, facts)

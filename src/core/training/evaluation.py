@@ -153,7 +153,8 @@ def _play(
             steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
         if status != OK:
             raise describe_fault(status, simulator, where, steps)
-        return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
+        with naming_the_episode(simulator, where):
+            return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
 
     with ThreadPoolExecutor(threads) as pool:
         played = list(pool.map(one, range(episodes)))
@@ -166,6 +167,7 @@ def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> R
     states = new_state(simulator)
     records = []
     for episode in range(episodes):
-        reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
-        records.append(metrics_of(simulator, states, bound))
+        with naming_the_episode(simulator, f"{episode} of a bound"):
+            reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
+            records.append(metrics_of(simulator, states, bound))
     return records
