@@ -54,6 +54,7 @@ def real_step(actor, critic, precision, samples):
         actions=torch.zeros(samples, dtype=torch.int64),
         log_probs=torch.full((samples,), -1.0),
         masks=torch.ones(samples, actor[-1], dtype=torch.bool),
+        features=torch.zeros(samples, actor[-1], 0),
         advantages=torch.randn(samples, generator=generator),
         returns=torch.randn(samples, generator=generator),
         weights=torch.empty(0),

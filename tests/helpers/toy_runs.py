@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import torch
 from oracles.toy_simulators import Bandit, Faulty, Shop
+from torch import nn
 
 from core.policy.networks import ActorCritic, initialise
 from core.rollout.collector import Collector, Episode
@@ -22,11 +23,15 @@ HIDDEN, CRITIC_HIDDEN, SEED, PARALLEL = (16, 16), (24,), 7, 8
 def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str = "cpu") -> ActorCritic:
     """Return a model of the toys' sizes whose policy and normalisation are far from trivial."""
     actor = (simulator.observation_size, *HIDDEN, simulator.action_space.n)
-    model = ActorCritic(actor, (simulator.observation_size, *CRITIC_HIDDEN, 1), activation)
+    critic, features = (simulator.observation_size, *CRITIC_HIDDEN, 1), simulator.action_feature_size
+    model = ActorCritic(actor, critic, activation, action_features=features)
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():
         model.layers("actor")[-1][0].mul_(100.0)  # the gain of the head from 0.01 to 1
+        nn.init.orthogonal_(model.layers("critic")[-1][0].T, generator=generator)  # from 0
+        if features:
+            model.tensors["actor_feature_weights"].copy_(torch.randn(features, generator=generator))
         for part in ("actor", "critic"):
             for _, bias in model.layers(part):
                 bias.copy_(0.2 * torch.randn(bias.shape, generator=generator))

@@ -16,6 +16,7 @@ class SlowEpisode(NamedTuple):
 
     observations: list[np.ndarray]
     masks: list[np.ndarray]
+    features: list[np.ndarray]
     actions: list[int]
     log_probs: list[float]
     rewards: list[float]
@@ -31,17 +32,18 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
     rng, policy_rng = stream(seed, "simulator", number), stream(seed, "policy", number)
     kind, parameters = type(simulator), simulator.parameters
     state = new_state(simulator)[0]
-    episode = SlowEpisode([], [], [], [], [], [], [], [], [], state)
+    episode = SlowEpisode([], [], [], [], [], [], [], [], [], [], state)
     kind.reset(state, parameters, rng)
     for t in range(simulator.max_steps):
-        observation, mask = _look(simulator, state)
-        action, log_prob = _sample(model, observation, mask, policy_rng.random())
+        observation, mask, features = _look(simulator, state)
+        action, log_prob = _sample(model, observation, mask, features, policy_rng.random())
         clock, control = _optional(simulator, "time", state), _optional(simulator, "control_variate", state)
         reward, terminated = kind.step(state, parameters, action, rng)
         cut = t + 1 == simulator.max_steps or bool(_optional(simulator, "truncated", state))
         step = (
             observation,
             mask,
+            features,
             action,
             log_prob,
             reward + _optional(simulator, "control_variate", state) - control,
@@ -58,13 +60,16 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
     return episode
 
 
-def _look(simulator: Simulator, state: Any) -> tuple[np.ndarray, np.ndarray]:
+def _look(simulator: Simulator, state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     observation = np.zeros(simulator.observation_size, np.float32)
     mask = np.ones(simulator.action_space.n, np.bool_)
     type(simulator).observe(state, simulator.parameters, observation)
     if hasattr(simulator, "action_mask"):
         type(simulator).action_mask(state, simulator.parameters, mask)
-    return observation, mask
+    features = np.zeros((len(mask), simulator.action_feature_size), np.float32)
+    if hasattr(simulator, "action_features"):
+        type(simulator).action_features(state, simulator.parameters, mask, features)
+    return observation, mask, features
 
 
 def _optional(simulator: Simulator, name: str, state: Any) -> float:
@@ -73,9 +78,13 @@ def _optional(simulator: Simulator, name: str, state: Any) -> float:
 
 
 @torch.no_grad()
-def _sample(model: ActorCritic, observation: np.ndarray, mask: np.ndarray, uniform: float) -> tuple[int, float]:
+def _sample(
+    model: ActorCritic, observation: np.ndarray, mask: np.ndarray, features: np.ndarray, uniform: float
+) -> tuple[int, float]:
     """Draw by inversion: the first action at which the cumulated probability exceeds the uniform number."""
     logits = model.logits(model.normalise(torch.from_numpy(observation)[None]))
+    if model.action_features:
+        logits = logits + (torch.from_numpy(features) * model.tensors["actor_feature_weights"]).sum(-1)
     log_probabilities = masked_log_softmax(logits, torch.from_numpy(mask)[None])[0].double().numpy()
     cumulated = np.cumsum(np.exp(log_probabilities))
     action = int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))

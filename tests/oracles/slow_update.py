@@ -22,16 +22,22 @@ def slow_gae(rewards, values, next_values, discounts, terminated, ended, gae_lam
 
 
 class SlowModel:
-    """Actor and critic as lists of float64 (weight, bias), to be differentiated by finite differences."""
+    """Actor and critic in float64, to be differentiated by finite differences.
 
-    def __init__(self, actor: Sequence[tuple], critic: Sequence[tuple], activation: str) -> None:
-        self.parameters = [np.array(a.detach().numpy(), np.float64) for layer in (*actor, *critic) for a in layer]
-        self._actor_tensors, self._activation = 2 * len(actor), activation
+    `parameters` are those of the actor's layers, its feature weights where there are any, and the critic's layers.
+    """
 
-    def heads(self, normalised: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __init__(self, actor: Sequence, critic: Sequence, hidden_layers: int, activation: str) -> None:
+        self.parameters = [np.array(a.detach().numpy(), np.float64) for a in (*actor, *critic)]
+        self._layers, self._actor_tensors, self._activation = 2 * hidden_layers + 2, len(actor), activation
+
+    def heads(self, normalised: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return logits and values of normalised observations."""
         actor, critic = self.parameters[: self._actor_tensors], self.parameters[self._actor_tensors :]
-        return self._forward(actor, normalised), self._forward(critic, normalised)[:, 0]
+        logits = self._forward(actor[: self._layers], normalised)
+        for k, weight in enumerate(actor[self._layers] if len(actor) > self._layers else []):
+            logits = logits + weight * features[:, :, k]
+        return logits, self._forward(critic, normalised)[:, 0]
 
     def _forward(self, tensors: list[np.ndarray], x: np.ndarray) -> np.ndarray:
         for i in range(0, len(tensors), 2):

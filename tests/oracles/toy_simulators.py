@@ -40,6 +40,8 @@ class Shop(Simulator):
     metrics_dtype = np.dtype([("cash", np.float64), ("days", np.int64), ("sold_by_kind", np.float64, (2,))])
     parameters = ShopParameters(price=1.5, holding=0.1, days=30)
     mean_interval = 1.25
+    action_feature_size = 2
+    initial_feature_weights = np.array([0.5, -0.25])
     main_metric = "cash"
 
     def reset(state, parameters, rng):
@@ -64,6 +66,13 @@ class Shop(Simulator):
         """Forbid orders that the shelf cannot hold."""
         for order in range(4):
             mask[order] = state.stock + order <= 6
+
+    def action_features(state, parameters, mask, features):
+        """Write the stock after an order and, where it is allowed and not 0, a figure of the order alone."""
+        for order in range(4):
+            features[order, 0] = 0.3 * (state.stock + order - 3)
+            if mask[order] and order > 0:
+                features[order, 1] = 1.0 / order
 
     def step(state, parameters, action, rng):
         """Buy, let customers come, pay for what stays and the rent."""

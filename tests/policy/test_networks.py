@@ -65,12 +65,21 @@ def orthogonal_error(weight, gain):
 def test_orthogonal_initial_weights_and_their_gains(sizes):
     model = ActorCritic(sizes, (*sizes[:-1], 1), "relu")
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    for part, head_gain in (("actor", 0.01), ("critic", 1.0)):
-        *hidden, (head, head_bias) = model.layers(part)
-        assert orthogonal_error(head, head_gain) < 1e-4
+    assert orthogonal_error(model.layers("actor")[-1][0], 0.01) < 1e-4
+    for part in ("actor", "critic"):
+        *hidden, (_, head_bias) = model.layers(part)
         assert all(orthogonal_error(weight, math.sqrt(2)) < 1e-5 for weight, _ in hidden)
         assert not head_bias.any()
         assert not any(bias.any() for _, bias in hidden)
+
+
+@pytest.mark.parametrize("method", ["orthogonal", "xavier_uniform", "kaiming_uniform"])
+def test_an_untrained_critic_says_zero(method):
+    """Whatever else it said would be part of the first returns, which set the scale of the value normalisation."""
+    model = ActorCritic((5, 16, 3), (5, 16, 1), "relu")
+    initialise(model, method, torch.Generator().manual_seed(0))
+    assert not model.values(torch.randn(20, 5)).any()
+    assert model.layers("critic")[0][0].any()
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,18 @@ def test_initial_logits_are_what_the_untrained_policy_prefers():
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), torch.tensor([0.0, 1.5, -2.0]))
     assert model.logits(torch.zeros(1, 3)).tolist() == [[0.0, 1.5, -2.0]]
     assert model.tensors["critic.1.bias"].tolist() == [0.0]
+
+
+def test_action_features_are_weighed_by_weights_that_all_actions_share():
+    model = ActorCritic((3, 8, 3), (3, 8, 1), "relu", action_features=2)
+    weights = torch.tensor([2.0, -1.0])
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), None, weights)
+    features = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 3.0]]])
+    assert model.logits(torch.zeros(1, 3), features).tolist() == [[0.0, 2.0, -1.0]]
+    model.logits(torch.zeros(1, 3), features).sum().backward()
+    assert model.tensors["actor_feature_weights"].grad.tolist() == [2.0, 3.0]
+    names = list(model.layout.offsets)
+    assert names.index("actor_feature_weights") < names.index("value_mean"), "the CPU copy reads them"
 
 
 def test_normalisation_starts_as_identity_and_clips():

@@ -32,6 +32,7 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
         assert trajectory.actions.tolist() == slow.actions
         assert np.array_equal(trajectory.observations, np.stack(slow.observations))
         assert np.array_equal(trajectory.masks, np.stack(slow.masks))
+        assert np.array_equal(trajectory.features, np.stack(slow.features))
         assert np.array_equal(trajectory.rewards, np.asarray(slow.rewards, np.float32))
         assert np.array_equal(trajectory.elapsed, slow.elapsed)
         assert np.array_equal(trajectory.terminated, slow.terminated)

@@ -19,6 +19,7 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
         actions=torch.zeros(n, dtype=torch.int64),
         log_probs=torch.tensor([math.log(0.5 / r) for r in ratios]),
         masks=torch.ones(n, 2, dtype=torch.bool) if masks is None else masks,
+        features=torch.zeros(n, 2, 0),
         advantages=torch.tensor(advantages),
         returns=torch.zeros(n) if returns is None else torch.tensor(returns),
         weights=torch.full((n,), 1.0 / n) if weights is None else torch.tensor(weights),
@@ -87,6 +88,7 @@ def real_batch(kind):
         actions=torch.from_numpy(trajectory.actions[:n].copy()),
         log_probs=torch.from_numpy(trajectory.log_probs[:n] + rng.normal(0, 0.2, n).astype(np.float32)),
         masks=torch.from_numpy(trajectory.masks[:n].copy()),
+        features=torch.from_numpy(trajectory.features[:n].copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         weights=torch.full((n,), 1.0 / n),
@@ -101,12 +103,13 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
     total = stepper.loss(batch).total
     parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
     gradients = torch.autograd.grad(total, parameters)
-    slow = SlowModel(model.layers("actor"), model.layers("critic"), model.activation_name)
+    actor, critic = model.part_parameters("actor"), model.part_parameters("critic")
+    slow = SlowModel(actor, critic, len(model.actor_sizes) - 2, model.activation_name)
     arrays = Batch(*(column.numpy() for column in batch))
     normalised = model.normalise(batch.observations).double().numpy()
 
     def loss():
-        return slow_loss(*slow.heads(normalised), arrays, 0.2, 0.05, 0.5)
+        return slow_loss(*slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5)
 
     assert loss() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-6)
     rng = np.random.default_rng(0)

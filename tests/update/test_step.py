@@ -18,6 +18,7 @@ def rollout(model):
         actions=torch.from_numpy(trajectory.actions.copy()),
         log_probs=torch.from_numpy(trajectory.log_probs.copy()),
         masks=torch.from_numpy(trajectory.masks.copy()),
+        features=torch.from_numpy(trajectory.features.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         weights=torch.empty(0),

@@ -8,7 +8,7 @@ SAFETY = 0.7
 LARGEST_BATCH = 65_536
 
 
-def sample_bytes(actor_sizes: Sequence[int], critic_sizes: Sequence[int], half: bool) -> int:
+def sample_bytes(actor_sizes: Sequence[int], critic_sizes: Sequence[int], half: bool, action_features: int = 0) -> int:
     """Return the bytes that one sample of a minibatch needs at the peak of a step.
 
     Kept for the backward pass: the gathered observation, each hidden activation (and under autocast its half-precision
@@ -18,12 +18,13 @@ def sample_bytes(actor_sizes: Sequence[int], critic_sizes: Sequence[int], half: 
         actor_sizes: layer sizes of the actor.
         critic_sizes: layer sizes of the critic.
         half: whether matrix products run in BF16 or FP16.
+        action_features: figures per action.
     """
     hidden = sum(actor_sizes[1:-1]) + sum(critic_sizes[1:-1])
     activation_bytes = 2 if half else 4
     widest = max(*actor_sizes, *critic_sizes)
     observation = actor_sizes[0] * (4 + (2 if half else 0))
-    heads = actor_sizes[-1] * (6 * 4 + 1) + 16 * 4
+    heads = actor_sizes[-1] * (6 * 4 + 1 + 4 * action_features) + 16 * 4
     # The heads are computed in float32 and keep their inputs in it.
     head_inputs = 4 * (actor_sizes[-2] + critic_sizes[-2]) if half else 0
     return observation + hidden * activation_bytes + heads + head_inputs + 2 * widest * activation_bytes

@@ -83,6 +83,23 @@ def tanh(values, n):  # type: ignore[no-untyped-def]
         values[j] = x * p / q
 
 
+@njit(nogil=True, fastmath={"contract"})
+def add_action_features(logits, features, mask, weights, offset):  # type: ignore[no-untyped-def]
+    """Add ``features @ w`` to the logits of allowed actions.
+
+    Args:
+        logits: float32[n], changed in place.
+        features: float32[n, k].
+        mask: bool[n].
+        weights: float32[*], the flat array that holds w from ``offset`` on.
+        offset: index of w[0].
+    """
+    for j in range(len(logits)):
+        if mask[j]:
+            for k in range(features.shape[1]):
+                logits[j] += features[j, k] * weights[offset + k]
+
+
 @njit(nogil=True)
 def sample_masked(logits, mask, n, uniform):  # type: ignore[no-untyped-def]
     """Draw an action from softmax(logits) restricted to the mask, by inversion.

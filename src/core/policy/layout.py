@@ -1,6 +1,7 @@
 """Where each tensor of a policy lies in the one flat float32 array that holds all of them.
 
-Order: observation mean, observation scale, actor layers, value mean and standard deviation, critic layers. A layer is
+Order: observation mean, observation scale, actor layers, weights of the
+action features, value mean and standard deviation, critic layers. A layer is
 its weight matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the
 CPU copy of the policy is the front of the array and crossing the bus is one copy.
 """
@@ -40,17 +41,19 @@ class Layout:
         return self.offsets["value_mean"]
 
 
-def policy_layout(actor_sizes: Sequence[int], critic_sizes: Sequence[int]) -> Layout:
+def policy_layout(actor_sizes: Sequence[int], critic_sizes: Sequence[int], action_features: int = 0) -> Layout:
     """Lay out an actor and a critic.
 
     Args:
         actor_sizes: observation size, hidden sizes ..., number of actions.
         critic_sizes: observation size, hidden sizes ..., 1.
+        action_features: figures per action that the actor weighs beside its network.
     """
     shapes: dict[str, tuple[int, ...]] = {
         "observation_mean": (actor_sizes[0],),
         "observation_scale": (actor_sizes[0],),
         **_layers("actor", actor_sizes),
+        **({"actor_feature_weights": (action_features,)} if action_features else {}),
         "value_mean": (1,),
         "value_std": (1,),
         **_layers("critic", critic_sizes),

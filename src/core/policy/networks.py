@@ -22,6 +22,7 @@ class ActorCritic(nn.Module):
         activation: ``"relu"`` or ``"tanh"``.
         device: where ``flat`` lies.
         pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
+        action_features: figures per action that are weighed beside the actor's network.
     """
 
     def __init__(
@@ -31,11 +32,12 @@ class ActorCritic(nn.Module):
         activation: str,
         device: torch.device | str = "cpu",
         pinned: bool = False,
+        action_features: int = 0,
     ) -> None:
         super().__init__()
-        self.layout: Layout = policy_layout(actor_sizes, critic_sizes)
+        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, action_features)
         self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
-        self.activation_name = activation
+        self.activation_name, self.action_features = activation, action_features
         self.activation = ACTIVATIONS[activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
@@ -57,16 +59,28 @@ class ActorCritic(nn.Module):
 
     def part_parameters(self, part: str) -> list[nn.Parameter]:
         """Return the parameters of ``"actor"`` or ``"critic"``."""
-        return [tensor for layer in self.layers(part) for tensor in layer]
+        tensors = [tensor for layer in self.layers(part) for tensor in layer]
+        if part == "actor" and self.action_features:
+            tensors.append(self.tensors["actor_feature_weights"])  # type: ignore[arg-type]
+        return tensors
 
     def normalise(self, observations: Tensor) -> Tensor:
         """Return float32[B, O] observations shifted, scaled and clipped."""
         shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
-    def logits(self, normalised: Tensor) -> Tensor:
-        """Return float32[B, actions] unmasked logits of normalised observations."""
-        return self._forward("actor", normalised)
+    def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
+        """Return float32[B, n] unmasked logits.
+
+        Args:
+            normalised: float32[B, O] observations.
+            features: float32[B, n, k] action features; not read where the policy has none.
+        """
+        logits = self._forward("actor", normalised)
+        if self.action_features == 0 or features is None:
+            return logits
+        with torch.autocast(logits.device.type, enabled=False):
+            return logits + features @ self.tensors["actor_feature_weights"]
 
     def values(self, normalised: Tensor) -> Tensor:
         """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this."""
@@ -82,18 +96,25 @@ class ActorCritic(nn.Module):
 
 
 def initialise(
-    model: ActorCritic, method: str, generator: torch.Generator, initial_logits: Tensor | None = None
+    model: ActorCritic,
+    method: str,
+    generator: torch.Generator,
+    initial_logits: Tensor | None = None,
+    initial_feature_weights: Tensor | None = None,
 ) -> None:
     """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
 
     Args:
         model: changed in place; on the CPU.
-        method: ``"orthogonal"`` (hidden gain sqrt 2, heads 0.01 for the actor and 1 for the critic: Engstrom et al.,
-            "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or ``"kaiming_uniform"``.
+        method: of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2: Engstrom et
+            al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
+            ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the
+            value normalisation, must not hold the guesses of an untrained network.
         generator: the source of randomness.
         initial_logits: float32[actions], what the untrained policy prefers.
+        initial_feature_weights: float32[k], how it weighs the action features; 0 by default.
     """
-    for part, head_gain in (("actor", 0.01), ("critic", 1.0)):
+    for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
         for i, (weight, bias) in enumerate(layers):
             gain = head_gain if i == len(layers) - 1 else 2.0**0.5
@@ -110,3 +131,6 @@ def initialise(
     if initial_logits is not None:
         with torch.no_grad():
             model.layers("actor")[-1][1].copy_(initial_logits)
+    if initial_feature_weights is not None:
+        with torch.no_grad():
+            model.tensors["actor_feature_weights"].copy_(initial_feature_weights)

@@ -69,7 +69,13 @@ class Collector:
         self._slots = [
             (
                 new_state(simulator),
-                allocate(simulator.max_steps, simulator.observation_size, n, new or allocate_plain),
+                allocate(
+                    simulator.max_steps,
+                    simulator.observation_size,
+                    n,
+                    simulator.action_feature_size,
+                    new or allocate_plain,
+                ),
                 workspace(sizes),
             )
             for _ in range(parallel)

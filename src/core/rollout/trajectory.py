@@ -18,6 +18,7 @@ class Trajectory(NamedTuple):
         log_probs: float32[T], of the chosen actions under the policy that chose them.
         rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
         masks: bool[T, n], the actions that were allowed.
+        features: float32[T, n, k], the action features; those of forbidden actions may be anything finite.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.
         truncated: bool[T], the episode was cut after t: its next observation is valued.
@@ -28,6 +29,7 @@ class Trajectory(NamedTuple):
     log_probs: np.ndarray
     rewards: np.ndarray
     masks: np.ndarray
+    features: np.ndarray
     elapsed: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
@@ -47,7 +49,9 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def allocate(steps: int, observation_size: int, actions: int, new: Allocate = allocate_plain) -> Trajectory:
+def allocate(
+    steps: int, observation_size: int, actions: int, action_features: int = 0, new: Allocate = allocate_plain
+) -> Trajectory:
     """Allocate the arrays for up to ``steps`` decisions.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
@@ -59,6 +63,7 @@ def allocate(steps: int, observation_size: int, actions: int, new: Allocate = al
         log_probs=new((steps,), np.dtype(np.float32)),
         rewards=new((steps,), np.dtype(np.float32)),
         masks=new((steps, actions), np.dtype(np.bool_)),
+        features=new((steps, actions, action_features), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),

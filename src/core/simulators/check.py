@@ -81,11 +81,15 @@ class _Calls:
         """Return observation and mask after checking them."""
         size, n = self._simulator.observation_size, self._simulator.action_space.n
         observation, mask = np.zeros(size, np.float32), np.ones(n, np.bool_)
+        features = np.zeros((n, self._simulator.action_feature_size), np.float32)
         before = state.tobytes()
         self("observe", state, self._simulator.parameters, observation)
         self("action_mask", state, self._simulator.parameters, mask)
+        self("action_features", state, self._simulator.parameters, mask, features)
         if state.tobytes() != before:
-            self._fail("observe or action_mask changed the state; only reset and step may")
+            self._fail("observe, action_mask or action_features changed the state; only reset and step may")
+        if not np.isfinite(features).all():
+            self._fail("action_features wrote a NaN or an infinite value")
         if not np.isfinite(observation).all():
             self._fail(
                 f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}",

@@ -28,6 +28,9 @@ class Simulator:
     * ``observe(state, parameters, observation)`` writes float32[observation_size], which comes in all 0.
     * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer.
     * ``action_mask(state, parameters, mask)`` (optional) writes bool[n]; it comes in all True.
+    * ``action_features(state, parameters, mask, features)`` (optional) writes float32[n, action_feature_size] figures
+      about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to its logits, with learned
+      weights ``w`` that all actions share: what is known about an action need not be learned action by action.
     * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
       its last state is valued (bootstrapped); ``max_steps`` truncates as well.
     * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
@@ -49,6 +52,8 @@ class Simulator:
         parameters: a NamedTuple of read-only arrays and scalars, handed to every function.
         metrics_dtype: named figures of a finished episode, or None.
         initial_logits: float[n], what an untrained policy prefers (added to the output biases), or None for nothing.
+        action_feature_size: figures per action that ``action_features`` writes.
+        initial_feature_weights: float[action_feature_size], the shared weights of an untrained policy, or None for 0.
         main_metric: the metric shown while training and used to choose the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
         mean_interval: simulated time units between two decisions, on average; the discount is ``GAMMA`` per this much.
@@ -64,6 +69,8 @@ class Simulator:
     parameters: Any = ()
     metrics_dtype: np.dtype[Any] | None = None
     initial_logits: np.ndarray | None = None
+    action_feature_size: int = 0
+    initial_feature_weights: np.ndarray | None = None
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
     mean_interval: float = 1.0
@@ -81,6 +88,7 @@ class Simulator:
             "simulator": f"{kind.__module__}:{kind.__qualname__}",
             "observation_size": self.observation_size,
             "actions": self.action_space.n,
+            "action_features": self.action_feature_size,
         }
 
 
@@ -91,6 +99,7 @@ class Compiled(NamedTuple):
     observe: Function
     step: Function
     action_mask: Function
+    action_features: Function
     truncated: Function
     time: Function
     control_variate: Function
@@ -136,6 +145,7 @@ def compile_functions(simulator: Simulator) -> Compiled:
     require_complete(simulator)
     defaults = {
         "action_mask": _all_allowed,
+        "action_features": _no_features,
         "truncated": _never,
         "time": _zero,
         "control_variate": _zero,
@@ -174,6 +184,11 @@ def require_complete(simulator: Simulator) -> None:
     logits = simulator.initial_logits
     if logits is not None and np.shape(logits) != (simulator.action_space.n,):
         raise UserError(f"{name}.initial_logits must be an array of {simulator.action_space.n} numbers, one an action.")
+    weights, size = simulator.initial_feature_weights, simulator.action_feature_size
+    if weights is not None and np.shape(weights) != (size,):
+        raise UserError(f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers.")
+    if (size > 0) != (function_of(simulator, "action_features") is not None):
+        raise UserError(f"{name}: action_features and a positive action_feature_size belong together; set both.")
     if np.dtype(simulator.state_dtype).names is None:
         raise UserError(f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...]).")
 
@@ -187,6 +202,7 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         EMPTY_MASK: "action_mask allowed no action",
         REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
         POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
+        FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids",
     }[status]
     return SimulatorError(f"{name}, episode {episode}, step {step}: {what}.")
@@ -206,11 +222,16 @@ def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
 
 
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
-POLICY_NOT_FINITE, ACTION_NOT_ALLOWED = 5, 6
+POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE = 5, 6, 7
 
 
 @njit(nogil=True)
 def _all_allowed(state, parameters, mask):  # type: ignore[no-untyped-def]
+    pass
+
+
+@njit(nogil=True)
+def _no_features(state, parameters, mask, features):  # type: ignore[no-untyped-def]
     pass
 
 

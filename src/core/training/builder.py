@@ -120,12 +120,13 @@ def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
     """Build a freshly initialised model on the host."""
     actor, critic = network_sizes(config, simulator)
-    model = ActorCritic(actor, critic, config.activation, pinned=pinned)
+    model = ActorCritic(actor, critic, config.activation, pinned=pinned, action_features=simulator.action_feature_size)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    prior = simulator.initial_logits
-    initialise(
-        model, config.weight_init, generator, None if prior is None else torch.tensor(prior, dtype=torch.float32)
+    priors = (
+        None if prior is None else torch.tensor(prior, dtype=torch.float32)
+        for prior in (simulator.initial_logits, simulator.initial_feature_weights)
     )
+    initialise(model, config.weight_init, generator, *priors)
     return model
 
 
@@ -179,6 +180,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         "source": loaded.source,
         "actor_sizes": list(model.actor_sizes),
         "critic_sizes": list(model.critic_sizes),
+        "action_features": model.action_features,
         "activation": config.activation,
         "update_threads": plan.update_threads,
     }
@@ -195,7 +197,9 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
         samples=expected_samples(simulator) * config.episodes_per_update,
-        bytes_per_sample={half: sample_bytes(actor, critic, half) for half in (False, True)},
+        bytes_per_sample={
+            half: sample_bytes(actor, critic, half, simulator.action_feature_size) for half in (False, True)
+        },
         episodes_per_update=config.episodes_per_update,
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,

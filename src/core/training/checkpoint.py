@@ -19,7 +19,17 @@ from core.training.files import write_atomically, write_durably
 
 FORMAT = "longstride-checkpoint/1"
 FACTS = "checkpoint.json"
-RUN_FACTS = ("episode", "best", "simulator", "source", "actor_sizes", "critic_sizes", "activation", "grad_scaler")
+RUN_FACTS = (
+    "episode",
+    "best",
+    "simulator",
+    "source",
+    "actor_sizes",
+    "critic_sizes",
+    "action_features",
+    "activation",
+    "grad_scaler",
+)
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

@@ -122,7 +122,10 @@ def _load(config: Config) -> LoadedSimulator:
 
 def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
     for name, value in simulator.description().items():
-        if name in ("observation_size", "actions", "simulator") and facts["simulator"].get(name) != value:
+        if (
+            name in ("observation_size", "actions", "action_features", "simulator")
+            and facts["simulator"].get(name) != value
+        ):
             raise UserError(
                 f"The checkpoint in {checkpoint} is of another simulator: {name} is {facts['simulator'].get(name)} "
                 f"there and {value} here."
@@ -131,7 +134,7 @@ def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -
 
 def _policy(tensors: dict[str, Tensor], facts: dict[str, Any]) -> TrainedPolicy:
     """Lay the actor's tensors out as the CPU copy."""
-    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"])
+    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], facts["action_features"])
     flat = np.zeros(layout.actor_size, np.float32)
     for name, offset in layout.offsets.items():
         if offset < layout.actor_size:

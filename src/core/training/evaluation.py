@@ -125,8 +125,8 @@ def _choosers(
     simulator: Simulator, names: Sequence[str], trained: TrainedPolicy | None
 ) -> Iterator[tuple[str, Function]]:
     if trained is not None:
-        yield "trained", build_policy_chooser(trained.sizes, trained.activation, greedy=True)
-        yield "trained_sampled", build_policy_chooser(trained.sizes, trained.activation, greedy=False)
+        yield "trained", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=True)
+        yield "trained_sampled", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=False)
     for name in names:
         yield name, build_heuristic_chooser(simulator.heuristics[name])
 

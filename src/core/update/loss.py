@@ -16,6 +16,7 @@ class Batch(NamedTuple):
         actions: int64[B].
         log_probs: float32[B] under the policy that collected them.
         masks: bool[B, n].
+        features: float32[B, n, k], action features.
         advantages: float32[B], normalised.
         returns: float32[B], in units of the value normalisation.
         weights: float32[B], the share of each sample in its minibatch: they add up to 1 over a whole minibatch, so that
@@ -26,6 +27,7 @@ class Batch(NamedTuple):
     actions: Tensor
     log_probs: Tensor
     masks: Tensor
+    features: Tensor
     advantages: Tensor
     returns: Tensor
     weights: Tensor

@@ -133,7 +133,7 @@ class Stepper:
         """Return the loss terms of some samples."""
         normalised = self.model.normalise(batch.observations)
         with autocast(self.device, self.settings.precision):
-            logits = self.model.logits(normalised)
+            logits = self.model.logits(normalised, batch.features)
             values = self.model.values(normalised)
         s = self.settings
         return ppo_loss(logits, values, batch, s.clip_range, s.entropy_coefficient, s.value_coefficient)

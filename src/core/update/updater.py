@@ -157,6 +157,7 @@ class Updater:
             actions=upload([t.actions for t in trajectories], self.device),
             log_probs=upload([t.log_probs for t in trajectories], self.device),
             masks=upload([t.masks for t in trajectories], self.device),
+            features=upload([t.features for t in trajectories], self.device),
             advantages=upload([(advantages - advantages.mean()) / spread], self.device),
             returns=upload([(returns - np.float32(mean)) / np.float32(std)], self.device),
             weights=torch.empty(0),
@@ -212,7 +213,9 @@ class Updater:
 
 def _copy_to(host: ActorCritic, device: torch.device) -> ActorCritic:
     """Return a model of the same architecture and weights on another device."""
-    model = ActorCritic(host.actor_sizes, host.critic_sizes, host.activation_name, device)
+    model = ActorCritic(
+        host.actor_sizes, host.critic_sizes, host.activation_name, device, action_features=host.action_features
+    )
     with torch.no_grad():
         model.flat.copy_(host.flat)
     return model

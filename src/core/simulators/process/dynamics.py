@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
+from core.simulators.process.outlook import look_ahead
 from core.simulators.process.parameters import POISSON, REPLAY
 from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
@@ -24,6 +25,7 @@ def start(state, p, rng):  # type: ignore[no-untyped-def]
     state.seed = np.uint64(rng.random() * 2.0**53)
     clear(state, p)
     run_to_decision(state, p)
+    look_ahead(state, p)
 
 
 @njit(nogil=True)
@@ -43,9 +45,12 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         state.busy_pair[r] = NONE
         state.finish[r] = math.inf
         state.busy_time[r] = 0.0
+        state.change_at[r], state.change_after[r] = p.first_change[r], p.second_change[r]
+        state.ready[r] = 0.0
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = 0
+        state.relief[a] = 0.0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
     state.free_slot = 0
@@ -272,6 +277,8 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
     resource = p.shift_resource[state.shift]
     state.on_duty[resource] = p.shift_on[state.shift]
     state.available[resource] = 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0
+    state.change_at[resource] = state.time + p.shift_until[state.shift]
+    state.change_after[resource] = state.time + p.shift_after[state.shift]
     state.shift += 1
     if state.shift == p.shift_count:
         state.shift = 0

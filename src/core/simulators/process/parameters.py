@@ -1,6 +1,7 @@
 """A scenario as the arrays that the compiled simulator reads."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ class Parameters(NamedTuple):
     service_low: np.ndarray
     service_high: np.ndarray
     service_table: np.ndarray
+    service_tail: np.ndarray
     node_kind: np.ndarray
     node_target: np.ndarray
     node_first: np.ndarray
@@ -52,6 +54,10 @@ class Parameters(NamedTuple):
     shift_times: np.ndarray
     shift_resource: np.ndarray
     shift_on: np.ndarray
+    shift_until: np.ndarray
+    shift_after: np.ndarray
+    first_change: np.ndarray
+    second_change: np.ndarray
     on_duty_at_start: np.ndarray
     duty_intervals: np.ndarray
     duty_first: np.ndarray
@@ -160,13 +166,14 @@ def _ordered_pairs(scenario: Scenario) -> list[Service]:
 
 def _services(pairs: list[Service]) -> dict[str, Any]:
     rows: list[tuple[int, float, float, float]] = []
-    tables = [np.zeros(0)]
+    tables, tails = [np.zeros(0)], [np.zeros(0)]
     for entry in pairs:
         scale, low, high = entry.mean or 1.0, entry.low or 0.0, entry.high or 0.0
         if entry.quantiles is not None:
             low = float(sum(map(len, tables)))
             high = low + len(entry.quantiles)
             tables.append(np.array(entry.quantiles))
+            tails.append(service.table_tails(tables[-1]))
         if entry.cv is not None:
             low = math.sqrt(math.log1p(entry.cv**2))
         rows.append((service.KINDS[entry.distribution], scale, low, high))
@@ -177,6 +184,7 @@ def _services(pairs: list[Service]) -> dict[str, Any]:
         "service_low": np.array(lows, np.float64),
         "service_high": np.array(highs, np.float64),
         "service_table": np.concatenate(tables),
+        "service_tail": np.concatenate(tails),
     }
 
 
@@ -259,7 +267,23 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
         "shift_resource": np.array(columns[2], np.int64),
         "shift_on": np.array(columns[1], np.int64),
         "on_duty_at_start": on,
+        **_following_changes(columns[0], columns[2], len(on), scenario.hour * HOURS_PER_WEEK),
     }
+
+
+def _following_changes(
+    times: Sequence[float], who: Sequence[int], resources: int, week: float
+) -> dict[str, np.ndarray]:
+    """Return, for each shift change, how long until the next two changes of the same resource, and each one's first."""
+    until, after = np.zeros(len(times)), np.zeros(len(times))
+    first, second = np.full(resources, math.inf), np.full(resources, math.inf)
+    for r in set(who):
+        own = [i for i, resource in enumerate(who) if resource == r]
+        starts = np.array([times[i] for i in own])
+        ahead = np.concatenate([starts, starts + week, starts + 2 * week])
+        until[own], after[own] = ahead[1 : len(own) + 1] - starts, ahead[2 : len(own) + 2] - starts
+        first[r], second[r] = ahead[:2]
+    return {"shift_until": until, "shift_after": after, "first_change": first, "second_change": second}
 
 
 def _weekly(scenario: Scenario, names: set[str]) -> list[tuple[float, float]]:

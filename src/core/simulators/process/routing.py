@@ -16,6 +16,7 @@ TASK, XOR, FORK, JOIN, END = range(5)
 
 _TOLERANCE = 1e-6
 _MAX_DEPTH = 50
+_MOST_SWEEPS = 1_000
 
 
 @dataclass
@@ -79,6 +80,31 @@ class Routing:
         if not np.all(np.isfinite(visits)) or visits.min() < -_TOLERANCE or visits.max() > 1e6:
             raise UserError("flow: a case can never end; give some activity on every path a way to null (the end).")
         return visits
+
+    def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
+        """Return float64[A], the expected work until the end of a case that waits for each activity, that one included.
+
+        Of parallel branches the longest counts. An activity that several nodes stand for gets their mean, one that no
+        node stands for its own work.
+
+        Args:
+            work: float64[A], the time that each activity takes.
+        """
+        ahead = np.zeros(len(self.kind))
+        for _ in range(_MOST_SWEEPS):
+            previous = ahead.copy()
+            for node, kind in enumerate(self.kind):
+                following = ahead[self.successors[node]]
+                rest = following.max(initial=0.0) if kind == FORK else following @ self.probabilities[node]
+                ahead[node] = rest + (work[self.target[node]] if kind == TASK else 0.0)
+            if np.allclose(ahead, previous, rtol=1e-6, atol=0.0):
+                break
+        totals, counts = np.zeros(len(work)), np.zeros(len(work))
+        for node, kind in enumerate(self.kind):
+            if kind == TASK:
+                totals[self.target[node]] += ahead[node]
+                counts[self.target[node]] += 1
+        return np.where(counts > 0, totals / np.maximum(counts, 1), work)
 
 
 def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:

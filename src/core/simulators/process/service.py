@@ -45,6 +45,12 @@ def table_mean(values: np.ndarray) -> float:
     return float((values[:-1] + values[1:]).mean() / 2.0)
 
 
+def table_tails(values: np.ndarray) -> np.ndarray:
+    """Return float64[K], the sum of the means of the steps from each of the K values of a table to the last."""
+    steps = (values[:-1] + values[1:]) / 2.0
+    return np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+
+
 @njit(nogil=True)
 def normal_quantile(u):  # type: ignore[no-untyped-def]
     """Return the u-quantile of the standard normal distribution, 0 < u < 1, to about 1e-16.
@@ -58,6 +64,52 @@ def normal_quantile(u):  # type: ignore[no-untyped-def]
     r = math.sqrt(-math.log(u if q < 0.0 else 1.0 - u))
     value = _ratio(_MIDDLE, r - 1.6) if r <= 5.0 else _ratio(_TAIL, r - 5.0)
     return -value if q < 0.0 else value
+
+
+@njit(nogil=True)
+def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[no-untyped-def]
+    """Return the expected remaining service time of a task that is not done after ``elapsed``; 0 if it is overdue.
+
+    Args:
+        kind, mean, low, high, table: as in :func:`service_time`.
+        tail: float64[*], from :func:`table_tails`.
+        elapsed: since the service began.
+    """
+    if kind == EXPONENTIAL:
+        return mean
+    if kind == CONSTANT:
+        return max(0.0, mean - elapsed)
+    if kind == UNIFORM:
+        return max(0.0, (max(low, elapsed) + high) / 2.0 - elapsed)
+    if kind == LOGNORMAL:
+        return _lognormal_residual(mean, low, elapsed)
+    return _table_residual(mean, np.int64(low), np.int64(high), table, tail, elapsed)
+
+
+@njit(nogil=True)
+def _lognormal_residual(mean, sigma, elapsed):  # type: ignore[no-untyped-def]
+    """Return E[S - e | S > e] = mean P(Z > z - sigma) / P(Z > z) - e, where S > e means Z > z."""
+    if elapsed <= 0.0 or sigma == 0.0:
+        return max(0.0, mean - elapsed)
+    z = math.log(elapsed / mean) / sigma + sigma / 2.0
+    survivors = math.erfc(z / math.sqrt(2.0))
+    if survivors < 1e-290:  # so far out that the ratio of the two tails is lost in rounding
+        return elapsed * sigma / z
+    return mean * math.erfc((z - sigma) / math.sqrt(2.0)) / survivors - elapsed
+
+
+@njit(nogil=True)
+def _table_residual(mean, start, end, table, tail, elapsed):  # type: ignore[no-untyped-def]
+    """Return E[S - e | S > e] of a quantile function that is linear between the entries of a table."""
+    e = elapsed / mean
+    if e >= table[end - 1]:
+        return 0.0
+    k = start + np.searchsorted(table[start:end], e, side="right")  # the first entry beyond e
+    share, inner = 0.0, 0.0
+    if k > start:
+        share = (table[k] - e) / (table[k] - table[k - 1])
+        inner = share * (table[k] + e) / 2.0
+    return mean * ((tail[k] + inner) / (end - 1 - k + share)) - elapsed
 
 
 @njit(nogil=True)

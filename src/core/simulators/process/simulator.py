@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from core.simulators.process import dynamics, heuristics, metrics
+from core.simulators.process import dynamics, heuristics, metrics, outlook, preferences
 from core.simulators.process.parameters import Parameters, as_record, build_parameters, has_clock
+from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
 from core.simulators.simulator import Function, Simulator
 from core.simulators.spaces import Discrete
-
-_SPEED_PREFERENCE = 2.0
-_POSTPONE_LOGIT = -3.0
 
 
 class ProcessSimulator(Simulator):
@@ -32,6 +30,7 @@ class ProcessSimulator(Simulator):
 
     main_metric = "mean_cycle_time"
     main_metric_lower_is_better = True
+    action_feature_size = 2
     heuristics: Mapping[str, Function] = {
         "random": heuristics.random,
         "fifo": heuristics.first_in_first_out,
@@ -49,7 +48,8 @@ class ProcessSimulator(Simulator):
         if has_clock(scenario):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
-        self.initial_logits = initial_logits(parameters)
+        self.initial_logits = preferences.initial_logits(parameters, build_routing(scenario.flow, scenario.activities))
+        self.initial_feature_weights = preferences.FEATURE_WEIGHTS
         self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
@@ -70,6 +70,11 @@ class ProcessSimulator(Simulator):
                 mask[pair] = waits and state.available[parameters.pair_resource[pair]] != 0
 
     @staticmethod
+    def action_features(state: Any, parameters: Parameters, mask: np.ndarray, features: np.ndarray) -> None:
+        """Write for each feasible pair by how much refusing it would delay its activity's queue."""
+        outlook.action_features(state, parameters, mask, features)
+
+    @staticmethod
     def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
         """Assign or postpone, and run to the next decision; never terminates, the horizon truncates."""
         state.decisions += 1
@@ -78,6 +83,7 @@ class ProcessSimulator(Simulator):
             dynamics.assign(state, parameters, action)
         if postponed or not dynamics.feasible(state, parameters):
             dynamics.run_to_decision(state, parameters)
+        outlook.look_ahead(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
         return reward, False
@@ -169,18 +175,3 @@ class ProcessSimulator(Simulator):
         """Add the scenario's name and a digest of its content to the contract's description."""
         digest = hashlib.sha256(self.scenario.model_dump_json().encode()).hexdigest()
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}
-
-
-def initial_logits(parameters: Parameters) -> np.ndarray:
-    """Return float32[P + 1], what an untrained policy prefers: short tasks, quick people, and rarely to postpone.
-
-    The logit of a pair falls with the logarithm of its mean service time, and again with how much slower it is than
-    the average of its activity. A policy that chose or postponed blindly would build up such a backlog in a busy
-    process that there is little to learn from.
-    """
-    p = parameters
-    activities = len(p.activity_pairs) - 1
-    average = np.bincount(p.pair_activity, p.pair_mean, activities) / np.bincount(p.pair_activity, minlength=activities)
-    slowness = np.log(p.pair_mean / p.service_unit) + np.log(p.pair_mean / average[p.pair_activity])
-    pairs = -_SPEED_PREFERENCE * slowness
-    return np.append(pairs, pairs.min() + _POSTPONE_LOGIT).astype(np.float32)

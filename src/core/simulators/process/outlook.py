@@ -1,0 +1,81 @@
+"""What can be expected of the next hours: when people will be free, and how soon a queue is served without waiting.
+
+A quick colleague who is about to be free can be better than a slow one who is free now. Whether that is so depends on
+all who can do the activity, on what they are doing and when they leave, which a network learns slowly from raw
+figures; it is computed here instead.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from core.simulators.process.service import mean_residual
+
+_MOST_TASKS = 16
+"""Of a queue that are dealt out one by one; a longer queue is taken to last in proportion."""
+
+
+@njit(nogil=True)
+def look_ahead(state, p):  # type: ignore[no-untyped-def]
+    """Fill ``ready`` and, for each activity with a queue, ``relief``."""
+    for r in range(len(state.ready)):
+        state.ready[r] = time_until_ready(state, p, r)
+    for a in range(len(state.relief)):
+        if state.queue_length[a] > 0:
+            state.relief[a] = time_to_serve(state, p, a)
+
+
+@njit(nogil=True)
+def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
+    """Return the expected time until a resource can begin a task: its present one is done and it is on duty."""
+    wait, pair = 0.0, state.busy_pair[r]
+    if pair >= 0:
+        wait = mean_residual(
+            p.service_kind[pair],
+            p.service_scale[pair],
+            p.service_low[pair],
+            p.service_high[pair],
+            p.service_table,
+            p.service_tail,
+            state.time - state.started[r],
+        )
+    if state.on_duty[r]:
+        return wait if state.time + wait < state.change_at[r] else state.change_after[r] - state.time
+    return max(wait, state.change_at[r] - state.time)
+
+
+@njit(nogil=True)
+def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the expected time until as many tasks are done as wait for an activity, if its people did nothing else.
+
+    Each task goes to whoever would finish it first (list scheduling), with mean service times in place of random ones.
+    """
+    first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
+    for pair in range(first, last):
+        r = p.pair_resource[pair]
+        state.done[r] = state.ready[r] + p.pair_mean[pair]
+    tasks = min(state.queue_length[a], _MOST_TASKS)
+    earliest = math.inf
+    for _ in range(tasks):
+        chosen = first
+        for pair in range(first + 1, last):
+            if state.done[p.pair_resource[pair]] < state.done[p.pair_resource[chosen]]:
+                chosen = pair
+        earliest = state.done[p.pair_resource[chosen]]
+        state.done[p.pair_resource[chosen]] += p.pair_mean[chosen]
+    return earliest * state.queue_length[a] / tasks
+
+
+@njit(nogil=True)
+def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
+    """Write, for each feasible pair, by how much refusing it would delay its activity's queue.
+
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
+    1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
+    """
+    for pair in range(len(p.pair_mean)):
+        if mask[pair]:
+            slack = math.log(max(state.relief[p.pair_activity[pair]], 1e-300) / p.pair_mean[pair])
+            features[pair, 0] = min(max(slack, -3.0), 3.0)
+            features[pair, 1] = min(features[pair, 0], np.float32(0.0))
