@@ -20,8 +20,13 @@ EVALUATION_EPISODES = 30
 RUN_DIRECTORY = ""
 
 # ---------------------------------------------------------------------------------------------- the simulator
-# "process", or your own as "package.module:Class" or "path/to/file.py:Class".
+# "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
+# or your own as "package.module:Class" or "path/to/file.py:Class".
 SIMULATOR = "process"
+
+# Arguments of the simulator's class, for example {"max_steps": 1_000}; JSON values. As flags, one each:
+# --simulator-option max_steps=1000. Flags take the place of all that stand here. The process simulator has none.
+SIMULATOR_OPTIONS = {}
 
 # Scenario of the process simulator: a bundled name ("loan_desk") or a JSON file.
 SCENARIO = "loan_desk"

@@ -1,13 +1,15 @@
 """hyperparameters.py and flags become one validated, frozen Config."""
 
 import argparse
+import json
+import math
 import runpy
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from core.errors import UserError
 
@@ -25,6 +27,7 @@ class Config(BaseModel):
     evaluation_episodes: int = Field(30, ge=2)
     run_directory: str = ""
     simulator: str = "process"
+    simulator_options: dict[str, JsonValue] = Field(default_factory=dict)
     scenario: str = "loan_desk"
     event_log: str = ""
     log_columns: str = ""
@@ -86,12 +89,27 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add one flag for each name of Config; values stay text until pydantic reads them."""
     group = parser.add_argument_group("hyperparameters (see hyperparameters.py for what each one does)")
     for name, field in Config.model_fields.items():
-        if field.annotation is bool:
+        if name == "simulator_options":
+            flags = ("--simulator-option", _flag(name))
+            group.add_argument(*flags, dest=name, action=_AddOption, default=argparse.SUPPRESS, metavar="NAME=VALUE")
+        elif field.annotation is bool:
             group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
         else:
             choices = get_args(field.annotation) if field.annotation not in (int, float, str) else ()
             metavar = "|".join(choices) or getattr(field.annotation, "__name__", "value").upper()
             group.add_argument(_flag(name), default=argparse.SUPPRESS, metavar=metavar)
+
+
+class _AddOption(argparse.Action):
+    """Collects the NAME=VALUE of a flag that may be repeated in one dictionary."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        name, equals, value = values.partition("=")
+        if not name or not equals:
+            raise argparse.ArgumentError(self, f"{values!r} is not NAME=VALUE")
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), name: _scalar(value)})
 
 
 class Parser(argparse.ArgumentParser):
@@ -115,6 +133,15 @@ class Parser(argparse.ArgumentParser):
                 f"Unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else "; see --help.")
             )
         return namespace
+
+
+def _scalar(text: str) -> JsonValue:
+    """Read a JSON number, string, true, false or null; anything else is the text itself."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
 def _flag(name: str) -> str:
@@ -147,9 +174,11 @@ def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
     except ValidationError as error:
         problem = error.errors()[0]
         name = str(problem["loc"][0])
-        message = problem["msg"].removeprefix("Input should be ")
+        message = problem["msg"].removeprefix("Input should be ").removeprefix("input was not ")
         raise UserError(f"{where.get(name, name)}: {problem['input']!r} should be {message}.") from None
 
 
 def _kind(annotation: Any) -> str:
-    return {bool: "True or False", int: "an integer", float: "a number"}.get(annotation, "text")
+    return {bool: "True or False", int: "an integer", float: "a number", dict[str, JsonValue]: "a dictionary"}.get(
+        annotation, "text"
+    )

@@ -140,6 +140,9 @@ def test_a_bad_value_is_named_with_its_range(refused, arguments, part):
         ("NUM_EPOCHS = True", "NUM_EPOCHS: True is not an integer"),
         ("USE_TF32 = 1", "USE_TF32: 1 is not True or False"),
         ("SIMULATOR = 3", "SIMULATOR: 3 should be a valid string"),
+        ("SIMULATOR_OPTIONS = 'x=3'", "SIMULATOR_OPTIONS: 'x=3' should be a valid dictionary"),
+        ("SIMULATOR_OPTIONS = {'x': (1, 2)}", "SIMULATOR_OPTIONS: (1, 2) should be a valid JSON value"),
+        ("SIMULATOR_OPTIONS = True", "SIMULATOR_OPTIONS: True is not a dictionary"),
         ("GAMMA = [", "does not run as Python: SyntaxError"),
         ("GAMMA = 1 / 0", "does not run as Python: ZeroDivisionError"),
     ],
@@ -185,7 +188,8 @@ def test_missing_files(refused, tmp_path):
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("Shop", "is neither process nor module:Class nor file.py:Class"),
+        ("Shop", "is neither built in nor module:Class nor file.py:Class; built in are process, acrobot, cartpole, "),
+        ("CartPol", "did you mean cartpole?"),
         (f"{TOYS}:Bandi", "did you mean Bandit?"),
         (f"{TOYS}:ShopParameters", "is not a subclass"),
         ("no_such_module:Shop", "Cannot import the simulator's module no_such_module"),
@@ -261,6 +265,121 @@ def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, m
     path.write_text(BROKEN.replace("REWARD", "1.0"))
     load_simulator(f"{path}:Broken", "", "", "", "")
     assert sys.modules["queue"] is queue
+
+
+# Options of a simulator's class
+
+CLUB = """
+class Club(Bandit):
+    def __init__(self, length: int = 256, *, label="plain") -> None:
+        if length > 1000:
+            raise ValueError("length is at most 1000.")
+        if not isinstance(label, str):
+            raise TypeError("label is\\na text")
+        self.max_steps = length
+"""
+OPTION = "--simulator-option"
+
+
+@pytest.fixture(scope="module")
+def club(tmp_path_factory):
+    """Return the name of a simulator that takes options, and a run of it with two of them."""
+    folder = tmp_path_factory.mktemp("club")
+    (folder / "club.py").write_text(TOYS.read_text() + CLUB)
+    name = f"{folder / 'club.py'}:Club"
+    options = ["--simulator", name, OPTION, "length=64", OPTION, "label=a=b, c"]
+    assert main(train_arguments(folder / "run", 1, *options)) == 0
+    return name, folder / "run"
+
+
+def lengths(run, capsys, *more):
+    """Return the return that the heuristic gets in an evaluation of a run: one a step."""
+    capsys.readouterr()
+    assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", *more]) == 0
+    return json.loads((run / "evaluation.json").read_text())["policies"]["right"]["return"]["mean"]
+
+
+def test_options_are_recorded_with_the_run(club):
+    name, run = club
+    config = json.loads((run / "config.json").read_text())
+    assert config["values"]["simulator_options"] == {"length": 64, "label": "a=b, c"}
+    assert config["sources"]["simulator_options"] == "flag"
+    facts = json.loads((run / "checkpoints" / "last" / "checkpoint.json").read_text())
+    assert facts["source"] == {"simulator": name, "options": {"length": 64, "label": "a=b, c"}}
+
+
+def test_an_evaluation_builds_the_simulator_with_the_options_of_the_run_or_changes_them(club, capsys):
+    _, run = club
+    assert lengths(run, capsys) == 64.0
+    assert lengths(run, capsys, OPTION, "length=32") == 32.0
+    assert lengths(run, capsys, "--simulator", club[0]) == 256.0
+
+
+def test_resume_with_other_options_is_refused(refused, club):
+    name, run = club
+    arguments = train_arguments(run, 2, "--resume", "--simulator", name)
+    assert refused(*arguments, OPTION, "length=64").startswith(
+        f'The run in {run} began with the simulator options {{"length": 64, "label": "a=b, c"}}, not {{"length": 64}};'
+    )
+    assert "not {}; resume with those that it began with." in refused(*arguments)
+    assert main([*arguments, OPTION, "label=a=b, c", OPTION, "length=64"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("lenght=3", "{} has no option lenght (there are length, label); did you mean length?"),
+        ("x=3", "{} has no option x (there are length, label)."),
+        ("length=2000", "{} cannot be built with length=2000: ValueError: length is at most 1000."),
+        ("label=3", "{} cannot be built with label=3: TypeError: label is a text."),
+        ("length=many", "{} cannot be built with length=many: TypeError: '>' not supported"),
+        ("length=0", "Club.max_steps must be a positive integer, not 0."),
+        ("length=2.5", "Club.max_steps must be a positive integer, not 2.5."),
+        ("length", "Argument --simulator-option/--simulator-options: 'length' is not NAME=VALUE."),
+        ("=3", "Argument --simulator-option/--simulator-options: '=3' is not NAME=VALUE."),
+    ],
+)
+def test_a_bad_option_is_a_sentence(refused, club, tmp_path, option, sentence):
+    arguments = train_arguments(tmp_path / "r", 1, "--simulator", club[0], OPTION, option)
+    assert refused(*arguments).startswith(sentence.format(club[0]))
+    assert not (tmp_path / "r").exists()
+
+
+def test_options_where_there_are_none(refused, finished):
+    assert refused(*train_arguments("r", 1, OPTION, "x=3")) == f"{TOYS}:Bandit has no option x; it takes none."
+    process = refused("--mode", "train", OPTION, "x=3")
+    assert process == "The process simulator has no option x; its settings are in its scenario."
+    assert "no option x" in refused("--mode", "evaluate", "--checkpoint", finished, OPTION, "x=3")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("3", 3), ("2.5", 2.5), ("true", True), ("null", None), ('"3"', "3"), ("True", "True"), ("", "")),
+        *(("[1]", "[1]"), ('{"a": 1}', '{"a": 1}'), ("NaN", "NaN"), ("1e999", "1e999"), ("a=b", "a=b")),
+    ],
+)
+def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
+    import argparse
+
+    from core.config import add_flags, load_config
+
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    config, _ = load_config(None, vars(parser.parse_args([OPTION, "x=1", OPTION, f"x={text}", OPTION, "y=1"])))
+    assert config.simulator_options == {"x": value, "y": 1}
+    assert type(config.simulator_options["x"]) is type(value)
+
+
+def test_a_classic_problem_trains_by_its_name_and_is_evaluated(tmp_path):
+    run = str(tmp_path / "run")
+    arguments = train_arguments(
+        run, 1, "--simulator", "cartpole", OPTION, "max_steps=30", OPTION, "sutton_barto_reward=true"
+    )
+    assert main(arguments) == 0
+    assert main(["--mode", "evaluate", "--checkpoint", run, "--evaluation-episodes", "2"]) == 0
+    returns = json.loads((tmp_path / "run" / "evaluation.json").read_text())["policies"]["trained"]["return"]
+    assert -1.0 <= returns["mean"] <= 0.0
 
 
 # Run directories and checkpoints

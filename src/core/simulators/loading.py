@@ -2,7 +2,9 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.resources import files
@@ -15,6 +17,13 @@ from core.simulators.process.scenario import Scenario, load_scenario, parse_scen
 from core.simulators.simulator import Simulator, require_complete
 
 PROCESS = "process"
+CLASSIC_CONTROL = {
+    "acrobot": "core.simulators.classic_control:Acrobot",
+    "cartpole": "core.simulators.classic_control:CartPole",
+    "mountain_car": "core.simulators.classic_control:MountainCar",
+    "mountain_car_continuous": "core.simulators.classic_control:MountainCarContinuous",
+    "pendulum": "core.simulators.classic_control:Pendulum",
+}
 
 
 @dataclass(frozen=True)
@@ -58,34 +67,48 @@ def find_scenario(name: str) -> Scenario:
     return load_scenario(Path(name))
 
 
-def load_simulator(name: str, scenario: str, event_log: str, log_columns: str, log_arrivals: str) -> LoadedSimulator:
+def load_simulator(
+    name: str,
+    scenario: str,
+    event_log: str,
+    log_columns: str,
+    log_arrivals: str,
+    options: Mapping[str, Any] | None = None,
+) -> LoadedSimulator:
     """Build the simulator that a Config names.
 
     Args:
-        name: ``"process"`` or ``module:Class`` or ``file.py:Class``.
+        name: ``"process"``, one of ``CLASSIC_CONTROL``, ``module:Class`` or ``file.py:Class``.
         scenario: bundled name or file, for the process simulator.
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
+        options: keyword arguments of the class, JSON values; the process simulator has none.
 
     Raises:
         UserError: something named does not exist or is not usable.
     """
     if name != PROCESS:
-        return LoadedSimulator(_user_simulator(name), {"simulator": name})
+        return _class_simulator(name, dict(options or {}))
+    _refuse_options(options)
     if event_log:
         return _from_log(Path(event_log), log_columns, log_arrivals)
     return _process(find_scenario(scenario))
 
 
-def from_source(source: dict[str, Any]) -> LoadedSimulator:
+def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None) -> LoadedSimulator:
     """Build the simulator that a checkpoint was trained on.
+
+    Args:
+        source: of the checkpoint.
+        changes: options that replace the checkpoint's own of the same name.
 
     Raises:
         UserError: it cannot be built here.
     """
     if source.get("simulator") != PROCESS:
-        return LoadedSimulator(_user_simulator(str(source.get("simulator"))), source)
+        return _class_simulator(str(source.get("simulator")), {**source.get("options", {}), **(changes or {})})
+    _refuse_options(changes)
     return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
 
 
@@ -105,11 +128,49 @@ def _from_log(path: Path, columns: str, arrivals: str) -> LoadedSimulator:
     return _process(mined.scenario, list(mined.notes), log)
 
 
-def _user_simulator(name: str) -> Simulator:
-    """Import ``module:Class`` or ``file.py:Class`` and build it."""
+def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
+    """Build a simulator from the name of its class, or its short name, and the arguments of the class."""
+    kind = _simulator_class(CLASSIC_CONTROL.get(name, name))
+    _check_option_names(name, kind, options)
+    given = ", ".join(f"{option}={value}" for option, value in options.items())
+    try:
+        simulator = kind(**options)
+    except UserError:
+        raise
+    except Exception as error:
+        how = f"with {given}" if options else "without arguments (--simulator-option NAME=VALUE gives one)"
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise UserError(f"{name} cannot be built {how}: {type(error).__name__}: {reason}.") from error
+    require_complete(simulator)
+    return LoadedSimulator(simulator, {"simulator": name, "options": options})
+
+
+def _check_option_names(name: str, kind: type[Simulator], options: Mapping[str, Any]) -> None:
+    """Refuse an option that the class's constructor does not name."""
+    parameters = inspect.signature(kind).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for option in options:
+        if option not in known:
+            near = get_close_matches(option, known, 1)
+            there = f" (there are {', '.join(known)})" if known else "; it takes none"
+            raise UserError(f"{name} has no option {option}{there}" + (f"; did you mean {near[0]}?" if near else "."))
+
+
+def _refuse_options(options: Mapping[str, Any] | None) -> None:
+    if options:
+        raise UserError(f"The process simulator has no option {next(iter(options))}; its settings are in its scenario.")
+
+
+def _simulator_class(name: str) -> type[Simulator]:
+    """Import ``module:Class`` or ``file.py:Class``."""
     module_name, _, class_name = name.rpartition(":")
     if not module_name or not class_name:
-        raise UserError(f"SIMULATOR {name!r} is neither process nor module:Class nor file.py:Class.")
+        built_in = [PROCESS, *CLASSIC_CONTROL]
+        near = get_close_matches(name.lower(), built_in, 1)
+        hint = f"did you mean {near[0]}?" if near else f"built in are {', '.join(built_in)}."
+        raise UserError(f"SIMULATOR {name!r} is neither built in nor module:Class nor file.py:Class; {hint}")
     module = _module_from_file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
     kind = getattr(module, class_name, None)
     if kind is None:
@@ -117,12 +178,7 @@ def _user_simulator(name: str) -> Simulator:
         raise UserError(f"{module_name} has no {class_name}" + (f"; did you mean {near[0]}?" if near else "."))
     if not (isinstance(kind, type) and issubclass(kind, Simulator)):
         raise UserError(f"{name} is not a subclass of core.simulators.simulator.Simulator.")
-    try:
-        simulator = kind()
-    except Exception as error:
-        raise UserError(f"{name} cannot be built without arguments: {type(error).__name__}: {error}.") from error
-    require_complete(simulator)
-    return simulator
+    return kind
 
 
 def _module(name: str) -> ModuleType:

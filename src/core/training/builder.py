@@ -75,7 +75,12 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         UserError: anything about the input, the run directory or the checkpoint is not right.
     """
     loaded = load_simulator(
-        config.simulator, config.scenario, config.event_log, config.log_columns, config.log_arrivals
+        config.simulator,
+        config.scenario,
+        config.event_log,
+        config.log_columns,
+        config.log_arrivals,
+        config.simulator_options,
     )
     simulator = loaded.simulator
     directory = _run_directory(config, resume, loaded)
@@ -245,6 +250,12 @@ def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
         raise UserError(
             f"The checkpoint in {directory} was trained on another simulator (different: {', '.join(differing)}); "
             "resume with the scenario or log that the run began with."
+        )
+    before, now = (of["source"].get("options", {}) for of in (facts, trainer.facts))
+    if before != now:
+        raise UserError(
+            f"The run in {directory} began with the simulator options {json.dumps(before)}, not {json.dumps(now)}; "
+            "resume with those that it began with."
         )
     trainer.restore(tensors, facts)
     say(f"Resuming after episode {trainer.episode} of {trainer.settings.episodes}.")

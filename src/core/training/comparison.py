@@ -30,7 +30,7 @@ def run_evaluation(
 ) -> tuple[Evaluation, Simulator]:
     """Evaluate a checkpoint beside heuristics, or heuristics alone.
 
-    The simulator is the checkpoint's own unless a flag names another one.
+    The simulator is the checkpoint's own unless a flag names another one; options given alone change the checkpoint's.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
@@ -39,7 +39,8 @@ def run_evaluation(
     trained = None
     if checkpoint is not None:
         tensors, facts = load_run(checkpoint)
-        loaded = _load(config) if named else from_source(facts["source"])
+        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
+        loaded = _load(config) if named else from_source(facts["source"], changes)
         _check_same(loaded.simulator, facts, checkpoint)
         trained = _policy(tensors, facts)
     else:
@@ -117,7 +118,14 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
 
 
 def _load(config: Config) -> LoadedSimulator:
-    return load_simulator(config.simulator, config.scenario, config.event_log, config.log_columns, config.log_arrivals)
+    return load_simulator(
+        config.simulator,
+        config.scenario,
+        config.event_log,
+        config.log_columns,
+        config.log_arrivals,
+        config.simulator_options,
+    )
 
 
 def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
