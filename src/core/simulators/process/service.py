@@ -71,7 +71,11 @@ def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[
     """Return the expected remaining service time of a task that is not done after ``elapsed``; 0 if it is overdue.
 
     Args:
-        kind, mean, low, high, table: as in :func:`service_time`.
+        kind: as in :func:`service_time`.
+        mean: the same.
+        low: the same.
+        high: the same.
+        table: the same.
         tail: float64[*], from :func:`table_tails`.
         elapsed: since the service began.
     """
