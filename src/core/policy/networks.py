@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.policy.layout import OBSERVATION_CLIP, Layout, policy_layout
+from core.policy.distributions import distribution_of
+from core.policy.layout import LOG_STD, OBSERVATION_CLIP, Layout, policy_layout
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -17,11 +19,15 @@ class ActorCritic(nn.Module):
     ``flat``; copying the model anywhere is one copy of ``flat``.
 
     Args:
-        actor_sizes: observation size, hidden sizes ..., number of actions.
+        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
         critic_sizes: observation size, hidden sizes ..., 1.
         activation: ``"relu"`` or ``"tanh"``.
         device: where ``flat`` lies.
         pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
+        space: of the actions; one choice among the actor's outputs by default.
+
+    Attributes:
+        distribution: of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
     """
 
     def __init__(
@@ -31,9 +37,12 @@ class ActorCritic(nn.Module):
         activation: str,
         device: torch.device | str = "cpu",
         pinned: bool = False,
+        space: ActionSpace | None = None,
     ) -> None:
         super().__init__()
-        self.layout: Layout = policy_layout(actor_sizes, critic_sizes)
+        self.space = space or Discrete(actor_sizes[-1])
+        self.distribution = distribution_of(self.space)
+        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, isinstance(self.space, Box))
         self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
         self.activation_name = activation
         self.activation = ACTIVATIONS[activation]
@@ -52,12 +61,17 @@ class ActorCritic(nn.Module):
 
     def layers(self, part: str) -> list[tuple[nn.Parameter, nn.Parameter]]:
         """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"``, first to last."""
-        count = sum(name.startswith(f"{part}.") for name in self.tensors) // 2
+        count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in self.tensors)
         return [(self.tensors[f"{part}.{i}.weight"], self.tensors[f"{part}.{i}.bias"]) for i in range(count)]  # type: ignore[misc]
 
     def part_parameters(self, part: str) -> list[nn.Parameter]:
         """Return the parameters of ``"actor"`` or ``"critic"``."""
-        return [tensor for layer in self.layers(part) for tensor in layer]
+        return [t for name, t in self.tensors.items() if name.startswith(f"{part}.") and isinstance(t, nn.Parameter)]
+
+    @property
+    def log_std(self) -> Tensor:
+        """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
+        return self.tensors.get(LOG_STD, self.flat[:0])
 
     def normalise(self, observations: Tensor) -> Tensor:
         """Return float32[B, O] observations shifted, scaled and clipped."""
@@ -65,7 +79,7 @@ class ActorCritic(nn.Module):
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(self, normalised: Tensor) -> Tensor:
-        """Return float32[B, actions] unmasked logits of normalised observations."""
+        """Return float32[B, outputs] of normalised observations: unmasked logits, or a Gaussian policy's means."""
         return self._forward("actor", normalised)
 
     def values(self, normalised: Tensor) -> Tensor:
@@ -82,7 +96,11 @@ class ActorCritic(nn.Module):
 
 
 def initialise(
-    model: ActorCritic, method: str, generator: torch.Generator, initial_logits: Tensor | None = None
+    model: ActorCritic,
+    method: str,
+    generator: torch.Generator,
+    initial_logits: Tensor | None = None,
+    initial_log_std: float = 0.0,
 ) -> None:
     """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
 
@@ -91,7 +109,8 @@ def initialise(
         method: ``"orthogonal"`` (hidden gain sqrt 2, heads 0.01 for the actor and 1 for the critic: Engstrom et al.,
             "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or ``"kaiming_uniform"``.
         generator: the source of randomness.
-        initial_logits: float32[actions], what the untrained policy prefers.
+        initial_logits: float32[outputs], what the untrained policy prefers.
+        initial_log_std: of a Gaussian policy, the same for each number.
     """
     for part, head_gain in (("actor", 0.01), ("critic", 1.0)):
         layers = model.layers(part)
@@ -107,6 +126,7 @@ def initialise(
                     nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
                     if i == len(layers) - 1:
                         weight.mul_(head_gain)
-    if initial_logits is not None:
-        with torch.no_grad():
+    with torch.no_grad():
+        model.log_std.fill_(initial_log_std)
+        if initial_logits is not None:
             model.layers("actor")[-1][1].copy_(initial_logits)

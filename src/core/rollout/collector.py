@@ -65,11 +65,11 @@ class Collector:
     ) -> None:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
         self._run = build_collect(simulator, sizes, activation)
-        n = simulator.action_space.n
+        space = simulator.action_space
         self._slots = [
             (
                 new_state(simulator),
-                allocate(simulator.max_steps, simulator.observation_size, n, new or allocate_plain),
+                allocate(simulator.max_steps, simulator.observation_size, space, new or allocate_plain),
                 workspace(sizes),
             )
             for _ in range(parallel)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from core.policy.forward import build_forward, greedy_masked, sample_masked
+from core.policy.forward import build_forward
+from core.policy.sampling import build_sampling, row_of
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     EMPTY_MASK,
@@ -24,6 +25,7 @@ from core.simulators.simulator import (
     compile_functions,
     compiled,
 )
+from core.simulators.spaces import ActionSpace, Discrete
 
 _GUARD = np.float32(-7.0e37)
 """Lies behind the observation that a simulator writes; anything else there means it wrote too much."""
@@ -36,7 +38,7 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor: observation size, hidden ..., actions.
+        sizes: layer sizes of the actor: observation size, hidden ..., outputs of the action space.
         activation: of the actor's hidden layers.
 
     Returns:
@@ -44,18 +46,21 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         resets ``states[0]``, fills the trajectory's arrays, writes the observation after the last decision, and
         stops early with a status other than OK at the first fault of the simulator.
     """
-    functions = compile_functions(simulator)
-    forward = build_forward(sizes, activation)
-    look = _build_look(functions.observe, functions.action_mask, simulator.observation_size, simulator.action_space.n)
+    functions, space = compile_functions(simulator), simulator.action_space
+    forward, sample = build_forward(sizes, activation), build_sampling(space, sizes).sample
+    look = _build_look(functions.observe, functions.action_mask, simulator.observation_size, space.choices)
     reset, step, time, truncated = functions.reset, functions.step, functions.time, functions.truncated
     control_variate = functions.control_variate
-    max_steps, n_actions = simulator.max_steps, simulator.action_space.n
+    max_steps, mask_size = simulator.max_steps, sum(space.choices)
+    row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
     def collect(states, parameters, weights, rng, policy_rng, trajectory, workspace):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(trajectory.observations.shape[1])
-        final_mask = np.empty(n_actions, np.bool_)
+        final_mask = np.empty(mask_size, np.bool_)
+        drawn = trajectory.actions.reshape(len(trajectory.actions), row_size)
+        row = np.zeros(row_size, row_dtype)  # what step receives, if it is an array: nothing it does to it is recorded
         total = 0.0
         reset(state, parameters, rng)
         status = look(state, parameters, guarded, trajectory.observations[0], trajectory.masks[0])
@@ -63,8 +68,8 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
             if status != OK:
                 return t, total, status
             mask = trajectory.masks[t]
-            logits = forward(weights, trajectory.observations[t], workspace)
-            action, log_prob = sample_masked(logits, mask, n_actions, policy_rng.random())
+            outputs = forward(weights, trajectory.observations[t], workspace)
+            action, log_prob = sample(outputs, weights, mask, policy_rng, drawn[t], row)
             if not np.isfinite(log_prob):
                 return t, total, POLICY_NOT_FINITE
             now, control = time(state, parameters), control_variate(state, parameters)
@@ -73,7 +78,6 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
             if not np.isfinite(reward):
                 return t, total, REWARD_NOT_FINITE
             cut = not terminated and (t + 1 == max_steps or truncated(state, parameters))
-            trajectory.actions[t] = action
             trajectory.log_probs[t] = log_prob
             trajectory.rewards[t] = reward + (control_variate(state, parameters) - control)
             trajectory.elapsed[t] = time(state, parameters) - now
@@ -96,31 +100,35 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
 
     Args:
         simulator: the simulator.
-        choose: ``choose(state, parameters, observation, mask, weights, rng, workspace) -> action``, compiled.
+        choose: ``choose(state, parameters, observation, mask, weights, rng, workspace, row) -> action``, compiled; the
+            action is an integer, or ``row`` filled with one.
 
     Returns:
         ``play(states, parameters, weights, rng, policy_rng, workspace) -> (steps, return, status)``.
     """
-    functions = compile_functions(simulator)
-    look = _build_look(functions.observe, functions.action_mask, simulator.observation_size, simulator.action_space.n)
+    functions, space = compile_functions(simulator), simulator.action_space
+    look = _build_look(functions.observe, functions.action_mask, simulator.observation_size, space.choices)
     reset, step, truncated = functions.reset, functions.step, functions.truncated
-    max_steps, n_actions = simulator.max_steps, simulator.action_space.n
+    max_steps, mask_size = simulator.max_steps, sum(space.choices)
     observation_size = simulator.observation_size
+    admit = build_sampling(space, (observation_size, space.outputs)).admit
+    row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
     def play(states, parameters, weights, rng, policy_rng, workspace):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(observation_size)
         observation = np.empty(observation_size, np.float32)
-        mask = np.empty(n_actions, np.bool_)
+        mask = np.empty(mask_size, np.bool_)
+        row = np.zeros(row_size, row_dtype)
         total = 0.0
         reset(state, parameters, rng)
         for t in range(max_steps):
             status = look(state, parameters, guarded, observation, mask)
             if status != OK:
                 return t, total, status
-            action = choose(state, parameters, observation, mask, weights, policy_rng, workspace)
-            if action < 0 or action >= n_actions or not mask[action]:
+            action = choose(state, parameters, observation, mask, weights, policy_rng, workspace, row)
+            if not admit(action, mask):
                 return t, total, ACTION_NOT_ALLOWED
             reward, terminated = step(state, parameters, action, rng)
             total += reward
@@ -133,34 +141,42 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     return play
 
 
-def build_policy_chooser(sizes: Sequence[int], activation: str, greedy: bool) -> Function:
+def build_policy_chooser(space: ActionSpace, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
     """Compile the trained policy as a chooser of actions for :func:`build_play`."""
-    forward = build_forward(sizes, activation)
-    n_actions = sizes[-1]
+    forward, sampling = build_forward(sizes, activation), build_sampling(space, sizes)
+    best, sample = sampling.greedy, sampling.sample
 
     @njit(nogil=True)
-    def choose(state, parameters, observation, mask, weights, rng, workspace):  # type: ignore[no-untyped-def]
-        logits = forward(weights, observation, workspace)
+    def choose(state, parameters, observation, mask, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+        outputs = forward(weights, observation, workspace)
         if greedy:
-            return greedy_masked(logits, mask, n_actions)
-        return sample_masked(logits, mask, n_actions, rng.random())[0]
+            return best(outputs, mask, row)
+        return sample(outputs, weights, mask, rng, row, row)[0]
 
     return choose
 
 
-def build_heuristic_chooser(heuristic: Callable[..., Any]) -> Function:
+def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
     """Compile a simulator's heuristic as a chooser of actions for :func:`build_play`."""
     act = compiled(heuristic)
 
     @njit(nogil=True)
-    def choose(state, parameters, observation, mask, weights, rng, workspace):  # type: ignore[no-untyped-def]
+    def choose_integer(state, parameters, observation, mask, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
         return act(state, parameters, mask, rng)
 
-    return choose
+    @njit(nogil=True)
+    def choose_row(state, parameters, observation, mask, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+        row[:] = 0
+        act(state, parameters, mask, rng, row)
+        return row
+
+    return choose_integer if isinstance(space, Discrete) else choose_row
 
 
-def _build_look(observe: Function, action_mask: Function, size: int, n_actions: int) -> Function:
+def _build_look(observe: Function, action_mask: Function, size: int, choices: tuple[int, ...]) -> Function:
     """Compile the reading of a state into observation and mask, with the checks that make faults speak."""
+    ends = np.cumsum((0, *choices))
+    n_choices = len(choices)
 
     @njit(nogil=True)
     def look(state, parameters, guarded, observation, mask):  # type: ignore[no-untyped-def]
@@ -177,10 +193,13 @@ def _build_look(observe: Function, action_mask: Function, size: int, n_actions: 
             return OBSERVATION_NOT_FINITE
         mask[:] = True
         action_mask(state, parameters, mask)
-        for i in range(n_actions):
-            if mask[i]:
-                return OK
-        return EMPTY_MASK
+        for choice in range(n_choices):
+            i = ends[choice]
+            while i < ends[choice + 1] and not mask[i]:
+                i += 1
+            if i == ends[choice + 1]:
+                return EMPTY_MASK
+        return OK
 
     return look
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.simulators.spaces import ActionSpace
+
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array; on a GPU machine one in pinned memory."""
 
@@ -14,10 +16,11 @@ class Trajectory(NamedTuple):
 
     Attributes:
         observations: float32[T + 1, O]; row T is the observation after the last decision.
-        actions: int64[T].
+        actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
+            they are clipped or squashed onto the bounds).
         log_probs: float32[T], of the chosen actions under the policy that chose them.
         rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
-        masks: bool[T, n], the actions that were allowed.
+        masks: bool[T, values of all choices], which were allowed; bool[T, 0] for a Box.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.
         truncated: bool[T], the episode was cut after t: its next observation is valued.
@@ -47,7 +50,7 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def allocate(steps: int, observation_size: int, actions: int, new: Allocate = allocate_plain) -> Trajectory:
+def allocate(steps: int, observation_size: int, space: ActionSpace, new: Allocate = allocate_plain) -> Trajectory:
     """Allocate the arrays for up to ``steps`` decisions.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
@@ -55,10 +58,10 @@ def allocate(steps: int, observation_size: int, actions: int, new: Allocate = al
     """
     return Trajectory(
         observations=new((steps + 1, observation_size), np.dtype(np.float32)),
-        actions=new((steps,), np.dtype(np.int64)),
+        actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
         rewards=new((steps,), np.dtype(np.float32)),
-        masks=new((steps, actions), np.dtype(np.bool_)),
+        masks=new((steps, sum(space.choices)), np.dtype(np.bool_)),
         elapsed=new((steps,), np.dtype(np.float64)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),

@@ -98,8 +98,8 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     if loaded.log is not None:
         _report_fidelity(loaded, directory, config.seed, say)
     say(
-        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, {simulator.action_space.n} "
-        f"actions, about {expected_samples(simulator):,} decisions an episode."
+        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
+        f"{simulator.action_space.in_words}, about {expected_samples(simulator):,} decisions an episode."
     )
     return Run(directory, trainer, plan)
 
@@ -113,19 +113,18 @@ def expected_samples(simulator: Simulator) -> int:
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
     """Return the layer sizes of actor and critic."""
     observation, layers = simulator.observation_size, config.num_hidden_layers
-    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.n]
+    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.outputs]
     return actor, [observation, *[config.critic_hidden_size] * layers, 1]
 
 
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
     """Build a freshly initialised model on the host."""
     actor, critic = network_sizes(config, simulator)
-    model = ActorCritic(actor, critic, config.activation, pinned=pinned)
+    model = ActorCritic(actor, critic, config.activation, pinned=pinned, space=simulator.action_space)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
     prior = simulator.initial_logits
-    initialise(
-        model, config.weight_init, generator, None if prior is None else torch.tensor(prior, dtype=torch.float32)
-    )
+    logits = None if prior is None else torch.tensor(prior, dtype=torch.float32)
+    initialise(model, config.weight_init, generator, logits, config.initial_log_std)
     return model
 
 

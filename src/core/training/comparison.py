@@ -15,6 +15,7 @@ from core.hardware.machine import physical_cores
 from core.policy.layout import policy_layout
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
 from core.simulators.simulator import Simulator
+from core.simulators.spaces import Box
 from core.training.checkpoint import load_run
 from core.training.evaluation import Evaluation, TrainedPolicy, evaluate, paired_difference
 
@@ -41,7 +42,7 @@ def run_evaluation(
         tensors, facts = load_run(checkpoint)
         loaded = _load(config) if named else from_source(facts["source"])
         _check_same(loaded.simulator, facts, checkpoint)
-        trained = _policy(tensors, facts)
+        trained = _policy(tensors, facts, loaded.simulator)
     else:
         loaded = _load(config)
     simulator = loaded.simulator
@@ -129,9 +130,9 @@ def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -
             )
 
 
-def _policy(tensors: dict[str, Tensor], facts: dict[str, Any]) -> TrainedPolicy:
+def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simulator) -> TrainedPolicy:
     """Lay the actor's tensors out as the CPU copy."""
-    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"])
+    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], isinstance(simulator.action_space, Box))
     flat = np.zeros(layout.actor_size, np.float32)
     for name, offset in layout.offsets.items():
         if offset < layout.actor_size:
