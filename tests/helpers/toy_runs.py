@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from oracles.toy_simulators import Bandit, Faulty, Shop
+from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Tracker
 
 from core.policy.networks import ActorCritic, initialise
 from core.rollout.collector import Collector, Episode
@@ -15,14 +15,22 @@ from core.update.updater import Updater, UpdateSettings
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
 
-KINDS = {"shop": (Shop, "relu"), "bandit": (Bandit, "tanh"), "faulty": (Faulty, "relu")}
+KINDS = {
+    "shop": (Shop, "relu"),
+    "bandit": (Bandit, "tanh"),
+    "faulty": (Faulty, "relu"),
+    "choices": (Choices, "relu"),
+    "tracker": (Tracker, "tanh"),
+    "squashed": (Squashed, "relu"),
+}
 HIDDEN, CRITIC_HIDDEN, SEED, PARALLEL = (16, 16), (24,), 7, 8
 
 
 def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str = "cpu") -> ActorCritic:
     """Return a model of the toys' sizes whose policy and normalisation are far from trivial."""
-    actor = (simulator.observation_size, *HIDDEN, simulator.action_space.n)
-    model = ActorCritic(actor, (simulator.observation_size, *CRITIC_HIDDEN, 1), activation)
+    space = simulator.action_space
+    actor = (simulator.observation_size, *HIDDEN, space.outputs)
+    model = ActorCritic(actor, (simulator.observation_size, *CRITIC_HIDDEN, 1), activation, space=space)
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():
@@ -30,6 +38,7 @@ def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str 
         for part in ("actor", "critic"):
             for _, bias in model.layers(part):
                 bias.copy_(0.2 * torch.randn(bias.shape, generator=generator))
+        model.log_std.copy_(-0.3 + 0.5 * torch.randn(model.log_std.shape, generator=generator))
         model.tensors["observation_mean"].copy_(0.3 * torch.randn(simulator.observation_size, generator=generator))
         model.tensors["observation_scale"].uniform_(0.5, 2.0, generator=generator)
     return model.to(device)
@@ -46,7 +55,7 @@ def toy_collector(kind: str) -> Collector:
     """Return a toy's collector, compiled once a session; whoever changes it puts it back."""
     simulator, activation = KINDS[kind]
     toy = simulator()
-    sizes = (toy.observation_size, *HIDDEN, toy.action_space.n)
+    sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
     return Collector(toy, sizes, activation, SEED, PARALLEL, 1)
 
 

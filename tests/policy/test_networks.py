@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.policy.layout import policy_layout
+from core.policy.layout import log_std_offset, policy_layout
 from core.policy.networks import ActorCritic, initialise
+from core.simulators.spaces import Box
 
 SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 
@@ -31,6 +32,18 @@ def test_the_layout_of_a_small_policy_by_hand():
     assert layout.actor_size == 29
     assert layout.size == 34
     assert layout.shapes["actor.1.weight"] == (3, 4)
+
+
+def test_log_standard_deviations_lie_behind_the_actors_layers_in_what_the_cpu_copy_reads():
+    layout = policy_layout((2, 3, 4), (2, 1), gaussian=True)
+    assert layout.offsets["actor.log_std"] == log_std_offset((2, 3, 4)) == 29
+    assert layout.actor_size == 33
+    model = ActorCritic((2, 3, 4), (2, 1), "relu", space=Box([-1.0] * 4, [1.0] * 4))
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_log_std=-1.5)
+    assert model.flat[29:33].tolist() == [-1.5] * 4
+    assert model.log_std is model.part_parameters("actor")[-1]
+    assert len(model.layers("actor")) == 2
+    assert ActorCritic((2, 3, 4), (2, 1), "relu").log_std.numel() == 0
 
 
 def test_every_tensor_is_a_view_of_the_flat_array():
