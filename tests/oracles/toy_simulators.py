@@ -222,9 +222,9 @@ class Choices(Simulator):
 
 
 class Tracker(Simulator):
-    """Follow a target that depends on the observation linearly; the cost is the squared distance and a drift.
+    """Follow a target that depends on the observation linearly; the cost is the squared distance.
 
-    The best policy's expected return is known: 0 at every step, by action = target. One bound cuts off many draws.
+    The best policy earns 0 at every step, by action = target. Past actions move the observation a little.
     """
 
     observation_size = 2
@@ -240,7 +240,7 @@ class Tracker(Simulator):
         state.largest = 0.0
 
     def observe(state, parameters, observation):
-        """Write the observation, a little moved by past actions."""
+        """Write the observation."""
         observation[0] = state.x[0]
         observation[1] = state.x[1]
 

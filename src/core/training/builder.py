@@ -194,7 +194,7 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
         samples=expected_samples(simulator) * config.episodes_per_update,
-        bytes_per_sample={half: sample_bytes(actor, critic, half) for half in (False, True)},
+        bytes_per_sample={half: sample_bytes(actor, critic, half, simulator.action_space) for half in (False, True)},
         episodes_per_update=config.episodes_per_update,
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
