@@ -254,7 +254,7 @@ def test_it_learns_three_choices_at_once():
 
 @pytest.mark.parametrize("kind", ["tracker", "squashed"])
 def test_it_learns_real_actions(kind):
-    """The best earns 0; a fresh policy loses about 2.2 a step, 450 in all, most by its spread; 100 episodes leave 20."""
+    """The best earns 0; a fresh policy loses about 450, most of it by its spread; 100 episodes leave 20."""
     returns = learned_returns(kind, 100, learning_rate_actor=1e-2, learning_rate_critic=5e-3)
     assert returns[0] < -300
     assert np.mean(returns[-5:]) > -20
