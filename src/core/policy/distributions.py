@@ -24,8 +24,8 @@ _FORBIDDEN = -1e30
 """Logit of a forbidden action: its probability is exactly 0 and, unlike with -inf, no gradient becomes NaN."""
 
 _NODES = 16
-"""Points of the quadrature in the entropy of a squashed Gaussian: error below 2e-5 nats a number at a standard
-deviation of 1 and below 0.02 at e, where the closed alternative, one random sample, errs by about 1."""
+"""Points of the quadrature in the entropy of a squashed Gaussian: within 2e-5 nats a number at a standard deviation of
+1, 0.02 at e, 0.3 (of 12) at e^2; a test holds it to 1e-3 up to 1.3."""
 
 
 def distribution_of(space: ActionSpace) -> Distribution:
