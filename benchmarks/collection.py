@@ -71,7 +71,7 @@ class Fused:
         self.simulator, self.scratch = simulator, workspace(sizes)
         self.collect = build_collect(simulator, sizes, "relu")
         self.states = new_state(simulator)
-        self.trajectory = allocate(simulator.max_steps, sizes[0], sizes[-1])
+        self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space)
         self.weights = model.flat[: model.layout.actor_size].numpy()
 
     def run(self, seed: int) -> float:
@@ -91,7 +91,7 @@ class Stepwise:
         self.simulator, self.model = simulator, model
         self.functions = compile_functions(simulator)
         self.states = new_state(simulator)
-        self.trajectory = allocate(PYTHON_STEPS, simulator.observation_size, simulator.action_space.n)
+        self.trajectory = allocate(PYTHON_STEPS, simulator.observation_size, simulator.action_space)
 
     @torch.no_grad()
     def run(self, seed: int) -> float:

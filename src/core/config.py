@@ -37,6 +37,7 @@ class Config(BaseModel):
     num_hidden_layers: int = Field(3, ge=1, le=16)
     activation: Literal["relu", "tanh"] = "relu"
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
+    initial_log_std: float = Field(0.0, ge=-10, le=5)
     normalise_observations: bool = True
     learning_rate_actor: float = Field(1e-3, gt=0, le=1)
     learning_rate_critic: float = Field(5e-4, gt=0, le=1)

@@ -101,6 +101,28 @@ def test_evaluation_of_heuristics_alone(tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
 
 
+@pytest.mark.parametrize("kind", ["Choices", "Tracker", "Squashed"])
+def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused, capsys):
+    run = tmp_path / "run"
+    arguments = train_arguments(run, 2, "--simulator", f"{TOYS}:{kind}", "--initial-log-std", "-0.5")
+    assert main(arguments) == 0
+    space = getattr(toy_simulators, kind).action_space
+    assert space.in_words in capsys.readouterr().out
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(line["initial_ratio_error"] < 1e-3 for line in lines)
+    assert main([*train_arguments(run, 3, "--simulator", f"{TOYS}:{kind}"), "--resume"]) == 0
+    evaluation = ["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", "--policy", "right"]
+    assert main(evaluation) == 0
+    policies = json.loads((run / "evaluation.json").read_text())["policies"]
+    assert policies["trained"]["return"]["mean"] < policies["right"]["return"]["mean"]
+    other = tmp_path / "toy_simulators.py"
+    other.write_text(TOYS.read_text().replace("[3, 2, 4])", "[3, 4, 2])").replace("[1.5, 1.0]", "[1.5, 2.0]"))
+    if kind != "Tracker":
+        sentence = refused("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
+        assert "is of another simulator: actions is" in sentence
+        assert str(space) in sentence
+
+
 # Bad flags and hyperparameters files
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from core.hardware.memory import LARGEST_BATCH, SAFETY, auto_batch_size, sample_bytes
 from core.policy.networks import ActorCritic, initialise
+from core.simulators.spaces import Box, MultiDiscrete
 from core.update.loss import Batch
 from core.update.step import gather
 
@@ -44,19 +45,20 @@ def test_bytes_of_a_sample_by_hand():
     assert sample_bytes((8, 64, 4), (8, 64, 32, 1), half=False) == 32 + 640 + 164 + 512
 
 
-def real_step(actor, critic, precision, samples):
+def real_step(actor, critic, precision, samples, space=None):
     """Return bytes a sample at the peak of a step and of what autograd keeps, both without weights and gradients."""
-    model = ActorCritic(actor, critic, "relu")
+    model = ActorCritic(actor, critic, "relu", space=space)
+    space = model.space
     generator = torch.Generator().manual_seed(0)
     initialise(model, "orthogonal", generator)
     rollout = Batch(
         observations=torch.randn(samples, actor[0], generator=generator),
-        actions=torch.zeros(samples, dtype=torch.int64),
+        actions=torch.zeros(samples, *space.shape, dtype=torch.int64 if space.choices else torch.float32),
         log_probs=torch.full((samples,), -1.0),
-        masks=torch.ones(samples, actor[-1], dtype=torch.bool),
-        features=torch.zeros(samples, actor[-1], 0),
+        masks=torch.ones(samples, sum(space.choices), dtype=torch.bool),
         advantages=torch.randn(samples, generator=generator),
         returns=torch.randn(samples, generator=generator),
+        features=torch.zeros(samples, sum(space.choices), 0),
         weights=torch.empty(0),
     )
     indices, weights = torch.arange(samples), torch.full((samples,), 1 / samples)
@@ -97,3 +99,21 @@ def test_the_prediction_is_within_a_quarter_of_a_real_step(actor, critic, precis
 def test_many_actions_and_observations_are_not_predicted_too_low():
     sizes = (200, 64, 64, 100), (200, 64, 64, 1)
     assert sample_bytes(*sizes, half=False) > 0.9 * real_step(*sizes, "fp32", 2048)[0]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        MultiDiscrete([2] * 10),
+        MultiDiscrete([30, 20]),
+        Box([-1.0] * 6, [1.0] * 6),
+        Box([-1.0] * 6, [1.0] * 6, squashed=True),
+        Box([-1.0] * 40, [1.0] * 40, squashed=True),
+    ],
+    ids=str,
+)
+def test_other_actions_are_not_predicted_too_low(space):
+    actor, critic = (32, 128, 128, space.outputs), (32, 256, 256, 1)
+    peak, _ = real_step(actor, critic, "fp32", 4096, space)
+    predicted = sample_bytes(actor, critic, False, space)
+    assert 0.9 * peak < predicted < 1.5 * peak

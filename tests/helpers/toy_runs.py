@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from oracles.toy_simulators import Bandit, Faulty, Shop
+from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Tracker
 from torch import nn
 
 from core.policy.networks import ActorCritic, initialise
@@ -16,27 +16,36 @@ from core.update.updater import Updater, UpdateSettings
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
 
-KINDS = {"shop": (Shop, "relu"), "bandit": (Bandit, "tanh"), "faulty": (Faulty, "relu")}
+KINDS = {
+    "shop": (Shop, "relu"),
+    "bandit": (Bandit, "tanh"),
+    "faulty": (Faulty, "relu"),
+    "choices": (Choices, "relu"),
+    "tracker": (Tracker, "tanh"),
+    "squashed": (Squashed, "relu"),
+}
 HIDDEN, CRITIC_HIDDEN, SEED, PARALLEL = (16, 16), (24,), 7, 8
 
 
 def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str = "cpu") -> ActorCritic:
     """Return a model of the toys' sizes whose policy and normalisation are far from trivial."""
-    actor = (simulator.observation_size, *HIDDEN, simulator.action_space.n)
+    space = simulator.action_space
+    actor = (simulator.observation_size, *HIDDEN, space.outputs)
     critic, features = (simulator.observation_size, *CRITIC_HIDDEN, 1), simulator.action_feature_size
-    model = ActorCritic(actor, critic, activation, action_features=features)
+    model = ActorCritic(actor, critic, activation, space=space, action_features=features)
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():
         model.layers("actor")[-1][0].mul_(100.0)  # the gain of the head from 0.01 to 1
-        nn.init.orthogonal_(model.layers("critic")[-1][0].T, generator=generator)  # from 0
-        if features:
-            model.tensors["actor_feature_weights"].copy_(torch.randn(features, generator=generator))
         for part in ("actor", "critic"):
             for _, bias in model.layers(part):
                 bias.copy_(0.2 * torch.randn(bias.shape, generator=generator))
+        model.log_std.copy_(-0.3 + 0.5 * torch.randn(model.log_std.shape, generator=generator))
         model.tensors["observation_mean"].copy_(0.3 * torch.randn(simulator.observation_size, generator=generator))
         model.tensors["observation_scale"].uniform_(0.5, 2.0, generator=generator)
+        nn.init.orthogonal_(model.layers("critic")[-1][0].T, generator=generator)  # from 0
+        if features:
+            model.tensors["actor.feature_weights"].copy_(torch.randn(features, generator=generator))
     return model.to(device)
 
 
@@ -51,7 +60,7 @@ def toy_collector(kind: str) -> Collector:
     """Return a toy's collector, compiled once a session; whoever changes it puts it back."""
     simulator, activation = KINDS[kind]
     toy = simulator()
-    sizes = (toy.observation_size, *HIDDEN, toy.action_space.n)
+    sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
     return Collector(toy, sizes, activation, SEED, PARALLEL, 1)
 
 

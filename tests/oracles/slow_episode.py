@@ -4,20 +4,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from oracles.slow_update import slow_distribution
 
-from core.policy.distributions import masked_log_softmax
 from core.policy.networks import ActorCritic
 from core.seeding import stream
 from core.simulators.simulator import Simulator, new_state
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 
 class SlowEpisode(NamedTuple):
-    """Lists of what each step saw and did; `rewards` is for learning, `raw_rewards` is what step returned."""
+    """Lists of what each step saw and did; `rewards` is for learning, `raw_rewards` is what step returned.
+
+    `actions` are as a trajectory keeps them.
+    """
 
     observations: list[np.ndarray]
     masks: list[np.ndarray]
     features: list[np.ndarray]
-    actions: list[int]
+    actions: list[Any]
     log_probs: list[float]
     rewards: list[float]
     raw_rewards: list[float]
@@ -36,9 +40,9 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
     kind.reset(state, parameters, rng)
     for t in range(simulator.max_steps):
         observation, mask, features = _look(simulator, state)
-        action, log_prob = _sample(model, observation, mask, features, policy_rng.random())
+        action, log_prob = _sample(model, observation, mask, features, policy_rng)
         clock, control = _optional(simulator, "time", state), _optional(simulator, "control_variate", state)
-        reward, terminated = kind.step(state, parameters, action, rng)
+        reward, terminated = kind.step(state, parameters, on_bounds(simulator.action_space, action), rng)
         cut = t + 1 == simulator.max_steps or bool(_optional(simulator, "truncated", state))
         step = (
             observation,
@@ -62,7 +66,7 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
 
 def _look(simulator: Simulator, state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     observation = np.zeros(simulator.observation_size, np.float32)
-    mask = np.ones(simulator.action_space.n, np.bool_)
+    mask = np.ones(sum(simulator.action_space.choices), np.bool_)
     type(simulator).observe(state, simulator.parameters, observation)
     if hasattr(simulator, "action_mask"):
         type(simulator).action_mask(state, simulator.parameters, mask)
@@ -77,15 +81,41 @@ def _optional(simulator: Simulator, name: str, state: Any) -> float:
     return 0.0 if function is None else function(state, simulator.parameters)
 
 
+def on_bounds(space: ActionSpace, action: Any) -> Any:
+    """Return what step receives for an action as a trajectory keeps it, a copy if it is an array."""
+    if isinstance(space, Discrete):
+        return action
+    if not isinstance(space, Box):
+        return action.copy()
+    low, high = np.array(space.low), np.array(space.high)
+    if space.squashed:
+        action = low + (high - low) * (np.tanh(np.float64(action)) + 1.0) / 2.0
+    return np.clip(action, low, high).astype(np.float32)
+
+
 @torch.no_grad()
 def _sample(
-    model: ActorCritic, observation: np.ndarray, mask: np.ndarray, features: np.ndarray, uniform: float
-) -> tuple[int, float]:
-    """Draw by inversion: the first action at which the cumulated probability exceeds the uniform number."""
-    logits = model.logits(model.normalise(torch.from_numpy(observation)[None]))
+    model: ActorCritic, observation: np.ndarray, mask: np.ndarray, features: np.ndarray, rng: np.random.Generator
+) -> tuple[Any, float]:
+    """Draw an action and say how likely it was."""
+    outputs = model.logits(model.normalise(torch.from_numpy(observation)[None]))[0].double().numpy()
     if model.action_features:
-        logits = logits + (torch.from_numpy(features) * model.tensors["actor_feature_weights"]).sum(-1)
-    log_probabilities = masked_log_softmax(logits, torch.from_numpy(mask)[None])[0].double().numpy()
-    cumulated = np.cumsum(np.exp(log_probabilities))
-    action = int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))
-    return action, float(log_probabilities[action])
+        outputs = outputs + features @ model.tensors["actor.feature_weights"].double().numpy()
+    log_std = model.log_std.double().numpy()
+    if isinstance(model.space, Box):
+        action = np.array(
+            [m + np.exp(s) * rng.standard_normal() for m, s in zip(outputs, log_std, strict=True)], np.float32
+        )
+    else:
+        begins = np.cumsum(model.space.choices) - model.space.choices
+        columns = zip(begins, model.space.choices, strict=True)
+        action = np.array([_invert(outputs[b : b + n], mask[b : b + n], rng.random()) for b, n in columns])
+    if isinstance(model.space, Discrete):
+        action = int(action[0])
+    return action, slow_distribution(model.space, outputs, log_std, mask, action)[0]
+
+
+def _invert(logits: np.ndarray, mask: np.ndarray, uniform: float) -> int:
+    """Return the first value at which the cumulated probability exceeds the uniform number."""
+    cumulated = np.cumsum(np.where(mask, np.exp(logits - logits[mask].max()), 0.0))
+    return int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))

@@ -1,8 +1,11 @@
 """Advantages as sums over all pairs of steps, and the loss of a whole network, both in float64 without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
+
+from core.policy.networks import ActorCritic
+from core.simulators.spaces import ActionSpace, Box
 
 
 def slow_gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):
@@ -22,22 +25,23 @@ def slow_gae(rewards, values, next_values, discounts, terminated, ended, gae_lam
 
 
 class SlowModel:
-    """Actor and critic in float64, to be differentiated by finite differences.
+    """The parameters of a model as float64 arrays, in its order, to be differentiated by finite differences."""
 
-    `parameters` are those of the actor's layers, its feature weights where there are any, and the critic's layers.
-    """
+    def __init__(self, model: ActorCritic) -> None:
+        self._parts = [[x.detach().double().numpy() for x in model.part_parameters(p)] for p in ("actor", "critic")]
+        self.parameters = [array for part in self._parts for array in part]
+        self._features = model.action_features > 0
+        self._gaussian, self._activation = isinstance(model.space, Box), model.activation_name
 
-    def __init__(self, actor: Sequence, critic: Sequence, hidden_layers: int, activation: str) -> None:
-        self.parameters = [np.array(a.detach().numpy(), np.float64) for a in (*actor, *critic)]
-        self._layers, self._actor_tensors, self._activation = 2 * hidden_layers + 2, len(actor), activation
-
-    def heads(self, normalised: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return logits and values of normalised observations."""
-        actor, critic = self.parameters[: self._actor_tensors], self.parameters[self._actor_tensors :]
-        logits = self._forward(actor[: self._layers], normalised)
-        for k, weight in enumerate(actor[self._layers] if len(actor) > self._layers else []):
-            logits = logits + weight * features[:, :, k]
-        return logits, self._forward(critic, normalised)[:, 0]
+    def heads(self, normalised: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return outputs, log-standard deviations of a Gaussian, and values of normalised observations."""
+        actor, critic = self._parts
+        actor, log_std = (actor[:-1], actor[-1]) if self._gaussian else (actor, None)
+        actor, weights = (actor[:-1], actor[-1]) if self._features else (actor, [])
+        outputs = self._forward(actor, normalised)
+        for k, weight in enumerate(weights):
+            outputs = outputs + weight * features[:, :, k]
+        return outputs, log_std, self._forward(critic, normalised)[:, 0]
 
     def _forward(self, tensors: list[np.ndarray], x: np.ndarray) -> np.ndarray:
         for i in range(0, len(tensors), 2):
@@ -47,22 +51,59 @@ class SlowModel:
         return x
 
 
-def slow_loss(logits, values, batch, clip_range, entropy_coefficient, value_coefficient) -> float:
+def slow_derivative(function: Callable[[], float], parameter: np.ndarray, index: int) -> float:
+    """Return the central difference of a function with respect to one number that it reads."""
+    before = parameter.flat[index]
+    parameter.flat[index] = before + 1e-6
+    above = function()
+    parameter.flat[index] = before - 1e-6
+    below = function()
+    parameter.flat[index] = before
+    return (above - below) / 2e-6
+
+
+def slow_distribution(space: ActionSpace, outputs, log_std, mask, action) -> tuple[float, float]:
+    """Return log-probability and entropy of one action, from the definitions."""
+    if isinstance(space, Box):
+        return _slow_gaussian(space, outputs, log_std, action)
+    log_prob = entropy = 0.0
+    begin = 0
+    for n, value in zip(space.choices, np.atleast_1d(action), strict=True):
+        allowed = np.flatnonzero(mask[begin : begin + n])
+        exponents = np.exp(outputs[begin + allowed] - outputs[begin + allowed].max())
+        p = exponents / exponents.sum()
+        log_prob += np.log(p[int(np.flatnonzero(allowed == value)[0])])
+        entropy -= sum(q * np.log(q) for q in p if q > 0)
+        begin += n
+    return log_prob, entropy
+
+
+def _slow_gaussian(space: Box, means, log_std, action) -> tuple[float, float]:
+    """Return the same for a Box; the entropy of a squashed one by summing over a fine grid of the draw."""
+    log_prob = entropy = 0.0
+    for mean, std, low, high, x in zip(means, np.exp(log_std), space.low, space.high, action, strict=True):
+        log_prob += -0.5 * ((float(x) - mean) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
+        entropy += 0.5 * np.log(2 * np.pi * np.e * std**2)
+        if space.squashed:
+            log_prob -= np.log((high - low) / 2 / np.cosh(float(x)) ** 2)
+            z, step = np.linspace(-9.0, 9.0, 2001, retstep=True)
+            slopes = np.log((high - low) / 2) - 2 * np.log(np.cosh(mean + std * z))
+            entropy += (slopes * np.exp(-0.5 * z**2)).sum() * step / np.sqrt(2 * np.pi)
+    return log_prob, entropy
+
+
+def slow_loss(space, outputs, log_std, values, batch, clip_range, entropy_coefficient, value_coefficient) -> float:
     """Return the loss of PPO sample by sample; `batch` holds NumPy arrays."""
     total = 0.0
     for i, weight in enumerate(batch.weights):
-        allowed = np.flatnonzero(batch.masks[i])
-        shifted = logits[i][allowed] - logits[i][allowed].max()
-        p = np.exp(shifted) / np.exp(shifted).sum()
-        position = int(np.flatnonzero(allowed == batch.actions[i])[0])
-        ratio = p[position] / np.exp(np.float64(batch.log_probs[i]))
+        log_prob, entropy = slow_distribution(space, outputs[i], log_std, batch.masks[i], batch.actions[i])
+        ratio = np.exp(log_prob - np.float64(batch.log_probs[i]))
         advantage = float(batch.advantages[i])
         surrogate = ratio * advantage
         if advantage > 0:
             surrogate = min(surrogate, (1 + clip_range) * advantage)
         else:
             surrogate = min(surrogate, (1 - clip_range) * advantage)
-        entropy = -sum(q * np.log(q) for q in p if q > 0)
         squared = (values[i] - float(batch.returns[i])) ** 2
         total += float(weight) * (-surrogate + value_coefficient * 0.5 * squared - entropy_coefficient * entropy)
     return total

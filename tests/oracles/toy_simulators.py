@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 class ShopParameters(NamedTuple):
@@ -174,6 +174,116 @@ class Bandit(Simulator):
         return state.context
 
     heuristics: ClassVar = {"right": right}
+
+
+class Choices(Simulator):
+    """Three choices at once, each right or wrong by a context of its own; all three right earns 1, each wrong one -1/3.
+
+    The best policy earns 1 at every step. Every third time the values beside the right ones are forbidden.
+    """
+
+    observation_size = 9
+    action_space = MultiDiscrete([3, 2, 4])
+    max_steps = 200
+    state_dtype = np.dtype([("right", np.int64, (3,)), ("count", np.int64)])
+    parameters = np.array([3, 2, 4])
+
+    def reset(state, parameters, rng):
+        """Draw what is right."""
+        for i in range(3):
+            state.right[i] = int(rng.random() * parameters[i])
+        state.count = 0
+
+    def observe(state, parameters, observation):
+        """Write what is right, each as one-hot."""
+        begin = 0
+        for i in range(3):
+            observation[begin + state.right[i]] = 1.0
+            begin += parameters[i]
+
+    def action_mask(state, parameters, mask):
+        """Forbid the value after the right one of the first and of the last choice every third time."""
+        if state.count % 3 == 0:
+            mask[(state.right[0] + 1) % 3] = False
+            mask[5 + (state.right[2] + 1) % 4] = False
+
+    def step(state, parameters, action, rng):
+        """Pay for right values, draw new ones, and spoil the action, which must not be recorded."""
+        reward = 1.0
+        for i in range(3):
+            if action[i] != state.right[i]:
+                reward -= 1.0 / 3.0
+            state.right[i] = int(rng.random() * parameters[i])
+            action[i] = 77
+        state.count += 1
+        return reward, False
+
+    def right(state, parameters, mask, rng, action):
+        """Choose what is right."""
+        for i in range(3):
+            action[i] = state.right[i]
+
+    def forbidden(state, parameters, mask, rng, action):
+        """Choose a value that the mask forbids at the first step."""
+        action[2] = (state.right[2] + 1) % 4
+
+    heuristics: ClassVar = {"right": right, "forbidden": forbidden}
+
+
+class Tracker(Simulator):
+    """Follow a target that depends on the observation linearly; the cost is the squared distance.
+
+    The best policy earns 0 at every step, by action = target. Past actions move the observation a little.
+    """
+
+    observation_size = 2
+    action_space = Box([-1.5, -np.inf], [1.5, np.inf])
+    max_steps = 200
+    state_dtype = np.dtype([("x", np.float64, (2,)), ("moved", np.float64), ("largest", np.float64)])
+
+    def reset(state, parameters, rng):
+        """Draw the first observation."""
+        state.x[0] = 2.0 * rng.random() - 1.0
+        state.x[1] = 2.0 * rng.random() - 1.0
+        state.moved = 0.0
+        state.largest = 0.0
+
+    def observe(state, parameters, observation):
+        """Write the observation."""
+        observation[0] = state.x[0]
+        observation[1] = state.x[1]
+
+    def step(state, parameters, action, rng):
+        """Pay the squared distances of the action from x0 and from (x0 + x1) / 2, and spoil the action."""
+        first = action[0] - state.x[0]
+        second = action[1] - 0.5 * (state.x[0] + state.x[1])
+        state.largest = max(state.largest, abs(action[0]))
+        state.moved = 0.5 * state.moved + 0.01 * action[1]
+        action[0] = 77.0
+        state.x[0] = 2.0 * rng.random() - 1.0
+        state.x[1] = 2.0 * rng.random() - 1.0 + 0.1 * state.moved
+        return -(first * first + second * second), False
+
+    def right(state, parameters, mask, rng, action):
+        """Choose the target."""
+        action[0] = state.x[0]
+        action[1] = 0.5 * (state.x[0] + state.x[1])
+
+    def far(state, parameters, mask, rng, action):
+        """Choose beyond a bound."""
+        action[0] = 100.0
+
+    def nothing(state, parameters, mask, rng, action):
+        """Choose what is no number."""
+        action[1] = np.nan
+
+    heuristics: ClassVar = {"right": right, "far": far, "nothing": nothing}
+
+
+class Squashed(Tracker):
+    """The same with draws that tanh maps onto bounds of different widths."""
+
+    action_space = Box([-1.5, -2.0], [1.5, 1.0], squashed=True)
 
 
 class SmallBandit(Bandit):

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.policy.layout import policy_layout
+from core.policy.layout import log_std_offset, policy_layout
 from core.policy.networks import ActorCritic, initialise
+from core.simulators.spaces import Box
 
 SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 
@@ -31,6 +32,18 @@ def test_the_layout_of_a_small_policy_by_hand():
     assert layout.actor_size == 29
     assert layout.size == 34
     assert layout.shapes["actor.1.weight"] == (3, 4)
+
+
+def test_log_standard_deviations_lie_behind_the_actors_layers_in_what_the_cpu_copy_reads():
+    layout = policy_layout((2, 3, 4), (2, 1), gaussian=True)
+    assert layout.offsets["actor.log_std"] == log_std_offset((2, 3, 4)) == 29
+    assert layout.actor_size == 33
+    model = ActorCritic((2, 3, 4), (2, 1), "relu", space=Box([-1.0] * 4, [1.0] * 4))
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_log_std=-1.5)
+    assert model.flat[29:33].tolist() == [-1.5] * 4
+    assert model.log_std is model.part_parameters("actor")[-1]
+    assert len(model.layers("actor")) == 2
+    assert ActorCritic((2, 3, 4), (2, 1), "relu").log_std.numel() == 0
 
 
 def test_every_tensor_is_a_view_of_the_flat_array():
@@ -120,13 +133,13 @@ def test_initial_logits_are_what_the_untrained_policy_prefers():
 def test_action_features_are_weighed_by_weights_that_all_actions_share():
     model = ActorCritic((3, 8, 3), (3, 8, 1), "relu", action_features=2)
     weights = torch.tensor([2.0, -1.0])
-    initialise(model, "orthogonal", torch.Generator().manual_seed(0), None, weights)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_feature_weights=weights)
     features = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 3.0]]])
     assert model.logits(torch.zeros(1, 3), features).tolist() == [[0.0, 2.0, -1.0]]
     model.logits(torch.zeros(1, 3), features).sum().backward()
-    assert model.tensors["actor_feature_weights"].grad.tolist() == [2.0, 3.0]
+    assert model.tensors["actor.feature_weights"].grad.tolist() == [2.0, 3.0]
     names = list(model.layout.offsets)
-    assert names.index("actor_feature_weights") < names.index("value_mean"), "the CPU copy reads them"
+    assert names.index("actor.feature_weights") < names.index("value_mean"), "the CPU copy reads them"
 
 
 def test_normalisation_starts_as_identity_and_clips():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from helpers.toy_runs import SEED, actor_weights, toy_collector, toy_episodes, toy_model
 from oracles.slow_episode import play_slowly
 from oracles.toy_simulators import (
@@ -21,7 +22,7 @@ from core.rollout.collector import Collector
 from core.simulators.check import check_simulator
 
 
-@pytest.mark.parametrize(("kind", "count"), [("shop", 8), ("bandit", 2)])
+@pytest.mark.parametrize(("kind", "count"), [("shop", 8), ("bandit", 2), ("choices", 3)])
 def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
     model = toy_model(kind)
     collector = toy_collector(kind)
@@ -29,7 +30,7 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
         slow = play_slowly(collector.simulator, model, SEED, number)
         trajectory = episode.trajectory
         assert trajectory.steps == len(slow.actions)
-        assert trajectory.actions.tolist() == slow.actions
+        assert np.array_equal(trajectory.actions, slow.actions)
         assert np.array_equal(trajectory.observations, np.stack(slow.observations))
         assert np.array_equal(trajectory.masks, np.stack(slow.masks))
         assert np.array_equal(trajectory.features, np.stack(slow.features))
@@ -43,6 +44,35 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
             assert episode.metrics["cash"] == slow.state.cash
             assert episode.metrics["days"] == trajectory.steps
             assert episode.metrics["sold_by_kind"] == [slow.state.sold, slow.state.wanted - slow.state.sold]
+
+
+@pytest.mark.parametrize("kind", ["tracker", "squashed"])
+def test_the_fused_episode_of_real_actions_follows_the_slow_one(kind):
+    """Means differ by rounding, and with them actions and, through them, states."""
+    model, collector = toy_model(kind), toy_collector(kind)
+    for number, episode in enumerate(toy_episodes(kind, model, 3)):
+        slow, trajectory = play_slowly(collector.simulator, model, SEED, number), episode.trajectory
+        assert trajectory.steps == len(slow.actions)
+        assert trajectory.actions.dtype == np.float32
+        assert trajectory.masks.shape == (trajectory.steps, 0)
+        np.testing.assert_allclose(trajectory.actions, slow.actions, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(trajectory.observations, slow.observations, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(trajectory.log_probs, slow.log_probs, rtol=1e-5, atol=2e-5)
+        np.testing.assert_allclose(trajectory.rewards, slow.rewards, rtol=1e-5, atol=2e-5)
+        assert episode.total_reward == pytest.approx(sum(slow.raw_rewards), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tracker", "squashed"])
+def test_step_receives_real_actions_within_the_bounds(kind):
+    """The trajectory keeps draws beyond them, so that the policy learns from what it drew."""
+    model, collector = toy_model(kind), toy_collector(kind)
+    with torch.no_grad():
+        model.log_std.fill_(0.5)
+    for number, episode in enumerate(toy_episodes(kind, model, 3)):
+        assert np.abs(episode.trajectory.actions[:, 0]).max() > 1.5
+        assert len(np.unique(episode.trajectory.actions[:, 0])) == episode.trajectory.steps
+        largest = play_slowly(collector.simulator, model, SEED, number).state.largest
+        assert 1.0 < largest <= 1.5
 
 
 def test_the_toys_end_in_all_ways_and_use_their_masks():

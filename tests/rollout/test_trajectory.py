@@ -3,10 +3,11 @@
 import numpy as np
 
 from core.rollout.trajectory import allocate
+from core.simulators.spaces import Discrete
 
 
 def test_shapes_and_dtypes():
-    trajectory = allocate(5, 3, 2, 7)
+    trajectory = allocate(5, 3, Discrete(2), 7)
     shapes = [a.shape for a in trajectory]
     assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5,), (5,), (5,)]
     assert [a.dtype.name for a in trajectory] == [
@@ -24,7 +25,7 @@ def test_shapes_and_dtypes():
 
 
 def test_first_keeps_the_observation_after_the_last_decision():
-    trajectory = allocate(5, 3, 2)
+    trajectory = allocate(5, 3, Discrete(2))
     trajectory.observations[:] = np.arange(18).reshape(6, 3)
     part = trajectory.first(2)
     assert part.steps == 2
@@ -39,6 +40,6 @@ def test_the_allocator_is_used_for_every_array():
         asked.append((shape, dtype))
         return np.full(shape, 1, dtype)
 
-    trajectory = allocate(4, 3, 2, 1, new)
+    trajectory = allocate(4, 3, Discrete(2), 1, new)
     assert len(asked) == len(trajectory)
     assert all((a == 1).all() for a in trajectory)

@@ -5,10 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from helpers.toy_runs import actor_weights, toy_model
-from oracles.slow_episode import play_slowly
-from oracles.toy_simulators import Bandit, Shop, Unfilled
+from oracles.slow_episode import on_bounds, play_slowly
+from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unfilled
 
+from core.errors import SimulatorError
 from core.seeding import stream
 from core.simulators.simulator import new_state
 from core.training.evaluation import TrainedPolicy, evaluate, paired_difference, summarise
@@ -112,3 +114,47 @@ def test_evaluation_is_repeatable():
     first = evaluate(Bandit(), ["right"], None, 2, seed=1)
     assert first.records == evaluate(Bandit(), ["right"], None, 2, seed=1).records
     assert [r["return"] for r in first.records["right"]] == [256.0, 256.0]
+
+
+@torch.no_grad()
+def greedy_return(simulator, model, seed, episode):
+    """Play the mode of the policy as plain Python; return the sum of rewards."""
+    kind, space = type(simulator), simulator.action_space
+    rng, state, total = stream(seed, "evaluation", episode), new_state(simulator)[0], 0.0
+    kind.reset(state, simulator.parameters, rng)
+    for _ in range(simulator.max_steps):
+        observation, mask = np.zeros(simulator.observation_size, np.float32), np.ones(sum(space.choices), np.bool_)
+        kind.observe(state, simulator.parameters, observation)
+        action = model.logits(model.normalise(torch.from_numpy(observation)[None]))[0].numpy()
+        if space.choices:
+            kind.action_mask(state, simulator.parameters, mask)
+            begins = np.cumsum(space.choices) - space.choices
+            best = np.where(mask, action, -np.inf)
+            action = np.array([np.argmax(best[b : b + n]) for b, n in zip(begins, space.choices, strict=True)])
+        total += kind.step(state, simulator.parameters, on_bounds(space, action), rng)[0]
+    return total
+
+
+@pytest.mark.parametrize("kind", [Choices, Tracker, Squashed])
+def test_the_trained_policy_plays_its_mode(kind):
+    simulator, model = kind(), toy_model(kind.__name__.lower())
+    trained = TrainedPolicy(actor_weights(model), model.actor_sizes, model.activation_name)
+    records = evaluate(simulator, ["right"], trained, 3, seed=2).records
+    for episode, record in enumerate(records["trained"]):
+        assert record["return"] == pytest.approx(greedy_return(simulator, model, 2, episode), rel=1e-5)
+        assert record["return"] != records["trained_sampled"][episode]["return"]
+    best = 200.0 if kind is Choices else 0.0
+    assert [r["return"] for r in records["right"]] == pytest.approx([best] * 3, abs=1e-9)
+
+
+def test_a_heuristic_beyond_a_bound_is_clipped():
+    record = evaluate(Tracker(), ["far"], None, 2, seed=2).records["far"][0]
+    assert -200 * (2.5**2 + 1.0) < record["return"] < -200 * 0.5**2, "1.5 and not 100 away from the target"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Choices, "forbidden"), (Tracker, "nothing")])
+def test_an_action_that_no_policy_may_choose_is_named(kind, name):
+    with pytest.raises(
+        SimulatorError, match="step 0: a heuristic chose an action that the mask forbids or that is not"
+    ):
+        evaluate(kind(), [name], None, 2, seed=2)

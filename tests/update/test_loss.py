@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 import torch
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
-from oracles.slow_update import SlowModel, slow_loss
+from oracles.slow_update import SlowModel, slow_derivative, slow_loss
 
-from core.update.loss import Batch, ppo_loss
+from core.policy.distributions import Distribution, discrete, distribution_of
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from core.update import loss
+from core.update.loss import Batch
+
+NO_STD = torch.zeros(0)
+
+
+def ppo_loss(logits, values, batch, *coefficients):
+    """Return the loss of a policy of one choice."""
+    return loss.ppo_loss(*discrete(logits, NO_STD, batch.masks, batch.actions), values, batch, *coefficients)
 
 
 def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
@@ -78,6 +88,9 @@ def test_padding_changes_nothing():
     assert torch.stack(a).tolist() == torch.stack(b).tolist()
 
 
+PLAYED = ["shop", "bandit", "choices", "tracker", "squashed"]
+
+
 def real_batch(kind):
     """Return 40 samples of an episode with the log-probabilities of a somewhat different policy."""
     trajectory = toy_episodes(kind, toy_model(kind), 1)[0].trajectory
@@ -95,7 +108,7 @@ def real_batch(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["shop", "bandit"])
+@pytest.mark.parametrize("kind", PLAYED)
 def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
     """Central differences in float64 of an independent loss, for eight numbers of each tensor."""
     batch, model = real_batch(kind), toy_model(kind)
@@ -103,31 +116,66 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
     total = stepper.loss(batch).total
     parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
     gradients = torch.autograd.grad(total, parameters)
-    actor, critic = model.part_parameters("actor"), model.part_parameters("critic")
-    slow = SlowModel(actor, critic, len(model.actor_sizes) - 2, model.activation_name)
+    slow = SlowModel(model)
     arrays = Batch(*(column.numpy() for column in batch))
     normalised = model.normalise(batch.observations).double().numpy()
 
-    def loss():
-        return slow_loss(*slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5)
+    def value():
+        return slow_loss(model.space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5)
 
-    assert loss() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-6)
+    assert value() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-5)
     rng = np.random.default_rng(0)
     largest = max(float(g.abs().max()) for g in gradients)
     for parameter, gradient in zip(slow.parameters, gradients, strict=True):
         for index in rng.integers(parameter.size, size=min(8, parameter.size)):
-            before = parameter.flat[index]
-            parameter.flat[index] = before + 1e-6
-            above = loss()
-            parameter.flat[index] = before - 1e-6
-            below = loss()
-            parameter.flat[index] = before
-            difference = (above - below) / 2e-6
+            difference = slow_derivative(value, parameter, index)
             assert float(gradient.flatten()[index]) == pytest.approx(difference, rel=2e-3, abs=1e-5 * largest)
 
 
-def test_the_episodes_behind_the_gradients_are_not_trivial():
-    batch = real_batch("bandit")
-    terms = toy_stepper(toy_model("bandit")).loss(batch)
+@pytest.mark.parametrize("kind", PLAYED[1:])
+def test_the_episodes_behind_the_gradients_are_not_trivial(kind):
+    batch = real_batch(kind)
+    terms = toy_stepper(toy_model(kind)).loss(batch)
     assert 0.1 < float(terms.clip_fraction) < 0.9
-    assert not batch.masks.all()
+    assert batch.masks.numel() == 0 or not batch.masks.all()
+
+
+def double_batch(space, n=24):
+    """Return outputs, log_std and a batch in float64, for a space, half of it clipped."""
+    generator = torch.Generator().manual_seed(1)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    masks = torch.rand(n, sum(space.choices), generator=generator) < 0.7
+    starts = np.cumsum([0, *space.choices[:-1]])[: len(space.choices)]
+    masks[:, starts] = True  # the first value of each choice, which the actions below are
+    actions = torch.zeros(n, *space.shape, dtype=torch.int64) if space.choices else normal(n, *space.shape)
+    outputs, log_std = normal(n, space.outputs), 0.3 * normal(0 if space.choices else space.outputs)
+    now = distribution_of(space)(outputs, log_std, masks, actions)[0]
+    old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
+    weights = torch.full((n,), 1 / n, dtype=torch.float64)
+    batch = Batch(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), weights)
+    return outputs, log_std, batch
+
+
+@pytest.mark.parametrize(
+    "space",
+    [Discrete(5), MultiDiscrete([3, 1, 4]), Box([-1, -2], [1, 2]), Box([-1, -2], [1, 5], squashed=True)],
+    ids=str,
+)
+def test_gradients_in_double_precision(space):
+    """The code itself in float64: outputs, log-standard deviations and values, clipped and not, entropy and value."""
+    outputs, log_std, batch = double_batch(space)
+    evaluate: Distribution = distribution_of(space)
+
+    def total(outputs, log_std, values):
+        log_probs, entropies = evaluate(outputs, log_std, batch.masks, batch.actions)
+        return loss.ppo_loss(log_probs, entropies, values, batch, 0.2, 0.3, 0.5).total
+
+    values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
+    inputs = [x.requires_grad_() for x in (outputs, log_std, values)]
+    clipped = loss.ppo_loss(*evaluate(outputs, log_std, batch.masks, batch.actions), values, batch, 0.2, 0.3, 0.5)
+    assert 0.3 < float(clipped.clip_fraction) < 0.9
+    assert clipped.total.dtype == torch.float64
+    assert torch.autograd.gradcheck(total, inputs, eps=1e-6, atol=1e-8, rtol=1e-5)

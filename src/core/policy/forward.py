@@ -1,4 +1,4 @@
-"""The actor on the CPU: forward pass, sampling and log-probability, compiled by Numba.
+"""The actor on the CPU: its forward pass, compiled by Numba; :mod:`core.policy.sampling` draws from what it returns.
 
 All weights lie in one flat float32 array (see :mod:`core.policy.layout`). Weight matrices are stored input-major,
 ``W[inputs, outputs]``, so that one observation is a sum of matrix rows: rows whose input is zero (one-hot
@@ -6,7 +6,6 @@ observations, half of a ReLU layer) are never read, and the others are taken fou
 row is read and written a quarter as often.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,79 +82,20 @@ def tanh(values, n):  # type: ignore[no-untyped-def]
         values[j] = x * p / q
 
 
-@njit(nogil=True, fastmath={"contract"})
-def add_action_features(logits, features, mask, weights, offset):  # type: ignore[no-untyped-def]
-    """Add ``features @ w`` to the logits of allowed actions.
-
-    Args:
-        logits: float32[n], changed in place.
-        features: float32[n, k].
-        mask: bool[n].
-        weights: float32[*], the flat array that holds w from ``offset`` on.
-        offset: index of w[0].
-    """
-    for j in range(len(logits)):
-        if mask[j]:
-            for k in range(features.shape[1]):
-                logits[j] += features[j, k] * weights[offset + k]
-
-
-@njit(nogil=True)
-def sample_masked(logits, mask, n, uniform):  # type: ignore[no-untyped-def]
-    """Draw an action from softmax(logits) restricted to the mask, by inversion.
-
-    Args:
-        logits: float32[>= n].
-        mask: bool[>= n], at least one True.
-        n: number of actions.
-        uniform: float64 in [0, 1).
-
-    Returns:
-        The action and its log-probability (float32 precision).
-    """
-    highest = -np.inf
-    for j in range(n):
-        if mask[j] and logits[j] > highest:
-            highest = logits[j]
-    total = 0.0
-    for j in range(n):
-        if mask[j]:
-            total += math.exp(logits[j] - highest)
-    target = uniform * total
-    action = -1
-    for j in range(n):
-        if mask[j]:
-            action = j
-            target -= math.exp(logits[j] - highest)
-            if target < 0.0:
-                break
-    return action, np.float32(logits[action] - highest - math.log(total))
-
-
-@njit(nogil=True)
-def greedy_masked(logits, mask, n):  # type: ignore[no-untyped-def]
-    """Return the allowed action with the largest logit, the first of equals."""
-    action = -1
-    for j in range(n):
-        if mask[j] and (action < 0 or logits[j] > logits[action]):
-            action = j
-    return action
-
-
 def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
     """Compile the actor for one list of layer sizes.
 
     Args:
-        sizes: observation size, hidden sizes ..., number of actions.
+        sizes: observation size, hidden sizes ..., outputs of the action space.
         activation: ``"relu"`` or ``"tanh"``.
 
     Returns:
-        ``forward(weights, observation, workspace) -> logits``: weights float32[*] in the flat layout; observation
-        float32[sizes[0]], not normalised; workspace from :func:`workspace`; logits float32[sizes[-1]], a view of
+        ``forward(weights, observation, workspace) -> outputs``: weights float32[*] in the flat layout; observation
+        float32[sizes[0]], not normalised; workspace from :func:`workspace`; outputs float32[sizes[-1]], a view of
         the workspace that the next call overwrites.
     """
     activate = {"relu": relu, "tanh": tanh}[activation]
-    n_observation, n_actions, n_layers = sizes[0], sizes[-1], len(sizes) - 1
+    n_observation, n_outputs, n_layers = sizes[0], sizes[-1], len(sizes) - 1
     layer_sizes = np.array(sizes, np.int64)
     clip = np.float32(OBSERVATION_CLIP)
 
@@ -175,7 +115,7 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
             if layer < n_layers - 1:
                 activate(y, n_out)
             offset = bias + n_out
-        return values[n_layers % 2, :n_actions]
+        return values[n_layers % 2, :n_outputs]
 
     return forward
 

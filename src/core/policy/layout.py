@@ -1,15 +1,21 @@
 """Where each tensor of a policy lies in the one flat float32 array that holds all of them.
 
-Order: observation mean, observation scale, actor layers, weights of the
-action features, value mean and standard deviation, critic layers. A layer is
-its weight matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the
-CPU copy of the policy is the front of the array and crossing the bus is one copy.
+Order: observation mean, observation scale, actor layers, for a Gaussian policy the logarithms of its standard
+deviations, the weights of the action features, value mean and standard deviation, critic layers. A layer is its weight
+matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the CPU copy of
+the policy is the front of the array and crossing the bus is one copy.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+
+LOG_STD = "actor.log_std"
+"""Name of a Gaussian policy's log-standard deviations, float32[numbers]."""
+
+FEATURE_WEIGHTS = "actor.feature_weights"
+"""Name of the weights of the action features, float32[action features]."""
 
 OBSERVATION_CLIP = 10.0
 """Normalised observations are clipped to +- this many standard deviations, as Stable-Baselines3 does."""
@@ -41,24 +47,38 @@ class Layout:
         return self.offsets["value_mean"]
 
 
-def policy_layout(actor_sizes: Sequence[int], critic_sizes: Sequence[int], action_features: int = 0) -> Layout:
+def policy_layout(
+    actor_sizes: Sequence[int], critic_sizes: Sequence[int], gaussian: bool = False, action_features: int = 0
+) -> Layout:
     """Lay out an actor and a critic.
 
     Args:
-        actor_sizes: observation size, hidden sizes ..., number of actions.
+        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
         critic_sizes: observation size, hidden sizes ..., 1.
+        gaussian: whether the actions are real numbers, a mean each.
         action_features: figures per action that the actor weighs beside its network.
     """
     shapes: dict[str, tuple[int, ...]] = {
         "observation_mean": (actor_sizes[0],),
         "observation_scale": (actor_sizes[0],),
         **_layers("actor", actor_sizes),
-        **({"actor_feature_weights": (action_features,)} if action_features else {}),
+        **({LOG_STD: (actor_sizes[-1],)} if gaussian else {}),
+        **({FEATURE_WEIGHTS: (action_features,)} if action_features else {}),
         "value_mean": (1,),
         "value_std": (1,),
         **_layers("critic", critic_sizes),
     }
     return Layout(shapes)
+
+
+def log_std_offset(actor_sizes: Sequence[int]) -> int:
+    """Return where the log-standard deviations of a Gaussian policy begin."""
+    return policy_layout(actor_sizes, (actor_sizes[0], 1), gaussian=True).offsets[LOG_STD]
+
+
+def feature_weights_offset(actor_sizes: Sequence[int]) -> int:
+    """Return where the weights of the action features begin."""
+    return policy_layout(actor_sizes, (actor_sizes[0], 1), action_features=1).offsets[FEATURE_WEIGHTS]
 
 
 def _layers(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.policy.layout import OBSERVATION_CLIP, Layout, policy_layout
+from core.policy.distributions import distribution_of
+from core.policy.layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, Layout, policy_layout
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -17,12 +19,16 @@ class ActorCritic(nn.Module):
     ``flat``; copying the model anywhere is one copy of ``flat``.
 
     Args:
-        actor_sizes: observation size, hidden sizes ..., number of actions.
+        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
         critic_sizes: observation size, hidden sizes ..., 1.
         activation: ``"relu"`` or ``"tanh"``.
         device: where ``flat`` lies.
         pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
+        space: of the actions; one choice among the actor's outputs by default.
         action_features: figures per action that are weighed beside the actor's network.
+
+    Attributes:
+        distribution: of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
     """
 
     def __init__(
@@ -32,10 +38,13 @@ class ActorCritic(nn.Module):
         activation: str,
         device: torch.device | str = "cpu",
         pinned: bool = False,
+        space: ActionSpace | None = None,
         action_features: int = 0,
     ) -> None:
         super().__init__()
-        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, action_features)
+        self.space = space or Discrete(actor_sizes[-1])
+        self.distribution = distribution_of(self.space)
+        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, isinstance(self.space, Box), action_features)
         self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
         self.activation_name, self.action_features = activation, action_features
         self.activation = ACTIVATIONS[activation]
@@ -54,15 +63,17 @@ class ActorCritic(nn.Module):
 
     def layers(self, part: str) -> list[tuple[nn.Parameter, nn.Parameter]]:
         """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"``, first to last."""
-        count = sum(name.startswith(f"{part}.") for name in self.tensors) // 2
+        count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in self.tensors)
         return [(self.tensors[f"{part}.{i}.weight"], self.tensors[f"{part}.{i}.bias"]) for i in range(count)]  # type: ignore[misc]
 
     def part_parameters(self, part: str) -> list[nn.Parameter]:
         """Return the parameters of ``"actor"`` or ``"critic"``."""
-        tensors = [tensor for layer in self.layers(part) for tensor in layer]
-        if part == "actor" and self.action_features:
-            tensors.append(self.tensors["actor_feature_weights"])  # type: ignore[arg-type]
-        return tensors
+        return [t for name, t in self.tensors.items() if name.startswith(f"{part}.") and isinstance(t, nn.Parameter)]
+
+    @property
+    def log_std(self) -> Tensor:
+        """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
+        return self.tensors.get(LOG_STD, self.flat[:0])
 
     def normalise(self, observations: Tensor) -> Tensor:
         """Return float32[B, O] observations shifted, scaled and clipped."""
@@ -70,17 +81,17 @@ class ActorCritic(nn.Module):
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
-        """Return float32[B, n] unmasked logits.
+        """Return float32[B, outputs]: unmasked logits, or a Gaussian policy's means.
 
         Args:
             normalised: float32[B, O] observations.
-            features: float32[B, n, k] action features; not read where the policy has none.
+            features: float32[B, outputs, k] action features; not read where the policy has none.
         """
         logits = self._forward("actor", normalised)
         if self.action_features == 0 or features is None:
             return logits
         with torch.autocast(logits.device.type, enabled=False):
-            return logits + features @ self.tensors["actor_feature_weights"]
+            return logits + features @ self.tensors[FEATURE_WEIGHTS]
 
     def values(self, normalised: Tensor) -> Tensor:
         """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this."""
@@ -100,6 +111,7 @@ def initialise(
     method: str,
     generator: torch.Generator,
     initial_logits: Tensor | None = None,
+    initial_log_std: float = 0.0,
     initial_feature_weights: Tensor | None = None,
 ) -> None:
     """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
@@ -111,7 +123,8 @@ def initialise(
             ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the
             value normalisation, must not hold the guesses of an untrained network.
         generator: the source of randomness.
-        initial_logits: float32[actions], what the untrained policy prefers.
+        initial_logits: float32[outputs], what the untrained policy prefers.
+        initial_log_std: of a Gaussian policy, the same for each number.
         initial_feature_weights: float32[k], how it weighs the action features; 0 by default.
     """
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
@@ -128,9 +141,9 @@ def initialise(
                     nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
                     if i == len(layers) - 1:
                         weight.mul_(head_gain)
-    if initial_logits is not None:
-        with torch.no_grad():
+    with torch.no_grad():
+        model.log_std.fill_(initial_log_std)
+        if initial_logits is not None:
             model.layers("actor")[-1][1].copy_(initial_logits)
-    if initial_feature_weights is not None:
-        with torch.no_grad():
-            model.tensors["actor_feature_weights"].copy_(initial_feature_weights)
+        if initial_feature_weights is not None:
+            model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)

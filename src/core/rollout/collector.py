@@ -65,14 +65,14 @@ class Collector:
     ) -> None:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
         self._run = build_collect(simulator, sizes, activation)
-        n = simulator.action_space.n
+        space = simulator.action_space
         self._slots = [
             (
                 new_state(simulator),
                 allocate(
                     simulator.max_steps,
                     simulator.observation_size,
-                    n,
+                    space,
                     simulator.action_feature_size,
                     new or allocate_plain,
                 ),

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from core.policy.forward import add_action_features, build_forward, greedy_masked, sample_masked
-from core.policy.layout import policy_layout
+from core.policy.forward import build_forward
+from core.policy.layout import feature_weights_offset
+from core.policy.sampling import add_action_features, build_sampling, row_of
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     EMPTY_MASK,
@@ -27,6 +28,7 @@ from core.simulators.simulator import (
     compile_functions,
     compiled,
 )
+from core.simulators.spaces import ActionSpace, Discrete
 
 _GUARD = np.float32(-7.0e37)
 """Lies behind the observation that a simulator writes; anything else there means it wrote too much."""
@@ -39,7 +41,7 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor: observation size, hidden ..., actions.
+        sizes: layer sizes of the actor: observation size, hidden ..., outputs of the action space.
         activation: of the actor's hidden layers.
 
     Returns:
@@ -47,19 +49,21 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         resets ``states[0]``, fills the trajectory's arrays, writes the observation after the last decision, and
         stops early with a status other than OK at the first fault of the simulator.
     """
-    functions = compile_functions(simulator)
-    forward = build_forward(sizes, activation)
+    functions, space = compile_functions(simulator), simulator.action_space
+    actor, sample = _build_actor(simulator, sizes, activation), build_sampling(space, sizes).sample
     look = _build_look(simulator, functions)
-    weigh = _build_weigh(simulator, sizes)
     reset, step, time, truncated = functions.reset, functions.step, functions.time, functions.truncated
     control_variate = functions.control_variate
-    max_steps, n_actions, n_features = simulator.max_steps, simulator.action_space.n, simulator.action_feature_size
+    max_steps, mask_size, feature_size = simulator.max_steps, sum(space.choices), simulator.action_feature_size
+    row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
     def collect(states, parameters, weights, rng, policy_rng, trajectory, workspace):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(trajectory.observations.shape[1])
-        final_mask, final_features = np.empty(n_actions, np.bool_), np.empty((n_actions, n_features), np.float32)
+        final_mask, final_features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
+        drawn = trajectory.actions.reshape(len(trajectory.actions), row_size)
+        row = np.zeros(row_size, row_dtype)  # what step receives, if it is an array: nothing it does to it is recorded
         total = 0.0
         reset(state, parameters, rng)
         rows = trajectory
@@ -67,10 +71,9 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         for t in range(max_steps):
             if status != OK:
                 return t, total, status
-            mask = trajectory.masks[t]
-            logits = forward(weights, trajectory.observations[t], workspace)
-            weigh(logits, trajectory.features[t], mask, weights)
-            action, log_prob = sample_masked(logits, mask, n_actions, policy_rng.random())
+            mask = rows.masks[t]
+            outputs = actor(weights, rows.observations[t], mask, rows.features[t], workspace)
+            action, log_prob = sample(outputs, weights, mask, policy_rng, drawn[t], row)
             if not np.isfinite(log_prob):
                 return t, total, POLICY_NOT_FINITE
             now, control = time(state, parameters), control_variate(state, parameters)
@@ -79,7 +82,6 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
             if not np.isfinite(reward):
                 return t, total, REWARD_NOT_FINITE
             cut = not terminated and (t + 1 == max_steps or truncated(state, parameters))
-            trajectory.actions[t] = action
             trajectory.log_probs[t] = log_prob
             trajectory.rewards[t] = reward + (control_variate(state, parameters) - control)
             trajectory.elapsed[t] = time(state, parameters) - now
@@ -103,31 +105,35 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
 
     Args:
         simulator: the simulator.
-        choose: ``choose(state, parameters, observation, mask, features, weights, rng, workspace) -> action``, compiled.
+        choose: ``choose(state, parameters, observation, mask, features, weights, rng, workspace, row) -> action``,
+            compiled; the action is an integer, or ``row`` filled with one.
 
     Returns:
         ``play(states, parameters, weights, rng, policy_rng, workspace) -> (steps, return, status)``.
     """
-    functions = compile_functions(simulator)
+    functions, space = compile_functions(simulator), simulator.action_space
     look = _build_look(simulator, functions)
     reset, step, truncated = functions.reset, functions.step, functions.truncated
-    max_steps, n_actions = simulator.max_steps, simulator.action_space.n
-    observation_size, n_features = simulator.observation_size, simulator.action_feature_size
+    max_steps, mask_size = simulator.max_steps, sum(space.choices)
+    observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
+    admit = build_sampling(space, (observation_size, space.outputs)).admit
+    row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
     def play(states, parameters, weights, rng, policy_rng, workspace):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(observation_size)
         observation = np.empty(observation_size, np.float32)
-        mask, features = np.empty(n_actions, np.bool_), np.empty((n_actions, n_features), np.float32)
+        mask, features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
+        row = np.zeros(row_size, row_dtype)
         total = 0.0
         reset(state, parameters, rng)
         for t in range(max_steps):
             status = look(state, parameters, guarded, observation, mask, features)
             if status != OK:
                 return t, total, status
-            action = choose(state, parameters, observation, mask, features, weights, policy_rng, workspace)
-            if action < 0 or action >= n_actions or not mask[action]:
+            action = choose(state, parameters, observation, mask, features, weights, policy_rng, workspace, row)
+            if not admit(action, mask):
                 return t, total, ACTION_NOT_ALLOWED
             reward, terminated = step(state, parameters, action, rng)
             total += reward
@@ -142,49 +148,56 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
 
 def build_policy_chooser(simulator: Simulator, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
     """Compile the trained policy as a chooser of actions for :func:`build_play`."""
-    weigh = _build_weigh(simulator, sizes)
-    forward = build_forward(sizes, activation)
-    n_actions = sizes[-1]
+    actor, sampling = _build_actor(simulator, sizes, activation), build_sampling(simulator.action_space, sizes)
+    best, sample = sampling.greedy, sampling.sample
 
     @njit(nogil=True)
-    def choose(state, parameters, observation, mask, features, weights, rng, workspace):  # type: ignore[no-untyped-def]
-        logits = forward(weights, observation, workspace)
-        weigh(logits, features, mask, weights)
+    def choose(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+        outputs = actor(weights, observation, mask, features, workspace)
         if greedy:
-            return greedy_masked(logits, mask, n_actions)
-        return sample_masked(logits, mask, n_actions, rng.random())[0]
+            return best(outputs, mask, row)
+        return sample(outputs, weights, mask, rng, row, row)[0]
 
     return choose
 
 
-def build_heuristic_chooser(heuristic: Callable[..., Any]) -> Function:
+def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
     """Compile a simulator's heuristic as a chooser of actions for :func:`build_play`."""
     act = compiled(heuristic)
 
     @njit(nogil=True)
-    def choose(state, parameters, observation, mask, features, weights, rng, workspace):  # type: ignore[no-untyped-def]
+    def choose_integer(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
         return act(state, parameters, mask, rng)
 
-    return choose
+    @njit(nogil=True)
+    def choose_row(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+        row[:] = 0
+        act(state, parameters, mask, rng, row)
+        return row
+
+    return choose_integer if isinstance(space, Discrete) else choose_row
 
 
-def _build_weigh(simulator: Simulator, sizes: Sequence[int]) -> Function:
-    """Compile the part of the actor that weighs the action features, nothing where there are none."""
-    offset = policy_layout(sizes, (sizes[0], 1)).actor_size
+def _build_actor(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+    """Compile the whole actor: its network and, where there are any, the action features."""
+    forward, offset = build_forward(sizes, activation), feature_weights_offset(sizes)
     any_features = simulator.action_feature_size > 0
 
     @njit(nogil=True)
-    def weigh(logits, features, mask, weights):  # type: ignore[no-untyped-def]
+    def actor(weights, observation, mask, features, workspace):  # type: ignore[no-untyped-def]
+        outputs = forward(weights, observation, workspace)
         if any_features:
-            add_action_features(logits, features, mask, weights, offset)
+            add_action_features(outputs, features, mask, weights, offset)
+        return outputs
 
-    return weigh
+    return actor
 
 
 def _build_look(simulator: Simulator, functions: Compiled) -> Function:
     """Compile the reading of a state into observation, mask and features, with the checks that make faults speak."""
     observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
-    size, n_actions = simulator.observation_size, simulator.action_space.n
+    size, choices = simulator.observation_size, simulator.action_space.choices
+    ends, n_choices = np.cumsum((0, *choices)), len(choices)
     any_features = simulator.action_feature_size > 0
 
     @njit(nogil=True)
@@ -205,15 +218,18 @@ def _build_look(simulator: Simulator, functions: Compiled) -> Function:
         if any_features:
             features[:] = 0.0
             action_features(state, parameters, mask, features)
-            for i in range(n_actions):
+            for i in range(len(mask)):
                 for k in range(features.shape[1]):
                     finite += features[i, k] * np.float32(0.0)
             if finite != 0.0:
                 return FEATURE_NOT_FINITE
-        for i in range(n_actions):
-            if mask[i]:
-                return OK
-        return EMPTY_MASK
+        for choice in range(n_choices):
+            i = ends[choice]
+            while i < ends[choice + 1] and not mask[i]:
+                i += 1
+            if i == ends[choice + 1]:
+                return EMPTY_MASK
+        return OK
 
     return look
 

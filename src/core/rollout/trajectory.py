@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.simulators.spaces import ActionSpace
+
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array; on a GPU machine one in pinned memory."""
 
@@ -14,11 +16,11 @@ class Trajectory(NamedTuple):
 
     Attributes:
         observations: float32[T + 1, O]; row T is the observation after the last decision.
-        actions: int64[T].
+        actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
+            they are clipped or squashed onto the bounds).
         log_probs: float32[T], of the chosen actions under the policy that chose them.
         rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
-        masks: bool[T, n], the actions that were allowed.
-        features: float32[T, n, k], the action features; those of forbidden actions may be anything finite.
+        masks: bool[T, values of all choices], which were allowed; bool[T, 0] for a Box.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.
         truncated: bool[T], the episode was cut after t: its next observation is valued.
@@ -50,7 +52,7 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def allocate(
-    steps: int, observation_size: int, actions: int, action_features: int = 0, new: Allocate = allocate_plain
+    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, new: Allocate = allocate_plain
 ) -> Trajectory:
     """Allocate the arrays for up to ``steps`` decisions.
 
@@ -59,11 +61,11 @@ def allocate(
     """
     return Trajectory(
         observations=new((steps + 1, observation_size), np.dtype(np.float32)),
-        actions=new((steps,), np.dtype(np.int64)),
+        actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
         rewards=new((steps,), np.dtype(np.float32)),
-        masks=new((steps, actions), np.dtype(np.bool_)),
-        features=new((steps, actions, action_features), np.dtype(np.float32)),
+        masks=new((steps, sum(space.choices)), np.dtype(np.bool_)),
+        features=new((steps, sum(space.choices), action_features), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),

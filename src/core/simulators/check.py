@@ -7,7 +7,8 @@ import numpy as np
 
 from core.errors import SimulatorError
 from core.seeding import stream
-from core.simulators.simulator import Function, Simulator, function_of, new_state, require_complete
+from core.simulators.simulator import Function, Simulator, empty_mask, function_of, new_state, require_complete
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 _SEED = 20_261_120
 
@@ -47,13 +48,38 @@ def _play(simulator: Simulator, steps: int) -> list[bytes]:
         call("reset", states[0], simulator.parameters, rng)
         for call.step in range(simulator.max_steps):
             observation, mask = call.look(states[0])
-            action = int(actions.choice(np.flatnonzero(mask)))
+            action = random_action(simulator.action_space, mask, actions)
             reward, terminated = call.check_outcome(call("step", states[0], simulator.parameters, action, rng))
             seen.append(observation.tobytes() + mask.tobytes() + np.float64(reward).tobytes() + bytes([terminated]))
             cut = call("truncated", states[0], simulator.parameters)
             if terminated or cut or len(seen) >= steps:
                 break
     return seen
+
+
+def random_action(space: ActionSpace, mask: np.ndarray, rng: np.random.Generator) -> Any:
+    """Return an allowed action: int, int64[choices] or float32[numbers].
+
+    Values of a choice are equally likely; a real number is uniform between finite bounds, else a standard normal one
+    away from the finite bound.
+    """
+    if isinstance(space, Box):
+        return np.array([_random_number(low, high, rng) for low, high in space.bounds.T.tolist()], np.float32)
+    values = [rng.choice(np.flatnonzero(part)) for part in split_mask(space, mask)]
+    return int(values[0]) if isinstance(space, Discrete) else np.array(values, np.int64)
+
+
+def _random_number(low: float, high: float, rng: np.random.Generator) -> float:
+    if np.isfinite(low) and np.isfinite(high):
+        return rng.uniform(low, high)
+    normal = rng.standard_normal()
+    return low + abs(normal) if np.isfinite(low) else high - abs(normal) if np.isfinite(high) else normal
+
+
+def split_mask(space: ActionSpace, mask: np.ndarray) -> list[np.ndarray]:
+    """Return the masks of the choices of a space, bool[size] each."""
+    ends = np.cumsum(space.choices, dtype=np.int64)
+    return [mask[end - size : end] for size, end in zip(space.choices, ends, strict=True)]
 
 
 class _Calls:
@@ -79,9 +105,9 @@ class _Calls:
 
     def look(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return observation and mask after checking them."""
-        size, n = self._simulator.observation_size, self._simulator.action_space.n
-        observation, mask = np.zeros(size, np.float32), np.ones(n, np.bool_)
-        features = np.zeros((n, self._simulator.action_feature_size), np.float32)
+        size, space = self._simulator.observation_size, self._simulator.action_space
+        observation, mask = np.zeros(size, np.float32), np.ones(sum(space.choices), np.bool_)
+        features = np.zeros((len(mask), self._simulator.action_feature_size), np.float32)
         before = state.tobytes()
         self("observe", state, self._simulator.parameters, observation)
         self("action_mask", state, self._simulator.parameters, mask)
@@ -94,8 +120,8 @@ class _Calls:
             self._fail(
                 f"observe wrote {observation[~np.isfinite(observation)][0]} at {np.argmin(np.isfinite(observation))}",
             )
-        if not mask.any():
-            self._fail("action_mask allowed no action; allow at least one")
+        if not all(part.any() for part in split_mask(space, mask)):
+            self._fail(f"{empty_mask(space)}; allow at least one")
         return observation, mask
 
     def check_outcome(self, outcome: Any) -> tuple[float, bool]:

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from core.errors import SimulatorError, UserError
-from core.simulators.spaces import Discrete
+from core.simulators.spaces import ActionSpace, Box, MultiDiscrete, description
 
 Function = Callable[..., Any]
 
@@ -26,11 +26,14 @@ class Simulator:
 
     * ``reset(state, parameters, rng)`` fills the record ``state`` in place.
     * ``observe(state, parameters, observation)`` writes float32[observation_size], which comes in all 0.
-    * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer.
-    * ``action_mask(state, parameters, mask)`` (optional) writes bool[n]; it comes in all True.
-    * ``action_features(state, parameters, mask, features)`` (optional) writes float32[n, action_feature_size] figures
-      about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to its logits, with learned
-      weights ``w`` that all actions share: what is known about an action need not be learned action by action.
+    * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer
+      (Discrete), int64[choices] (MultiDiscrete) or float32[numbers] within the bounds (Box).
+    * ``action_mask(state, parameters, mask)`` (optional, not for Box) writes bool[n], for MultiDiscrete the choices'
+      masks one after another; it comes in all True.
+    * ``action_features(state, parameters, mask, features)`` (optional, not for Box) writes float32[n,
+      action_feature_size], figures about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to
+      its logits, with learned weights ``w`` that all actions share: what is known about an action need not be learned
+      action by action.
     * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
       its last state is valued (bootstrapped); ``max_steps`` truncates as well.
     * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
@@ -51,19 +54,21 @@ class Simulator:
         state_dtype: dtype of the state record.
         parameters: a NamedTuple of read-only arrays and scalars, handed to every function.
         metrics_dtype: named figures of a finished episode, or None.
-        initial_logits: float[n], what an untrained policy prefers (added to the output biases), or None for nothing.
+        initial_logits: float[n], for MultiDiscrete float[sum(sizes)], what an untrained policy prefers (added to the
+            output biases), or None for nothing; not for Box.
         action_feature_size: figures per action that ``action_features`` writes.
         initial_feature_weights: float[action_feature_size], the shared weights of an untrained policy, or None for 0.
         main_metric: the metric shown while training and used to choose the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
         mean_interval: simulated time units between two decisions, on average; the discount is ``GAMMA`` per this much.
-        heuristics: name -> ``heuristic(state, parameters, mask, rng) -> action``, compiled too.
+        heuristics: name -> ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for MultiDiscrete and
+            Box ``heuristic(state, parameters, mask, rng, action)``, which writes the array (it comes in all 0).
         bounds: name -> ``bound(state, parameters, metrics)``, not compiled: takes the state as ``reset`` left
             it and fills metrics that no policy can beat on this episode's random draws.
     """
 
     observation_size: int
-    action_space: Discrete
+    action_space: ActionSpace
     max_steps: int
     state_dtype: np.dtype[Any]
     parameters: Any = ()
@@ -87,7 +92,7 @@ class Simulator:
         return {
             "simulator": f"{kind.__module__}:{kind.__qualname__}",
             "observation_size": self.observation_size,
-            "actions": self.action_space.n,
+            "actions": description(self.action_space),
             "action_features": self.action_feature_size,
         }
 
@@ -179,18 +184,45 @@ def require_complete(simulator: Simulator) -> None:
     for attribute in ("observation_size", "max_steps"):
         if not isinstance(getattr(simulator, attribute), int) or getattr(simulator, attribute) < 1:
             raise UserError(f"{name}.{attribute} must be a positive integer, not {getattr(simulator, attribute)!r}.")
-    if not isinstance(simulator.action_space, Discrete):
-        raise UserError(f"{name}.action_space must be Discrete(n), not {simulator.action_space!r}.")
-    logits = simulator.initial_logits
-    if logits is not None and np.shape(logits) != (simulator.action_space.n,):
-        raise UserError(f"{name}.initial_logits must be an array of {simulator.action_space.n} numbers, one an action.")
-    weights, size = simulator.initial_feature_weights, simulator.action_feature_size
-    if weights is not None and np.shape(weights) != (size,):
-        raise UserError(f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers.")
-    if (size > 0) != (function_of(simulator, "action_features") is not None):
-        raise UserError(f"{name}: action_features and a positive action_feature_size belong together; set both.")
+    _require_space(simulator)
+    _require_features(simulator)
     if np.dtype(simulator.state_dtype).names is None:
         raise UserError(f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...]).")
+
+
+def _require_space(simulator: Simulator) -> None:
+    """Check the action space and what depends on it.
+
+    Raises:
+        UserError: it is none that is supported, or something does not go with it.
+    """
+    name, space, logits = type(simulator).__name__, simulator.action_space, simulator.initial_logits
+    if not isinstance(space, ActionSpace):
+        raise UserError(
+            f"{name}.action_space must be Discrete(n), MultiDiscrete(sizes) or Box(low, high) of "
+            f"core.simulators.spaces, not {space!r}."
+        )
+    if isinstance(space, Box) and function_of(simulator, "action_mask") is not None:
+        raise UserError(f"{name} has a Box of actions, which cannot be masked: remove action_mask.")
+    if isinstance(space, Box) and logits is not None:
+        raise UserError(f"{name} has a Box of actions, which has no logits: remove initial_logits.")
+    if logits is not None and np.shape(logits) != (space.outputs,):
+        raise UserError(f"{name}.initial_logits must be an array of {space.outputs} numbers, one an action.")
+
+
+def _require_features(simulator: Simulator) -> None:
+    """Check that what is said about action features belongs together.
+
+    Raises:
+        UserError: it does not.
+    """
+    name, weights, size = type(simulator).__name__, simulator.initial_feature_weights, simulator.action_feature_size
+    if (size > 0) != (function_of(simulator, "action_features") is not None):
+        raise UserError(f"{name}: action_features and a positive action_feature_size belong together; set both.")
+    if size > 0 and isinstance(simulator.action_space, Box):
+        raise UserError(f"{name} has a Box of actions, which has no logits to add to: remove action_features.")
+    if weights is not None and np.shape(weights) != (size,):
+        raise UserError(f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers.")
 
 
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:
@@ -199,13 +231,18 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
     what = {
         OBSERVATION_TOO_LONG: f"observe wrote more than the declared observation_size = {simulator.observation_size}",
         OBSERVATION_NOT_FINITE: "observe wrote a NaN or an infinite value",
-        EMPTY_MASK: "action_mask allowed no action",
+        EMPTY_MASK: empty_mask(simulator.action_space),
         REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
         POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
         FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
-        ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids",
+        ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids or that is not finite",
     }[status]
     return SimulatorError(f"{name}, episode {episode}, step {step}: {what}.")
+
+
+def empty_mask(space: ActionSpace) -> str:
+    """Say what a mask lacks that leaves nothing to choose from."""
+    return f"action_mask allowed no {'value of a choice' if isinstance(space, MultiDiscrete) else 'action'}"
 
 
 @contextmanager

@@ -1,8 +1,13 @@
-"""Action spaces of a simulator."""
+"""Action spaces of a simulator, and what the rest of the project asks of each.
 
-import math
+Every space answers the same questions: ``choices``, the sizes of its categorical choices (none in a Box); ``outputs``,
+how many numbers the actor computes (a logit for each value of each choice, a mean for each real number); ``shape`` and
+``dtype`` of an action as the trajectory keeps it; ``in_words``, for people.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,10 +23,27 @@ class Discrete:
     """
 
     n: int
+    shape: ClassVar[tuple[int, ...]] = ()
+    dtype: ClassVar[type[Any]] = np.int64
 
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
             raise ValueError(f"Discrete(n) needs a positive integer, not {self.n!r}.")
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """One choice."""
+        return (self.n,)
+
+    @property
+    def outputs(self) -> int:
+        """A logit for each action."""
+        return self.n
+
+    @property
+    def in_words(self) -> str:
+        """For people."""
+        return f"{self.n} actions"
 
 
 @dataclass(frozen=True)
@@ -36,11 +58,32 @@ class MultiDiscrete:
     """
 
     sizes: tuple[int, ...]
+    dtype: ClassVar[type[Any]] = np.int64
 
     def __init__(self, sizes: Sequence[int]) -> None:
         object.__setattr__(self, "sizes", tuple(sizes))
         if not self.sizes or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.sizes):
             raise ValueError(f"MultiDiscrete(sizes) needs positive integers, not {list(sizes)!r}.")
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The sizes."""
+        return self.sizes
+
+    @property
+    def outputs(self) -> int:
+        """A logit for each value of each choice."""
+        return sum(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A value of each choice."""
+        return (len(self.sizes),)
+
+    @property
+    def in_words(self) -> str:
+        """For people."""
+        return f"actions of {len(self.sizes)} choices ({', '.join(map(str, self.sizes))})"
 
 
 @dataclass(frozen=True)
@@ -53,12 +96,15 @@ class Box:
     squashed distribution. There are no masks.
 
     Raises:
-        ValueError: low and high differ in length or are out of order, or ``squashed`` meets an infinite bound.
+        ValueError: low and high differ in length or are out of order (as float32), or ``squashed`` meets an infinite
+            bound.
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     squashed: bool = False
+    choices: ClassVar[tuple[int, ...]] = ()
+    dtype: ClassVar[type[Any]] = np.float32
 
     def __init__(
         self, low: Sequence[float] | np.ndarray, high: Sequence[float] | np.ndarray, squashed: bool = False
@@ -66,10 +112,36 @@ class Box:
         for name, values in (("low", low), ("high", high)):
             object.__setattr__(self, name, tuple(float(x) for x in np.atleast_1d(np.asarray(values, np.float64))))
         object.__setattr__(self, "squashed", squashed)
-        if not self.low or len(self.low) != len(self.high) or not all(map(float.__lt__, self.low, self.high)):
+        if not self.low or len(self.low) != len(self.high) or not (self.bounds[0] < self.bounds[1]).all():
             raise ValueError(f"Box(low, high) needs as many bounds below as above, each low < high, not {self}.")
-        if squashed and not all(map(math.isfinite, self.low + self.high)):
+        if squashed and not np.isfinite(self.bounds).all():
             raise ValueError(f"Box(squashed=True) needs finite bounds, not {self}.")
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """float32[2, numbers], low and high."""
+        with np.errstate(over="ignore"):
+            return np.array([self.low, self.high]).astype(np.float32)
+
+    @property
+    def outputs(self) -> int:
+        """A mean for each number."""
+        return len(self.low)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number for each pair of bounds."""
+        return (len(self.low),)
+
+    @property
+    def in_words(self) -> str:
+        """For people."""
+        return f"actions of {len(self.low)} real numbers"
 
 
 ActionSpace = Discrete | MultiDiscrete | Box
+
+
+def description(space: ActionSpace) -> int | str:
+    """Return what a checkpoint records of a space, so that another one is refused."""
+    return space.n if isinstance(space, Discrete) else str(space)

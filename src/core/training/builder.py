@@ -103,8 +103,8 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     if loaded.log is not None:
         _report_fidelity(loaded, directory, config.seed, say)
     say(
-        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, {simulator.action_space.n} "
-        f"actions, about {expected_samples(simulator):,} decisions an episode."
+        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
+        f"{simulator.action_space.in_words}, about {expected_samples(simulator):,} decisions an episode."
     )
     return Run(directory, trainer, plan)
 
@@ -118,20 +118,21 @@ def expected_samples(simulator: Simulator) -> int:
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
     """Return the layer sizes of actor and critic."""
     observation, layers = simulator.observation_size, config.num_hidden_layers
-    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.n]
+    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.outputs]
     return actor, [observation, *[config.critic_hidden_size] * layers, 1]
 
 
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
     """Build a freshly initialised model on the host."""
     actor, critic = network_sizes(config, simulator)
-    model = ActorCritic(actor, critic, config.activation, pinned=pinned, action_features=simulator.action_feature_size)
+    space, features = simulator.action_space, simulator.action_feature_size
+    model = ActorCritic(actor, critic, config.activation, pinned=pinned, space=space, action_features=features)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    priors = (
+    logits, weights = (
         None if prior is None else torch.tensor(prior, dtype=torch.float32)
         for prior in (simulator.initial_logits, simulator.initial_feature_weights)
     )
-    initialise(model, config.weight_init, generator, *priors)
+    initialise(model, config.weight_init, generator, logits, config.initial_log_std, weights)
     return model
 
 
@@ -203,7 +204,8 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         largest_batch=config.batch_size,
         samples=expected_samples(simulator) * config.episodes_per_update,
         bytes_per_sample={
-            half: sample_bytes(actor, critic, half, simulator.action_feature_size) for half in (False, True)
+            half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
+            for half in (False, True)
         },
         episodes_per_update=config.episodes_per_update,
         simulation_threads=config.simulation_threads,

@@ -15,6 +15,7 @@ from core.hardware.machine import physical_cores
 from core.policy.layout import policy_layout
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
 from core.simulators.simulator import Simulator
+from core.simulators.spaces import Box
 from core.training.checkpoint import load_run
 from core.training.evaluation import Evaluation, TrainedPolicy, evaluate, paired_difference
 
@@ -42,7 +43,7 @@ def run_evaluation(
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = _load(config) if named else from_source(facts["source"], changes)
         _check_same(loaded.simulator, facts, checkpoint)
-        trained = _policy(tensors, facts)
+        trained = _policy(tensors, facts, loaded.simulator)
     else:
         loaded = _load(config)
     simulator = loaded.simulator
@@ -140,9 +141,10 @@ def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -
             )
 
 
-def _policy(tensors: dict[str, Tensor], facts: dict[str, Any]) -> TrainedPolicy:
+def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simulator) -> TrainedPolicy:
     """Lay the actor's tensors out as the CPU copy."""
-    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], facts["action_features"])
+    gaussian = isinstance(simulator.action_space, Box)
+    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], gaussian, facts["action_features"])
     flat = np.zeros(layout.actor_size, np.float32)
     for name, offset in layout.offsets.items():
         if offset < layout.actor_size:

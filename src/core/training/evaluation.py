@@ -124,11 +124,12 @@ def _interval(values: Sequence[Any]) -> dict[str, Any]:
 def _choosers(
     simulator: Simulator, names: Sequence[str], trained: TrainedPolicy | None
 ) -> Iterator[tuple[str, Function]]:
+    space = simulator.action_space
     if trained is not None:
         yield "trained", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=True)
         yield "trained_sampled", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=False)
     for name in names:
-        yield name, build_heuristic_chooser(simulator.heuristics[name])
+        yield name, build_heuristic_chooser(space, simulator.heuristics[name])
 
 
 def _play(

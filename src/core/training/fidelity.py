@@ -155,7 +155,7 @@ def _figures(log: EventLog, simulator: ProcessSimulator, played: _Episodes, seed
 
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes of the ``logged`` heuristic."""
-    play = build_play(simulator, build_heuristic_chooser(simulator.heuristics[HEURISTIC]))
+    play = build_play(simulator, build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC]))
     states, no_weights = new_state(simulator), np.zeros(1, np.float32)
     hour = simulator.scenario.hour
     arrived, still_open, cycle_times = 0, 0, []

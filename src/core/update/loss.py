@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from core.policy.distributions import entropy, log_prob, masked_log_softmax
+from core.policy.distributions import widened
 
 
 class Batch(NamedTuple):
@@ -13,10 +13,10 @@ class Batch(NamedTuple):
 
     Attributes:
         observations: float32[B, O], as the simulator wrote them.
-        actions: int64[B].
+        actions: as the trajectory keeps them: int64[B], int64[B, choices] or float32[B, numbers].
         log_probs: float32[B] under the policy that collected them.
-        masks: bool[B, n].
-        features: float32[B, n, k], action features.
+        masks: bool[B, values of all choices].
+        features: float32[B, values of all choices, k], the action features.
         advantages: float32[B], normalised.
         returns: float32[B], in units of the value normalisation.
         weights: float32[B], the share of each sample in its minibatch: they add up to 1 over a whole minibatch, so that
@@ -46,7 +46,8 @@ class LossTerms(NamedTuple):
 
 
 def ppo_loss(
-    logits: Tensor,
+    log_probs: Tensor,
+    entropies: Tensor,
     values: Tensor,
     batch: Batch,
     clip_range: float,
@@ -56,7 +57,8 @@ def ppo_loss(
     """Return the loss and what to report of it.
 
     Args:
-        logits: float32[B, n], unmasked.
+        log_probs: float32[B], of the batch's actions under the policy that learns.
+        entropies: float32[B] of that policy.
         values: float32[B], in units of the value normalisation.
         batch: the samples; each term is their sum weighted by ``batch.weights``.
         clip_range: epsilon of equation (7).
@@ -64,13 +66,12 @@ def ppo_loss(
         value_coefficient: c1 of equation (9).
     """
     weights = batch.weights
-    log_probabilities = masked_log_softmax(logits, batch.masks)
-    log_ratio = log_prob(log_probabilities, batch.actions) - batch.log_probs
+    log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
     policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
-    value = 0.5 * ((values.float() - batch.returns).square() * weights).sum()
-    mean_entropy = (entropy(log_probabilities, batch.masks) * weights).sum()
+    value = 0.5 * ((widened(values) - batch.returns).square() * weights).sum()
+    mean_entropy = (entropies * weights).sum()
     total = policy + value_coefficient * value - entropy_coefficient * mean_entropy  # (9)
     with torch.no_grad():
         # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.

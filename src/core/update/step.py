@@ -135,8 +135,9 @@ class Stepper:
         with autocast(self.device, self.settings.precision):
             logits = self.model.logits(normalised, batch.features)
             values = self.model.values(normalised)
+        log_probs, entropies = self.model.distribution(logits, self.model.log_std, batch.masks, batch.actions)
         s = self.settings
-        return ppo_loss(logits, values, batch, s.clip_range, s.entropy_coefficient, s.value_coefficient)
+        return ppo_loss(log_probs, entropies, values, batch, s.clip_range, s.entropy_coefficient, s.value_coefficient)
 
 
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:

@@ -80,7 +80,7 @@ class MountainCarContinuous(Simulator):
     """
 
     observation_size = 2
-    action_space: Any = Box([-1.0], [1.0])
+    action_space = Box([-1.0], [1.0])
     state_dtype = np.dtype([("position", np.float64), ("velocity", np.float64), ("single", np.bool_)])
 
     def __init__(self, max_steps: int = 999, goal_velocity: float = 0.0) -> None:

@@ -31,7 +31,7 @@ class Pendulum(Simulator):
     """
 
     observation_size = 3
-    action_space: Any = Box([-LARGEST_TORQUE], [LARGEST_TORQUE])
+    action_space = Box([-LARGEST_TORQUE], [LARGEST_TORQUE])
     state_dtype = np.dtype([("angle", np.float64), ("velocity", np.float64)])
 
     def __init__(self, max_steps: int = 200, g: float = 10.0) -> None:

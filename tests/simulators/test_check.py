@@ -1,0 +1,53 @@
+"""check_simulator with each action space."""
+
+import numpy as np
+import pytest
+from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker
+
+from core.errors import SimulatorError
+from core.simulators.check import check_simulator, random_action
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+
+
+@pytest.mark.parametrize("simulator", [Shop, Bandit, Choices, Tracker, Squashed])
+def test_nothing_is_wrong_with_the_toys(simulator):
+    check_simulator(simulator())
+
+
+class NoValue(Choices):
+    def action_mask(state, parameters, mask):
+        if state.count == 5:
+            mask[3:5] = False  # both values of the second choice; those of the others stay
+
+
+class Unbounded(Tracker):
+    def step(state, parameters, action, rng):
+        assert action.dtype == np.float32
+        return np.nan if action[1] < -2.0 else 0.0, False
+
+
+def test_a_choice_without_a_value_is_found():
+    with pytest.raises(SimulatorError, match="step 5: action_mask allowed no value of a choice; allow at least one"):
+        check_simulator(NoValue())
+
+
+def test_actions_without_a_bound_are_drawn_widely():
+    with pytest.raises(SimulatorError, match="step returned the reward nan"):
+        check_simulator(Unbounded())
+
+
+def test_random_actions_cover_what_is_allowed():
+    rng = np.random.default_rng(1)
+    mask = np.array([1, 0, 1, 1, 1, 0], np.bool_)
+    drawn = [random_action(MultiDiscrete([3, 3]), mask, rng) for _ in range(100)]
+    assert {tuple(a.tolist()) for a in drawn} == {(0, 0), (0, 1), (2, 0), (2, 1)}
+    assert {random_action(Discrete(6), mask, rng) for _ in range(100)} == {0, 2, 3, 4}
+    box = Box([-3.0, 5.0, -np.inf, -np.inf], [4.0, np.inf, -5.0, np.inf])
+    numbers = np.stack([random_action(box, mask[:0], rng) for _ in range(500)])
+    low, high = box.bounds
+    assert ((low <= numbers) & (numbers <= high)).all()
+    assert numbers.dtype == np.float32
+    assert numbers[:, 0].std() == pytest.approx(7 / 12**0.5, rel=0.1)
+    assert numbers[:, 1].min() < 5.1
+    assert numbers[:, 1].max() > 6.5
+    assert numbers[:, 3].std() == pytest.approx(1.0, rel=0.15)
