@@ -33,6 +33,8 @@ from core.update.updater import Updater, UpdateSettings
 
 Say = Callable[[str], None]
 
+_DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
+
 
 @dataclass
 class Run:
@@ -115,6 +117,12 @@ def expected_samples(simulator: Simulator) -> int:
     return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
 
 
+def copies_per_update(config: Config, simulator: Simulator) -> int:
+    """Return how many copies of the episode a round plays: the user's number, or what makes a rollout of usual size."""
+    automatic = round(_DECISIONS_PER_UPDATE / expected_samples(simulator))
+    return config.episodes_per_update or min(max(automatic, 1), _MOST_COPIES)
+
+
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
     """Return the layer sizes of actor and critic."""
     observation, layers = simulator.observation_size, config.num_hidden_layers
@@ -145,7 +153,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         model.actor_sizes,
         config.activation,
         config.seed,
-        config.episodes_per_update,
+        copies_per_update(config, simulator),
         plan.simulation_threads,
         host_allocator(plan.device == "cuda"),
     )
@@ -160,6 +168,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             target_kl=config.target_kl,
             learning_rate_actor=config.learning_rate_actor,
             learning_rate_critic=config.learning_rate_critic,
+            epsilon_actor=config.adam_epsilon_actor,
         ),
         StepSettings(
             clip_range=config.ppo_clip_param,
@@ -173,7 +182,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     )
     settings = TrainingSettings(
         episodes=config.training_episodes,
-        per_update=config.episodes_per_update,
+        per_update=copies_per_update(config, simulator),
         seed=config.seed,
         gamma=config.gamma,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
@@ -195,6 +204,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
 
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
     actor, critic = network_sizes(config, simulator)
+    copies = copies_per_update(config, simulator)
     return make_plan(
         machine,
         device=config.device,
@@ -202,12 +212,12 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=expected_samples(simulator) * config.episodes_per_update,
+        samples=expected_samples(simulator) * copies,
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
         },
-        episodes_per_update=config.episodes_per_update,
+        episodes_per_update=copies,
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
     )

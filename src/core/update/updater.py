@@ -33,6 +33,7 @@ class UpdateSettings:
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
         learning_rate_actor: initial.
         learning_rate_critic: initial.
+        epsilon_actor: of the actor's Adam.
     """
 
     epochs: int
@@ -42,6 +43,7 @@ class UpdateSettings:
     target_kl: float
     learning_rate_actor: float
     learning_rate_critic: float
+    epsilon_actor: float
 
 
 class UpdateReport(NamedTuple):
@@ -78,7 +80,8 @@ class Updater:
         self.host, self.device, self.settings = host, device, settings
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
-        self.stepper = Stepper(self.model, step_settings, settings.learning_rate_actor, settings.learning_rate_critic)
+        rates = settings.learning_rate_actor, settings.learning_rate_critic
+        self.stepper = Stepper(self.model, step_settings, *rates, settings.epsilon_actor)
 
     def update(
         self,
