@@ -132,6 +132,11 @@ USE_TF32 = True
 # Integer 1 .. 1024. More: less noise in each update, more memory; the update takes proportionally longer.
 EPISODES_PER_UPDATE = 6
 
+# Decisions that each copy plays in a training episode. Integer 0 .. 10000000; 0 plays one whole episode of the
+# simulator in each copy. Above 0 a copy plays episode after episode, and one that is not over goes on in the next
+# round: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
+ROLLOUT_STEPS = 0
+
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0

@@ -14,7 +14,8 @@ from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
 from core.hardware.memory import sample_bytes
 from core.hardware.plan import Plan, make_plan
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector
+from core.rollout.collector import Collector, Collects
+from core.rollout.continuing import ContinuingCollector
 from core.seeding import stream
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
@@ -104,7 +105,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         _report_fidelity(loaded, directory, config.seed, say)
     say(
         f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
-        f"{simulator.action_space.in_words}, about {expected_samples(simulator):,} decisions an episode."
+        f"{simulator.action_space.in_words}, {_rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan)
 
@@ -113,6 +114,12 @@ def expected_samples(simulator: Simulator) -> int:
     """Return the number of decisions of a nominal episode."""
     sizes = getattr(simulator, "sizes", None)
     return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
+
+
+def _rollout_in_words(config: Config, simulator: Simulator) -> str:
+    if config.rollout_steps:
+        return f"{config.rollout_steps:,} decisions a rollout"
+    return f"about {expected_samples(simulator):,} decisions an episode"
 
 
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
@@ -140,15 +147,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     simulator = loaded.simulator
     torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
-    collector = Collector(
-        simulator,
-        model.actor_sizes,
-        config.activation,
-        config.seed,
-        config.episodes_per_update,
-        plan.simulation_threads,
-        host_allocator(plan.device == "cuda"),
-    )
+    collector = _collector(config, plan, model, simulator)
     updater = Updater(
         model,
         torch.device(plan.device),
@@ -193,6 +192,15 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
 
 
+def _collector(config: Config, plan: Plan, model: ActorCritic, simulator: Simulator) -> Collects:
+    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions."""
+    who = (simulator, model.actor_sizes, config.activation, config.seed, config.episodes_per_update)
+    new = host_allocator(plan.device == "cuda")
+    if config.rollout_steps:
+        return ContinuingCollector(*who, config.rollout_steps, plan.simulation_threads, new)
+    return Collector(*who, plan.simulation_threads, new)
+
+
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
     actor, critic = network_sizes(config, simulator)
     return make_plan(
@@ -202,7 +210,7 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=expected_samples(simulator) * config.episodes_per_update,
+        samples=(config.rollout_steps or expected_samples(simulator)) * config.episodes_per_update,
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
