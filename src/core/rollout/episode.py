@@ -13,7 +13,7 @@ from numba import njit
 from core.policy.forward import build_forward
 from core.policy.layout import feature_weights_offset
 from core.policy.sampling import add_action_features, build_sampling, row_of
-from core.rollout.look import build_look, new_guarded
+from core.simulators.look import build_look, new_guarded
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     EMPTY_MASK,

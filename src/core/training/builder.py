@@ -16,8 +16,11 @@ from core.hardware.plan import Plan, make_plan
 from core.policy.networks import ActorCritic, initialise
 from core.rollout.collector import Collector, Collects
 from core.rollout.continuing import ContinuingCollector
+from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
 from core.simulators.check import check_simulator
+from core.simulators.gymnasium_bridge import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
+from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.checkpoint import FACTS, load_run
@@ -87,7 +90,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     directory = _run_directory(config, resume, loaded)
     for note in loaded.notes:
         say(note)
-    if config.simulator != PROCESS:
+    if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
         check_simulator(simulator)
     machine = detect_machine()
     plan = _plan(config, machine, simulator)
@@ -110,6 +113,11 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     return Run(directory, trainer, plan)
 
 
+def rollout_steps(config: Config, simulator: Simulator) -> int:
+    """Return the decisions that each copy plays in a rollout, 0 for a whole episode."""
+    return config.rollout_steps or (GYMNASIUM_ROLLOUT_STEPS if isinstance(simulator, GymnasiumSimulator) else 0)
+
+
 def expected_samples(simulator: Simulator) -> int:
     """Return the number of decisions of a nominal episode."""
     sizes = getattr(simulator, "sizes", None)
@@ -117,8 +125,8 @@ def expected_samples(simulator: Simulator) -> int:
 
 
 def _rollout_in_words(config: Config, simulator: Simulator) -> str:
-    if config.rollout_steps:
-        return f"{config.rollout_steps:,} decisions a rollout"
+    if steps := rollout_steps(config, simulator):
+        return f"{steps:,} decisions a rollout"
     return f"about {expected_samples(simulator):,} decisions an episode"
 
 
@@ -194,11 +202,13 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
 
 def _collector(config: Config, plan: Plan, model: ActorCritic, simulator: Simulator) -> Collects:
     """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions."""
-    who = (simulator, model.actor_sizes, config.activation, config.seed, config.episodes_per_update)
-    new = host_allocator(plan.device == "cuda")
-    if config.rollout_steps:
-        return ContinuingCollector(*who, config.rollout_steps, plan.simulation_threads, new)
-    return Collector(*who, plan.simulation_threads, new)
+    how = (model.actor_sizes, config.activation, config.seed, config.episodes_per_update)
+    new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
+    if isinstance(simulator, GymnasiumSimulator):
+        return GymnasiumCollector(simulator, *how, steps, new)
+    if steps:
+        return ContinuingCollector(simulator, *how, steps, plan.simulation_threads, new)
+    return Collector(simulator, *how, plan.simulation_threads, new)
 
 
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
@@ -210,7 +220,7 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=(config.rollout_steps or expected_samples(simulator)) * config.episodes_per_update,
+        samples=(rollout_steps(config, simulator) or expected_samples(simulator)) * config.episodes_per_update,
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
@@ -242,6 +252,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         if resume:
             raise UserError("--resume needs --run-directory DIR, the run to go on with.")
         base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+        base = base.replace("/", "-")
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
     if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:
