@@ -1,9 +1,9 @@
 """Rollouts of a fixed number of decisions: short episodes one after another, the last one goes on in the next."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import typeof
@@ -155,18 +155,14 @@ class ContinuingCollector:
 
     def _play(self, index: int, weights: np.ndarray) -> Rollout:
         """Fill the trajectory of a copy."""
-        copy, row, cuts = self._copies[index], 0, 0
-        finished: list[Outcome] = []
-        while row < self.steps:
-            if copy.over:
-                self._begin_episode(index, copy)
-            row = self._go_on_with(index, copy, weights, row)
-            if copy.over:
-                finished.append(self._outcome(index, copy))
-                if copy.trajectory.truncated[row - 1] and row < self.steps:
-                    copy.trajectory.cut_observations[cuts] = copy.trajectory.observations[row]
-                    cuts += 1
-        return Rollout(copy.trajectory.first(self.steps), finished)
+        copy = self._copies[index]
+        return fill(
+            copy,
+            self.steps,
+            lambda: self._begin_episode(index, copy),
+            lambda row: self._go_on_with(index, copy, weights, row),
+            lambda: self._outcome(index, copy),
+        )
 
     def _begin_episode(self, index: int, copy: _Copy) -> None:
         copy.number, copy.age, copy.total, copy.over = copy.number + 1, 0, 0.0, False
@@ -193,6 +189,44 @@ class ContinuingCollector:
         with naming_the_episode(self.simulator, _name(index, copy)):
             metrics = metrics_of(self.simulator, copy.states)
             return Outcome(copy.total, metrics, self.simulator.message(copy.states[0]))
+
+
+class Fillable(Protocol):
+    """A copy of anything that plays episode after episode."""
+
+    trajectory: Trajectory
+    over: bool
+
+
+def fill(
+    copy: Fillable,
+    steps: int,
+    begin: Callable[[], None],
+    go_on: Callable[[int], int],
+    outcome: Callable[[], Outcome],
+) -> Rollout:
+    """Fill a trajectory with episodes one after another, and keep the observations after their cuts.
+
+    Args:
+        copy: its ``over`` says whether an episode has to begin.
+        steps: rows to fill.
+        begin: begins an episode.
+        go_on: plays it from a row on, to its end or to the last row, with the observation after it; returns the row
+            after it and sets ``over``.
+        outcome: of the episode that has just ended.
+    """
+    trajectory, row, cuts = copy.trajectory, 0, 0
+    finished: list[Outcome] = []
+    while row < steps:
+        if copy.over:
+            begin()
+        row = go_on(row)
+        if copy.over:
+            finished.append(outcome())
+        if trajectory.truncated[row - 1] and row < steps:
+            trajectory.cut_observations[cuts] = trajectory.observations[row]
+            cuts += 1
+    return Rollout(trajectory.first(steps), finished)
 
 
 def _name(index: int, copy: _Copy) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from core.rollout.acting import Seat, build_acting
 from core.rollout.collector import Outcome, Rollout, Unfinished
+from core.rollout.continuing import fill
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.gymnasium_bridge import GymnasiumSimulator, OpenEnvironment, seed_of
@@ -102,25 +103,20 @@ class GymnasiumCollector:
         """Fill the trajectory of a copy."""
         copy = self._copies[index]
         seat = self._acting.new_seat(weights, copy.rng, copy.trajectory)
-        row, cuts = 0, 0
-        finished: list[Outcome] = []
-        while row < self.steps:
-            if copy.over:
-                self._begin_episode(index, copy)
-            row = self._go_on_with(index, copy, seat, row)
-            if copy.over:
-                finished.append(Outcome(copy.total, {"length": copy.environment.steps}, None))
-                if copy.trajectory.truncated[row - 1] and row < self.steps:
-                    copy.trajectory.cut_observations[cuts] = copy.trajectory.observations[row]
-                    cuts += 1
-        return Rollout(copy.trajectory.first(self.steps), finished)
+        return fill(
+            copy,
+            self.steps,
+            lambda: self._begin_episode(index, copy),
+            lambda row: self._go_on_with(copy, seat, row),
+            lambda: Outcome(copy.total, {"length": copy.environment.steps}, None),
+        )
 
     def _begin_episode(self, index: int, copy: _Copy) -> None:
         copy.number, copy.total, copy.over = copy.number + 1, 0.0, False
         copy.rng.bit_generator.state = stream(self.seed, "environment", index, copy.number).bit_generator.state
         copy.environment.begin(seed_of(copy.rng), _name(index, copy))
 
-    def _go_on_with(self, index: int, copy: _Copy, seat: Seat, begin: int) -> int:
+    def _go_on_with(self, copy: _Copy, seat: Seat, begin: int) -> int:
         """Play a copy's episode to its end or to the end of the rollout; return the row after."""
         look, step, sample = copy.environment.look, copy.environment.step, self._acting.sample
         rows, handle, actions, total = copy.trajectory, seat.handle, seat.actions, copy.total
