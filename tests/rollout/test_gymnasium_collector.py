@@ -1,5 +1,7 @@
 """Gymnasium environments under the compiled policy: what the trajectory holds, what the environment receives."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,17 +14,27 @@ from oracles import slow_episode
 from oracles.toy_environments import first_of
 
 from core.errors import SimulatorError
+from core.rollout.acting import build_acting
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
 from core.simulators.gymnasium_bridge import GymnasiumSimulator, seed_of
+from core.simulators.gymnasium_spaces import build_encode
 
 WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"
+
+
+@cache
+def acting(space, sizes):
+    """Return the compiled policy, the same one for environments that look alike."""
+    return build_acting(space, sizes, "relu")
 
 
 def new_collector(name, options, steps, copies=1):
     simulator = GymnasiumSimulator(name, options)
     model = new_model(simulator, "relu")
-    return GymnasiumCollector(simulator, model.actor_sizes, "relu", SEED, copies, steps), model
+    collector = GymnasiumCollector(simulator, model.actor_sizes, "relu", SEED, copies, steps)
+    collector._acting = acting(simulator.action_space, tuple(model.actor_sizes))
+    return collector, model
 
 
 def collected(collector, model, count=1):
@@ -87,21 +99,47 @@ OBSERVATIONS = {
     "discrete": spaces.Discrete(5, start=2),
     "multi_discrete": spaces.MultiDiscrete([3, 2]),
     "multi_binary": spaces.MultiBinary(4),
-    "dict": spaces.Dict(
-        {"b": spaces.Discrete(3), "a": spaces.Dict({"x": spaces.Box(0, 1, (2,)), "y": spaces.Box(0, 1)})}
-    ),
+    "dict": spaces.Dict({"b": spaces.Discrete(3), "a": spaces.Dict({"x": spaces.Box(0, 1, (2,)), "y": SQUARE})}),
     "tuple": spaces.Tuple([spaces.Box(-2, 2, (3,), np.float32), spaces.MultiBinary(2), spaces.Discrete(2)]),
 }
 
 
 @pytest.mark.parametrize("space", OBSERVATIONS.values(), ids=OBSERVATIONS)
 def test_observations_are_flattened_as_gymnasium_flattens_them(space):
-    collector, model = new_collector(ANY, {"observations": space, "actions": spaces.Discrete(2)}, 6)
-    env = collector._copies[0].environment._step.__self__.unwrapped
-    ((t, _),) = collected(collector, model)
-    expected = np.stack([flatten(space, shown) for shown in env.shown[:6]]).astype(np.float32)
-    assert np.array_equal(t.observations[:6], expected)
-    assert len(np.unique(t.observations[:6], axis=0)) > 1
+    size, encode = build_encode(space, "a test")
+    space.seed(3)
+    samples = [space.sample() for _ in range(5)]
+    rows = np.full((5, size), np.nan, np.float32)
+    for sample, row in zip(samples, rows, strict=True):
+        encode(sample, row)
+    assert np.array_equal(rows, np.stack([flatten(space, sample) for sample in samples]).astype(np.float32))
+    assert len(np.unique(rows, axis=0)) > 1
+
+
+@pytest.mark.parametrize(
+    ("observation", "sentence"),
+    [
+        ({"b": 1}, r"observation\['a'\]\['x'\] is missing"),
+        (
+            {"b": 3, "a": {"x": np.zeros(2, np.float32), "y": np.zeros((2, 2), np.float32)}},
+            r"\['b'\] is 3, which is not",
+        ),
+        ({"b": 1, "a": {"x": np.zeros(3), "y": 0}}, r"\['x'\] has shape \(3,\), declared is \(2,\)"),
+        ({"b": 1, "a": {"x": np.zeros(2, complex), "y": 0}}, r"\['x'\] has dtype complex128, declared is float32"),
+        (7, r"is missing"),
+    ],
+)
+def test_a_part_of_an_observation_that_is_wrong_is_named(observation, sentence):
+    size, encode = build_encode(OBSERVATIONS["dict"], "a test")
+    with pytest.raises(ValueError, match=sentence):
+        encode(observation, np.zeros(size, np.float32))
+
+
+def test_an_observation_of_doubles_is_taken():
+    size, encode = build_encode(OBSERVATIONS["dict"], "a test")
+    row = np.zeros(size, np.float32)
+    encode({"b": 1, "a": {"x": [0.25, 0.5], "y": np.full((2, 2), 0.75)}}, row)
+    assert row.tolist() == [0.25, 0.5, 0.75, 0.75, 0.75, 0.75, 0.0, 1.0, 0.0]
 
 
 ACTIONS = {
