@@ -21,7 +21,7 @@ RUN_DIRECTORY = ""
 
 # ---------------------------------------------------------------------------------------------- the simulator
 # "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
-# or your own as "package.module:Class" or "path/to/file.py:Class".
+# a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or "path/to/file.py:Class".
 SIMULATOR = "process"
 
 # Arguments of the simulator's class, for example {"max_steps": 1_000}; JSON values. As flags, one each:
@@ -135,8 +135,15 @@ USE_TF32 = True
 
 # Copies of the process played in each training episode, with different random streams, in parallel on the cores.
 # Integer 0 .. 1024; 0 for as many as make about 372,000 decisions: 6 of the loan desk's half years, 74 of a process
-# with 5,000 decisions. More: less noise in each update, more memory; the update takes proportionally longer.
+# with 5,000 decisions; one where ROLLOUT_STEPS (below) says how long it plays. More: less noise in each update, more
+# memory; the update takes proportionally longer.
 EPISODES_PER_UPDATE = 0
+
+# Decisions that each copy plays in a training episode. Integer 0 .. 10000000; 0 plays one whole episode of the
+# simulator in each copy. Above 0 a copy plays episode after episode, and one that is not over goes on in the next
+# round: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
+# Gymnasium environments always play on like this; for them 0 means 2048.
+ROLLOUT_STEPS = 0
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores. On the CPU the result depends on neither.

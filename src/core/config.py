@@ -59,6 +59,7 @@ class Config(BaseModel):
     use_mixed_precision: bool = True
     use_tf32: bool = True
     episodes_per_update: int = Field(0, ge=0, le=1024)
+    rollout_steps: int = Field(0, ge=0, le=10_000_000)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
 

@@ -14,9 +14,13 @@ from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
 from core.hardware.memory import sample_bytes
 from core.hardware.plan import Plan, make_plan
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector
+from core.rollout.collector import Collector, Collects
+from core.rollout.continuing import ContinuingCollector
+from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
 from core.simulators.check import check_simulator
+from core.simulators.gymnasium_bridge import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
+from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.checkpoint import FACTS, load_run
@@ -88,7 +92,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     directory = _run_directory(config, resume, loaded)
     for note in loaded.notes:
         say(note)
-    if config.simulator != PROCESS:
+    if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
         check_simulator(simulator)
     machine = detect_machine()
     plan = _plan(config, machine, simulator)
@@ -106,9 +110,14 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         _report_fidelity(loaded, directory, config.seed, say)
     say(
         f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
-        f"{simulator.action_space.in_words}, about {expected_samples(simulator):,} decisions an episode."
+        f"{simulator.action_space.in_words}, {_rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan)
+
+
+def rollout_steps(config: Config, simulator: Simulator) -> int:
+    """Return the decisions that each copy plays in a rollout, 0 for a whole episode."""
+    return config.rollout_steps or (GYMNASIUM_ROLLOUT_STEPS if isinstance(simulator, GymnasiumSimulator) else 0)
 
 
 def expected_samples(simulator: Simulator) -> int:
@@ -118,9 +127,20 @@ def expected_samples(simulator: Simulator) -> int:
 
 
 def copies_per_update(config: Config, simulator: Simulator) -> int:
-    """Return how many copies of the episode a round plays: the user's number, or what makes a rollout of usual size."""
-    automatic = round(_DECISIONS_PER_UPDATE / expected_samples(simulator))
-    return config.episodes_per_update or min(max(automatic, 1), _MOST_COPIES)
+    """Return how many copies of the episode a round plays.
+
+    The user's number; else one where ROLLOUT_STEPS says how long it plays, or as many whole episodes as make a rollout of
+    usual size.
+    """
+    if config.episodes_per_update or rollout_steps(config, simulator):
+        return config.episodes_per_update or 1
+    return min(max(round(_DECISIONS_PER_UPDATE / expected_samples(simulator)), 1), _MOST_COPIES)
+
+
+def _rollout_in_words(config: Config, simulator: Simulator) -> str:
+    if steps := rollout_steps(config, simulator):
+        return f"{steps:,} decisions a rollout"
+    return f"about {expected_samples(simulator):,} decisions an episode"
 
 
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
@@ -148,15 +168,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     simulator = loaded.simulator
     torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
-    collector = Collector(
-        simulator,
-        model.actor_sizes,
-        config.activation,
-        config.seed,
-        copies_per_update(config, simulator),
-        plan.simulation_threads,
-        host_allocator(plan.device == "cuda"),
-    )
+    collector = _collector(config, plan, model, simulator)
     updater = Updater(
         model,
         torch.device(plan.device),
@@ -202,6 +214,17 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
 
 
+def _collector(config: Config, plan: Plan, model: ActorCritic, simulator: Simulator) -> Collects:
+    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions."""
+    how = (model.actor_sizes, config.activation, config.seed, copies_per_update(config, simulator))
+    new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
+    if isinstance(simulator, GymnasiumSimulator):
+        return GymnasiumCollector(simulator, *how, steps, new)
+    if steps:
+        return ContinuingCollector(simulator, *how, steps, plan.simulation_threads, new)
+    return Collector(simulator, *how, plan.simulation_threads, new)
+
+
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
     actor, critic = network_sizes(config, simulator)
     copies = copies_per_update(config, simulator)
@@ -212,7 +235,7 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=expected_samples(simulator) * copies,
+        samples=(rollout_steps(config, simulator) or expected_samples(simulator)) * copies,
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
@@ -244,6 +267,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         if resume:
             raise UserError("--resume needs --run-directory DIR, the run to go on with.")
         base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+        base = base.replace("/", "-")
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
     if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:
