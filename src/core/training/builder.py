@@ -14,12 +14,8 @@ from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
 from core.hardware.memory import sample_bytes
 from core.hardware.plan import Plan, make_plan
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector, Collects
-from core.rollout.continuing import ContinuingCollector
-from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
 from core.simulators.check import check_simulator
-from core.simulators.gymnasium_bridge import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
@@ -29,15 +25,13 @@ from core.training.metrics import MetricsLog
 from core.training.notices import batch_line, memory_lines, precision_lines
 from core.training.plots import plot_learning_curve
 from core.training.progress import Progress
+from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.precision import apply_global_settings
 from core.update.step import StepSettings
-from core.update.transfer import host_allocator
 from core.update.updater import Updater, UpdateSettings
 
 Say = Callable[[str], None]
-
-_DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
 
 
 @dataclass
@@ -110,37 +104,9 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         _report_fidelity(loaded, directory, config.seed, say)
     say(
         f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
-        f"{simulator.action_space.in_words}, {_rollout_in_words(config, simulator)}."
+        f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan)
-
-
-def rollout_steps(config: Config, simulator: Simulator) -> int:
-    """Return the decisions that each copy plays in a rollout, 0 for a whole episode."""
-    return config.rollout_steps or (GYMNASIUM_ROLLOUT_STEPS if isinstance(simulator, GymnasiumSimulator) else 0)
-
-
-def expected_samples(simulator: Simulator) -> int:
-    """Return the number of decisions of a nominal episode."""
-    sizes = getattr(simulator, "sizes", None)
-    return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
-
-
-def copies_per_update(config: Config, simulator: Simulator) -> int:
-    """Return how many copies of the episode a round plays.
-
-    The user's number; else one where ROLLOUT_STEPS says how long it plays, or as many whole episodes as make a rollout of
-    usual size.
-    """
-    if config.episodes_per_update or rollout_steps(config, simulator):
-        return config.episodes_per_update or 1
-    return min(max(round(_DECISIONS_PER_UPDATE / expected_samples(simulator)), 1), _MOST_COPIES)
-
-
-def _rollout_in_words(config: Config, simulator: Simulator) -> str:
-    if steps := rollout_steps(config, simulator):
-        return f"{steps:,} decisions a rollout"
-    return f"about {expected_samples(simulator):,} decisions an episode"
 
 
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
@@ -168,7 +134,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     simulator = loaded.simulator
     torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
-    collector = _collector(config, plan, model, simulator)
+    collector = build_collector(config, plan, model.actor_sizes, simulator)
     updater = Updater(
         model,
         torch.device(plan.device),
@@ -214,20 +180,8 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
 
 
-def _collector(config: Config, plan: Plan, model: ActorCritic, simulator: Simulator) -> Collects:
-    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions."""
-    how = (model.actor_sizes, config.activation, config.seed, copies_per_update(config, simulator))
-    new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
-    if isinstance(simulator, GymnasiumSimulator):
-        return GymnasiumCollector(simulator, *how, steps, new)
-    if steps:
-        return ContinuingCollector(simulator, *how, steps, plan.simulation_threads, new)
-    return Collector(simulator, *how, plan.simulation_threads, new)
-
-
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
     actor, critic = network_sizes(config, simulator)
-    copies = copies_per_update(config, simulator)
     return make_plan(
         machine,
         device=config.device,
@@ -235,12 +189,12 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=(rollout_steps(config, simulator) or expected_samples(simulator)) * copies,
+        samples=decisions_per_update(config, simulator),
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
         },
-        episodes_per_update=copies,
+        episodes_per_update=copies_per_update(config, simulator),
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
     )
