@@ -118,6 +118,7 @@ def resume(call: Calls, decision: Decision) -> str:
 
 def fail_for_leftovers(call: Calls, left: np.ndarray, new_rng: Callable[[], np.random.Generator]) -> None:
     """Raise the error that names the fields which reset leaves as they were."""
+    call.step = 0
     one, other = left.copy(), new_state(call.simulator)
     for states in (one, other):
         call("reset", states[0], call.simulator.parameters, new_rng())
