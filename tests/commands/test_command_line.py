@@ -254,7 +254,7 @@ def broken(tmp_path, reward):
 def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refused, tmp_path):
     sentence = refused("--simulator", broken(tmp_path, "float('nan')"), "--run-directory", tmp_path / "r")
     assert sentence.startswith("Broken, ")
-    assert sentence.endswith("step 0: step returned the reward nan; return a finite number.")
+    assert "step 0: step returned the reward nan; return a finite number (line 19 of " in sentence
 
 
 def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
@@ -275,6 +275,27 @@ def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refuse
 def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
     more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
     assert "Broken" in refused("--mode", "train", *more)
+
+
+def test_a_heuristic_that_does_not_compile_is_named_with_its_line(refused, tmp_path):
+    name = broken(tmp_path, "1.0")
+    with (tmp_path / "broken_simulator.py").open("a") as file:
+        file.write("\n    def pick(state, parameters, mask, rng):\n        return rng.choice(2)\n")
+        file.write("\n    heuristics = {'pick': pick}\n")
+    assert refused("--mode", "evaluate", "--simulator", name, "--policy", "pick") == (
+        f"Numba cannot compile Broken.heuristics['pick'] (line 24 of {tmp_path / 'broken_simulator.py'}: "
+        "return rng.choice(2)): rng.choice does not exist in compiled code; use rng.random, rng.integers, rng.normal, "
+        "rng.exponential, rng.poisson or another that Numba lists."
+    )
+
+
+def test_hints_are_printed(tmp_path, capsys):
+    name = broken(tmp_path, "1.0")
+    path = tmp_path / "broken_simulator.py"
+    path.write_text(path.read_text().replace("= state.count", "= 1e7 + state.count"))
+    more = ["--simulator", name, "--run-directory", str(tmp_path / "r"), "--training-episodes", "1"]
+    assert main([*train_arguments(tmp_path / "r", 1), *more]) == 0
+    assert "\nHint: Broken.observe wrote 1e+07 at 0; " in "\n" + capsys.readouterr().out
 
 
 def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, monkeypatch):

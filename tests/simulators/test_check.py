@@ -1,17 +1,28 @@
-"""check_simulator with each action space."""
+"""check_simulator finds nothing in what keeps the contract; what it finds is in test_check_findings."""
 
 import numpy as np
 import pytest
-from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker
+from oracles.toy_simulators import Bandit, Choices, Forgetful, Shop, Squashed, Tracker, Unfilled
 
 from core.errors import SimulatorError
 from core.simulators.check import check_simulator, random_action
+from core.simulators.loading import CLASSIC_CONTROL, bundled_scenarios, load_simulator
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
-@pytest.mark.parametrize("simulator", [Shop, Bandit, Choices, Tracker, Squashed])
+@pytest.mark.parametrize("simulator", [Shop, Bandit, Choices, Tracker, Squashed, Forgetful, Unfilled])
 def test_nothing_is_wrong_with_the_toys(simulator):
-    check_simulator(simulator())
+    assert check_simulator(simulator()) == []
+
+
+@pytest.mark.parametrize("name", CLASSIC_CONTROL)
+def test_nothing_is_wrong_with_classic_control(name):
+    assert check_simulator(load_simulator(name, "", "", "", "").simulator) == []
+
+
+@pytest.mark.parametrize("name", bundled_scenarios())
+def test_nothing_is_wrong_with_the_bundled_processes(name):
+    assert check_simulator(load_simulator("process", name, "", "", "").simulator, 50) == []
 
 
 class NoValue(Choices):

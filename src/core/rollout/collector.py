@@ -1,23 +1,20 @@
 """Plays episodes on the cores and fills trajectories; no torch here."""
 
-import inspect
-import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import typeof
 from numba.core.errors import NumbaError
 
-from core.errors import UserError
 from core.policy.forward import workspace
 from core.rollout.episode import build_collect
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
+from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
 
@@ -178,7 +175,7 @@ class Collector:
         try:
             self._run.compile(types)  # type: ignore[attr-defined]
         except NumbaError as error:
-            raise describe_compile_error(self.simulator, str(error)) from error
+            raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
 
     def unfinished(self) -> Unfinished:
@@ -202,19 +199,3 @@ class Collector:
         with naming_the_episode(self.simulator, str(number)):
             metrics, message = metrics_of(self.simulator, states), self.simulator.message(states[0])
         return Episode(trajectory.first(steps), float(total), metrics, message)
-
-
-def describe_compile_error(simulator: Simulator, report: str) -> UserError:
-    """Turn Numba's report into a sentence with the simulator's own line, where the report names one."""
-    source = inspect.getsourcefile(type(simulator)) or ""
-    lines = [
-        int(n) for name, n in re.findall(r'File "([^"]+)", line (\d+)', report) if Path(name).name == Path(source).name
-    ]
-    reasons = [
-        line.strip() for line in report.splitlines() if line.strip() and not line.startswith((" ", "Failed", "During"))
-    ]
-    where = f" (line {lines[-1]} of {source})" if lines else ""
-    return UserError(
-        f"Numba cannot compile {type(simulator).__name__}{where}: {reasons[0] if reasons else report.strip()} Use "
-        "plain arithmetic, loops and NumPy arrays in reset, observe, action_mask and step (docs/simulators.md)."
-    )

@@ -11,10 +11,11 @@ from numba.core.errors import NumbaError
 
 from core.errors import UserError
 from core.policy.forward import workspace
-from core.rollout.collector import Outcome, Rollout, Unfinished, describe_compile_error
+from core.rollout.collector import Outcome, Rollout, Unfinished
 from core.rollout.episode import build_go_on
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
+from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import (
     OK,
     Simulator,
@@ -118,7 +119,7 @@ class ContinuingCollector:
             self._reset.compile(tuple(map(typeof, start)))  # type: ignore[attr-defined]
             self._go_on.compile(tuple(map(typeof, self._arguments(copy, weights, 0))))  # type: ignore[attr-defined]
         except NumbaError as error:
-            raise describe_compile_error(self.simulator, str(error)) from error
+            raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
 
     def unfinished(self) -> Unfinished:

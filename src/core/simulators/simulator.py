@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core.errors import NumbaError
 
 from core.errors import SimulatorError, UserError
+from core.simulators.compile_errors import describe_compile_error
 from core.simulators.spaces import ActionSpace, Box, MultiDiscrete, description
 
 Function = Callable[..., Any]
@@ -250,6 +252,8 @@ def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
     """Turn an exception of a simulator's own code into one sentence that names the episode."""
     try:
         yield
+    except NumbaError as error:
+        raise describe_compile_error(simulator, error) from error
     except Exception as error:
         what = " ".join(str(error).split())[:300]  # Numba's reports fill screens
         raise SimulatorError(

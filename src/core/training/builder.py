@@ -87,7 +87,8 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     for note in loaded.notes:
         say(note)
     if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
-        check_simulator(simulator)
+        for hint in check_simulator(simulator):
+            say(f"Hint: {hint}")
     machine = detect_machine()
     plan = _plan(config, machine, simulator)
     _say_plan(plan, machine, config, say)

@@ -10,6 +10,7 @@ import numpy as np
 from core.policy.forward import workspace
 from core.rollout.episode import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
+from core.simulators.compiling import compile_heuristic
 from core.simulators.simulator import (
     OK,
     Function,
@@ -84,6 +85,7 @@ def evaluate(
 
     Raises:
         SimulatorError: the simulator broke its contract.
+        UserError: Numba cannot compile it.
     """
     result = Evaluation(episodes)
     for name, choose in _choosers(simulator, names, trained):
@@ -129,6 +131,7 @@ def _choosers(
         yield "trained", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=True)
         yield "trained_sampled", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=False)
     for name in names:
+        compile_heuristic(simulator, name)
         yield name, build_heuristic_chooser(space, simulator.heuristics[name])
 
 
