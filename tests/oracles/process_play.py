@@ -136,7 +136,7 @@ class Episode(NamedTuple):
 
 
 @njit
-def choose(state, p, observation, mask, weights, rng, which, row):
+def choose(state, p, observation, mask, features, weights, rng, which, row):
     """Choose by the heuristic of a number, so that all of them share one compilation of the loop."""
     if which == FIFO:
         return heuristics.first_in_first_out(state, p, mask, rng)

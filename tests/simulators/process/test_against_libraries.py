@@ -52,7 +52,7 @@ URGENT_FIRST, URGENT_LAST, EARLIEST = range(3)
 
 
 @njit
-def choose(state, p, observation, mask, weights, rng, which, row):
+def choose(state, p, observation, mask, features, weights, rng, which, row):
     """Choose by one of the rules above, so that a scenario's loop is compiled once."""
     if which == URGENT_FIRST:
         return urgent_first(state, p, mask, rng)
