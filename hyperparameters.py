@@ -21,7 +21,7 @@ RUN_DIRECTORY = ""
 
 # ---------------------------------------------------------------------------------------------- the simulator
 # "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
-# or your own as "package.module:Class" or "path/to/file.py:Class".
+# a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or "path/to/file.py:Class".
 SIMULATOR = "process"
 
 # Arguments of the simulator's class, for example {"max_steps": 1_000}; JSON values. As flags, one each:
@@ -69,14 +69,19 @@ NORMALISE_OBSERVATIONS = True
 
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
-LEARNING_RATE_ACTOR = 1e-3
+LEARNING_RATE_ACTOR = 3e-3
 LEARNING_RATE_CRITIC = 5e-4
+
+# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every weight at the same speed, also
+# those whose gradient is nothing but noise; a weight whose gradient is smaller than this moves more slowly. Higher:
+# less noise from the many weights that little is known of; 1e-5: the usual Adam, for problems with little noise.
+ADAM_EPSILON_ACTOR = 1e-3
 
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.99 looks about 100 intervals ahead.
-GAMMA = 0.99
+# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.995 looks about 200 intervals ahead.
+GAMMA = 0.995
 
 # What GAMMA counts: "time" discounts by simulated time (GAMMA per average decision interval), so that decisions which
 # take no time cost nothing and waiting cannot be used to make costs look later; "decision" discounts every decision
@@ -84,11 +89,11 @@ GAMMA = 0.99
 DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation. Float 0 .. 1. Higher: less bias from the critic, more variance.
-GAE_LAMBDA = 0.9
+GAE_LAMBDA = 0.95
 
 # The same lambda for the targets of the critic. Float 0 .. 1. Higher: the critic forgets its own errors faster, its
 # targets are noisier.
-VALUE_LAMBDA = 0.97
+VALUE_LAMBDA = 0.98
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
@@ -129,8 +134,16 @@ USE_MIXED_PRECISION = True
 USE_TF32 = True
 
 # Copies of the process played in each training episode, with different random streams, in parallel on the cores.
-# Integer 1 .. 1024. More: less noise in each update, more memory; the update takes proportionally longer.
-EPISODES_PER_UPDATE = 6
+# Integer 0 .. 1024; 0 for as many as make about 372,000 decisions: 6 of the loan desk's half years, 74 of a process
+# with 5,000 decisions; one where ROLLOUT_STEPS (below) says how long it plays. More: less noise in each update, more
+# memory; the update takes proportionally longer.
+EPISODES_PER_UPDATE = 0
+
+# Decisions that each copy plays in a training episode. Integer 0 .. 10000000; 0 plays one whole episode of the
+# simulator in each copy. Above 0 a copy plays episode after episode, and one that is not over goes on in the next
+# round: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
+# Gymnasium environments always play on like this; for them 0 means 2048.
+ROLLOUT_STEPS = 0
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores. On the CPU the result depends on neither.

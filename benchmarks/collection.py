@@ -39,8 +39,10 @@ def main() -> None:
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))
     sizes = [simulator.observation_size, 128, 128, 128, simulator.action_space.n]
-    model = ActorCritic(sizes, [simulator.observation_size, 256, 256, 256, 1], "relu")
-    initialise(model, "orthogonal", torch.Generator().manual_seed(0), torch.from_numpy(simulator.initial_logits))
+    critic, features = [simulator.observation_size, 256, 256, 256, 1], simulator.action_feature_size
+    model = ActorCritic(sizes, critic, "relu", action_features=features)
+    logits, weights = torch.from_numpy(simulator.initial_logits), torch.from_numpy(simulator.initial_feature_weights)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0), logits, initial_feature_weights=weights)
     fused = Fused(simulator, sizes, model)
     stepwise = Stepwise(simulator, model)
     begin = time.perf_counter()
@@ -71,7 +73,7 @@ class Fused:
         self.simulator, self.scratch = simulator, workspace(sizes)
         self.collect = build_collect(simulator, sizes, "relu")
         self.states = new_state(simulator)
-        self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space)
+        self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space, simulator.action_feature_size)
         self.weights = model.flat[: model.layout.actor_size].numpy()
 
     def run(self, seed: int) -> float:
@@ -91,7 +93,9 @@ class Stepwise:
         self.simulator, self.model = simulator, model
         self.functions = compile_functions(simulator)
         self.states = new_state(simulator)
-        self.trajectory = allocate(PYTHON_STEPS, simulator.observation_size, simulator.action_space)
+        self.trajectory = allocate(
+            PYTHON_STEPS, simulator.observation_size, simulator.action_space, simulator.action_feature_size
+        )
 
     @torch.no_grad()
     def run(self, seed: int) -> float:
@@ -104,8 +108,10 @@ class Stepwise:
             f.observe(state, p, t.observations[k])
             t.masks[k] = True
             f.action_mask(state, p, t.masks[k])
-            mask = torch.from_numpy(t.masks[k : k + 1])
-            logits = self.model.logits(self.model.normalise(torch.from_numpy(t.observations[k : k + 1])))
+            t.features[k] = 0.0
+            f.action_features(state, p, t.masks[k], t.features[k])
+            mask, features = torch.from_numpy(t.masks[k : k + 1]), torch.from_numpy(t.features[k : k + 1])
+            logits = self.model.logits(self.model.normalise(torch.from_numpy(t.observations[k : k + 1])), features)
             log_probabilities = masked_log_softmax(logits, mask)
             action = torch.multinomial(log_probabilities.exp(), 1)[0]
             t.log_probs[k] = log_prob(log_probabilities, action).item()

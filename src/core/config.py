@@ -39,13 +39,14 @@ class Config(BaseModel):
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
     initial_log_std: float = Field(0.0, ge=-10, le=5)
     normalise_observations: bool = True
-    learning_rate_actor: float = Field(1e-3, gt=0, le=1)
+    learning_rate_actor: float = Field(3e-3, gt=0, le=1)
     learning_rate_critic: float = Field(5e-4, gt=0, le=1)
+    adam_epsilon_actor: float = Field(1e-3, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
-    gamma: float = Field(0.99, gt=0, le=1)
+    gamma: float = Field(0.995, gt=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(0.9, ge=0, le=1)
-    value_lambda: float = Field(0.97, ge=0, le=1)
+    gae_lambda: float = Field(0.95, ge=0, le=1)
+    value_lambda: float = Field(0.98, ge=0, le=1)
     ppo_clip_param: float = Field(0.2, gt=0, le=1)
     num_epochs: int = Field(1, ge=1, le=100)
     entropy_coefficient: float = Field(0.0, ge=0, le=1)
@@ -57,7 +58,8 @@ class Config(BaseModel):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     use_tf32: bool = True
-    episodes_per_update: int = Field(6, ge=1, le=1024)
+    episodes_per_update: int = Field(0, ge=0, le=1024)
+    rollout_steps: int = Field(0, ge=0, le=10_000_000)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
 

@@ -89,6 +89,7 @@ def update_settings(**changes) -> UpdateSettings:
         "target_kl": 0.0,
         "learning_rate_actor": 1e-3,
         "learning_rate_critic": 1e-3,
+        "epsilon_actor": 1e-5,
     }
     return UpdateSettings(**{**values, **changes})
 

@@ -179,3 +179,31 @@ def test_what_a_run_directory_holds(uninterrupted):
     assert plan["device"] == "cpu"
     assert plan["batch_size"] == 32
     assert {p.name for p in (uninterrupted / "checkpoints").iterdir()} == {"last", "best"}
+
+
+ROLLOUTS = {"rollout_steps": 25, "episodes_per_update": 3, "training_episodes": 4, "update_threads": 1}
+
+
+def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
+    """Episodes of the shop take up to 30 decisions, so most of them go over the end of a rollout."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train(new_run(whole, **ROLLOUTS, simulation_threads=1)) is True
+    assert train(new_run(parts, **ROLLOUTS), stop_after=1) is False
+    assert any(not copy["over"] and copy["age"] > 0 for copy in load_checkpoint(parts)[1]["rollout"])
+    assert train(new_run(parts, **ROLLOUTS, resume=True, simulation_threads=2)) is True
+    assert_same_state(whole, parts)
+    assert figures(whole) == figures(parts)
+    assert load_checkpoint(whole)[1]["rollout"] == load_checkpoint(parts)[1]["rollout"]
+    assert [r["steps"] for r in read_metrics(whole)] == [75] * 4
+    assert sum(r["simulated_episodes"] for r in read_metrics(whole)) >= 6
+
+
+def test_a_rollout_in_which_no_episode_ends_has_no_return(tmp_path):
+    """An episode of the bandit takes 256 decisions: it ends in the third rollout of 100."""
+    changes = {**ROLLOUTS, "simulator": "oracles.toy_simulators:Bandit", "rollout_steps": 100}
+    run = new_run(tmp_path / "run", **changes)
+    train(run)
+    records = read_metrics(tmp_path / "run")
+    assert [r["return"] is None for r in records] == [True, True, False, True]
+    assert [r["simulated_episodes"] for r in records] == [0, 0, 3, 0]
+    assert run.trainer.best == records[2]["return"]

@@ -126,6 +126,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         elapsed=np.ones(n),
         terminated=np.zeros(n, np.bool_),
         truncated=np.arange(n) == n - 1,
+        cut_observations=np.zeros((0, 5), np.float32),
     )
     updater = toy_updater(model, learning_rate_critic=0.01, learning_rate_actor=0.0, epochs=4)
     for i in range(40):

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import typeof
@@ -16,6 +16,20 @@ from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_pla
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
+
+
+class Outcome(NamedTuple):
+    """How an episode ended.
+
+    Attributes:
+        total_reward: undiscounted sum of rewards.
+        metrics: the simulator's figures.
+        message: what a user should read about how it ended, or None.
+    """
+
+    total_reward: float
+    metrics: dict[str, Any]
+    message: str | None
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,54 @@ class Episode:
     total_reward: float
     metrics: dict[str, Any]
     message: str | None
+
+    @property
+    def finished(self) -> list[Outcome]:
+        """The episode itself."""
+        return [Outcome(self.total_reward, self.metrics, self.message)]
+
+
+class Rollout(NamedTuple):
+    """What a copy left behind that plays episode after episode.
+
+    Attributes:
+        trajectory: its decisions, views that the next collection overwrites.
+        finished: the episodes that ended in it.
+    """
+
+    trajectory: Trajectory
+    finished: list[Outcome]
+
+
+Played = Episode | Rollout
+
+
+class Unfinished(NamedTuple):
+    """What a checkpoint keeps of the episodes that copies are in.
+
+    Attributes:
+        records: name -> uint8[*].
+        facts: of each copy, JSON values.
+    """
+
+    records: dict[str, np.ndarray]
+    facts: list[dict[str, Any]]
+
+
+class Collects(Protocol):
+    """What the trainer asks of a collector."""
+
+    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[Sequence[Played], float]:
+        """Play; return what each copy left and the seconds that it took."""
+
+    def compile(self, weights: np.ndarray) -> float:
+        """Compile without playing; return the seconds it took."""
+
+    def unfinished(self) -> Unfinished:
+        """Return what is needed to go on with the episodes that are not at their end."""
+
+    def restore(self, unfinished: Unfinished) -> None:
+        """Go on with the episodes that :meth:`unfinished` returned."""
 
 
 class Collector:
@@ -115,6 +177,13 @@ class Collector:
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
+
+    def unfinished(self) -> Unfinished:
+        """Return nothing: every episode is played to its end."""
+        return Unfinished({}, [])
+
+    def restore(self, unfinished: Unfinished) -> None:
+        """Do nothing."""
 
     def _arguments(self, slot: Any, weights: np.ndarray, number: int) -> tuple[Any, ...]:
         states, trajectory, scratch = slot

@@ -13,27 +13,19 @@ from numba import njit
 from core.policy.forward import build_forward
 from core.policy.layout import feature_weights_offset
 from core.policy.sampling import add_action_features, build_sampling, row_of
+from core.simulators.look import build_look, new_guarded
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     EMPTY_MASK,
-    FEATURE_NOT_FINITE,
-    OBSERVATION_NOT_FINITE,
-    OBSERVATION_TOO_LONG,
     OK,
     POLICY_NOT_FINITE,
     REWARD_NOT_FINITE,
-    Compiled,
     Function,
     Simulator,
     compile_functions,
     compiled,
 )
 from core.simulators.spaces import ActionSpace, Discrete
-
-_GUARD = np.float32(-7.0e37)
-"""Lies behind the observation that a simulator writes; anything else there means it wrote too much."""
-
-_GUARD_SIZE = 16
 
 
 def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
@@ -49,26 +41,53 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
         resets ``states[0]``, fills the trajectory's arrays, writes the observation after the last decision, and
         stops early with a status other than OK at the first fault of the simulator.
     """
+    reset, go_on = compile_functions(simulator).reset, build_go_on(simulator, sizes, activation)
+    max_steps = simulator.max_steps
+
+    @njit(nogil=True)
+    def collect(states, parameters, weights, rng, policy_rng, trajectory, workspace):  # type: ignore[no-untyped-def]
+        reset(states[0], parameters, rng)
+        return go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, 0, max_steps, 0)
+
+    return collect
+
+
+def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+    """Compile the loop that plays an episode on from the state it is in, to its end or to a row of the trajectory.
+
+    Args:
+        simulator: the simulator.
+        sizes: layer sizes of the actor.
+        activation: of the actor's hidden layers.
+
+    Returns:
+        ``go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, begin, end, age) -> (row, rewards,
+        status)``. It writes rows ``begin`` .. ``row`` - 1, at most to ``end``, of an episode that has made ``age``
+        decisions, and the observation after them.
+    """
     functions, space = compile_functions(simulator), simulator.action_space
     actor, sample = _build_actor(simulator, sizes, activation), build_sampling(space, sizes).sample
-    look = _build_look(simulator, functions)
-    reset, step, time, truncated = functions.reset, functions.step, functions.time, functions.truncated
-    control_variate = functions.control_variate
+    look = build_look(simulator, functions)
+    step, time, truncated, control_variate = (
+        functions.step,
+        functions.time,
+        functions.truncated,
+        functions.control_variate,
+    )
     max_steps, mask_size, feature_size = simulator.max_steps, sum(space.choices), simulator.action_feature_size
     row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
-    def collect(states, parameters, weights, rng, policy_rng, trajectory, workspace):  # type: ignore[no-untyped-def]
+    def go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, begin, end, age):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(trajectory.observations.shape[1])
         final_mask, final_features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
         drawn = trajectory.actions.reshape(len(trajectory.actions), row_size)
         row = np.zeros(row_size, row_dtype)  # what step receives, if it is an array: nothing it does to it is recorded
-        total = 0.0
-        reset(state, parameters, rng)
+        total, last = 0.0, begin - age + max_steps  # the row before which max_steps cuts the episode
         rows = trajectory
-        status = look(state, parameters, guarded, rows.observations[0], rows.masks[0], rows.features[0])
-        for t in range(max_steps):
+        status = look(state, parameters, guarded, rows.observations[begin], rows.masks[begin], rows.features[begin])
+        for t in range(begin, end):
             if status != OK:
                 return t, total, status
             mask = rows.masks[t]
@@ -81,23 +100,23 @@ def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -
             total += reward
             if not np.isfinite(reward):
                 return t, total, REWARD_NOT_FINITE
-            cut = not terminated and (t + 1 == max_steps or truncated(state, parameters))
+            cut = not terminated and (t + 1 == last or truncated(state, parameters))
             trajectory.log_probs[t] = log_prob
             trajectory.rewards[t] = reward + (control_variate(state, parameters) - control)
             trajectory.elapsed[t] = time(state, parameters) - now
             trajectory.terminated[t] = terminated
             trajectory.truncated[t] = cut
-            if terminated or cut:
+            n = t + 1
+            if terminated or cut or n == end:
                 # The mask after the end is of no use and may rightly be empty, so only the observation is checked.
-                status = look(state, parameters, guarded, rows.observations[t + 1], final_mask, final_features)
+                status = look(state, parameters, guarded, rows.observations[n], final_mask, final_features)
                 if status == EMPTY_MASK:
                     status = OK
-                return t + 1, total, status
-            n = t + 1
+                return n, total, status
             status = look(state, parameters, guarded, rows.observations[n], rows.masks[n], rows.features[n])
-        return max_steps, total, status
+        return end, total, status
 
-    return collect
+    return go_on
 
 
 def build_play(simulator: Simulator, choose: Function) -> Function:
@@ -112,7 +131,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         ``play(states, parameters, weights, rng, policy_rng, workspace) -> (steps, return, status)``.
     """
     functions, space = compile_functions(simulator), simulator.action_space
-    look = _build_look(simulator, functions)
+    look = build_look(simulator, functions)
     reset, step, truncated = functions.reset, functions.step, functions.truncated
     max_steps, mask_size = simulator.max_steps, sum(space.choices)
     observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
@@ -191,52 +210,3 @@ def _build_actor(simulator: Simulator, sizes: Sequence[int], activation: str) ->
         return outputs
 
     return actor
-
-
-def _build_look(simulator: Simulator, functions: Compiled) -> Function:
-    """Compile the reading of a state into observation, mask and features, with the checks that make faults speak."""
-    observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
-    size, choices = simulator.observation_size, simulator.action_space.choices
-    ends, n_choices = np.cumsum((0, *choices)), len(choices)
-    any_features = simulator.action_feature_size > 0
-
-    @njit(nogil=True)
-    def look(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
-        guarded[:size] = 0.0
-        observe(state, parameters, guarded[:size])
-        for i in range(size, size + _GUARD_SIZE):
-            if guarded[i] != _GUARD:
-                return OBSERVATION_TOO_LONG
-        finite = np.float32(0.0)
-        for i in range(size):
-            observation[i] = guarded[i]
-            finite += guarded[i] * np.float32(0.0)
-        if finite != 0.0:
-            return OBSERVATION_NOT_FINITE
-        mask[:] = True
-        action_mask(state, parameters, mask)
-        if any_features:
-            features[:] = 0.0
-            action_features(state, parameters, mask, features)
-            for i in range(len(mask)):
-                for k in range(features.shape[1]):
-                    finite += features[i, k] * np.float32(0.0)
-            if finite != 0.0:
-                return FEATURE_NOT_FINITE
-        for choice in range(n_choices):
-            i = ends[choice]
-            while i < ends[choice + 1] and not mask[i]:
-                i += 1
-            if i == ends[choice + 1]:
-                return EMPTY_MASK
-        return OK
-
-    return look
-
-
-@njit(nogil=True)
-def new_guarded(size):  # type: ignore[no-untyped-def]
-    """Return float32[size + guard], zero where the observation goes and the guard behind it."""
-    guarded = np.full(size + _GUARD_SIZE, _GUARD, np.float32)
-    guarded[:size] = 0.0
-    return guarded

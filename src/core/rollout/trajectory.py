@@ -12,18 +12,23 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 class Trajectory(NamedTuple):
-    """T decisions of one episode, plus the observation after the last one.
+    """T decisions, plus the observation after the last one: of one episode, or of several one after another.
+
+    Where there are several, the first one may have begun in the rollout before, and the last one may go on in the next.
 
     Attributes:
-        observations: float32[T + 1, O]; row T is the observation after the last decision.
+        observations: float32[T + 1, O]; row T is the observation after the last decision. After an earlier end the next
+            row is the first observation of another episode.
         actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
             they are clipped or squashed onto the bounds).
         log_probs: float32[T], of the chosen actions under the policy that chose them.
         rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
         masks: bool[T, values of all choices], which were allowed; bool[T, 0] for a Box.
+        features: float32[T, values of all choices, F], the action features.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.
         truncated: bool[T], the episode was cut after t: its next observation is valued.
+        cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
     """
 
     observations: np.ndarray
@@ -35,6 +40,7 @@ class Trajectory(NamedTuple):
     elapsed: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
+    cut_observations: np.ndarray
 
     @property
     def steps(self) -> int:
@@ -43,7 +49,9 @@ class Trajectory(NamedTuple):
 
     def first(self, steps: int) -> "Trajectory":
         """Return a view of the first decisions and the observation that follows them."""
-        return Trajectory(self.observations[: steps + 1], *(a[:steps] for a in self[1:]))
+        cuts = int(self.truncated[: steps - 1].sum()) if len(self.cut_observations) else 0
+        rows = {name: getattr(self, name)[:steps] for name in self._fields[1:-1]}
+        return Trajectory(self.observations[: steps + 1], **rows, cut_observations=self.cut_observations[:cuts])
 
 
 def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -52,9 +60,14 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def allocate(
-    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, new: Allocate = allocate_plain
+    steps: int,
+    observation_size: int,
+    space: ActionSpace,
+    action_features: int = 0,
+    new: Allocate = allocate_plain,
+    cuts: int = 0,
 ) -> Trajectory:
-    """Allocate the arrays for up to ``steps`` decisions.
+    """Allocate the arrays for up to ``steps`` decisions, with up to ``cuts`` episodes cut before the last of them.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
     the exception).
@@ -69,4 +82,5 @@ def allocate(
         elapsed=new((steps,), np.dtype(np.float64)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),
+        cut_observations=new((cuts, observation_size), np.dtype(np.float32)),
     )

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from core.errors import UserError
+from core.simulators.gymnasium_bridge import PREFIX, GymnasiumSimulator
 from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario, scenario_content
 from core.simulators.simulator import Simulator, require_complete
 
@@ -78,12 +79,12 @@ def load_simulator(
     """Build the simulator that a Config names.
 
     Args:
-        name: ``"process"``, one of ``CLASSIC_CONTROL``, ``module:Class`` or ``file.py:Class``.
+        name: ``"process"``, one of ``CLASSIC_CONTROL``, ``gymnasium:ID``, ``module:Class`` or ``file.py:Class``.
         scenario: bundled name or file, for the process simulator.
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
-        options: keyword arguments of the class, JSON values; the process simulator has none.
+        options: keyword arguments of the class or of ``gymnasium.make``, JSON values; the process simulator has none.
 
     Raises:
         UserError: something named does not exist or is not usable.
@@ -129,7 +130,10 @@ def _from_log(path: Path, columns: str, arrivals: str) -> LoadedSimulator:
 
 
 def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
-    """Build a simulator from the name of its class, or its short name, and the arguments of the class."""
+    """Build a simulator from the name of its class or environment, or its short name, and its arguments."""
+    if name.startswith(PREFIX):
+        environment = GymnasiumSimulator(name.removeprefix(PREFIX), options)
+        return LoadedSimulator(environment, {"simulator": name, "options": options})
     kind = _simulator_class(CLASSIC_CONTROL.get(name, name))
     _check_option_names(name, kind, options)
     given = ", ".join(f"{option}={value}" for option, value in options.items())

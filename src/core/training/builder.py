@@ -14,9 +14,9 @@ from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
 from core.hardware.memory import sample_bytes
 from core.hardware.plan import Plan, make_plan
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector
 from core.seeding import stream
 from core.simulators.check import check_simulator
+from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.checkpoint import FACTS, load_run
@@ -25,10 +25,10 @@ from core.training.metrics import MetricsLog
 from core.training.notices import batch_line, memory_lines, precision_lines
 from core.training.plots import plot_learning_curve
 from core.training.progress import Progress
+from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.precision import apply_global_settings
 from core.update.step import StepSettings
-from core.update.transfer import host_allocator
 from core.update.updater import Updater, UpdateSettings
 
 Say = Callable[[str], None]
@@ -86,7 +86,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     directory = _run_directory(config, resume, loaded)
     for note in loaded.notes:
         say(note)
-    if config.simulator != PROCESS:
+    if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
         for hint in check_simulator(simulator):
             say(f"Hint: {hint}")
     machine = detect_machine()
@@ -105,15 +105,9 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         _report_fidelity(loaded, directory, config.seed, say)
     say(
         f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
-        f"{simulator.action_space.in_words}, about {expected_samples(simulator):,} decisions an episode."
+        f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan)
-
-
-def expected_samples(simulator: Simulator) -> int:
-    """Return the number of decisions of a nominal episode."""
-    sizes = getattr(simulator, "sizes", None)
-    return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
 
 
 def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
@@ -141,15 +135,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     simulator = loaded.simulator
     torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
-    collector = Collector(
-        simulator,
-        model.actor_sizes,
-        config.activation,
-        config.seed,
-        config.episodes_per_update,
-        plan.simulation_threads,
-        host_allocator(plan.device == "cuda"),
-    )
+    collector = build_collector(config, plan, model.actor_sizes, simulator)
     updater = Updater(
         model,
         torch.device(plan.device),
@@ -161,6 +147,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             target_kl=config.target_kl,
             learning_rate_actor=config.learning_rate_actor,
             learning_rate_critic=config.learning_rate_critic,
+            epsilon_actor=config.adam_epsilon_actor,
         ),
         StepSettings(
             clip_range=config.ppo_clip_param,
@@ -174,7 +161,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
     )
     settings = TrainingSettings(
         episodes=config.training_episodes,
-        per_update=config.episodes_per_update,
+        per_update=copies_per_update(config, simulator),
         seed=config.seed,
         gamma=config.gamma,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
@@ -203,12 +190,12 @@ def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=expected_samples(simulator) * config.episodes_per_update,
+        samples=decisions_per_update(config, simulator),
         bytes_per_sample={
             half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
             for half in (False, True)
         },
-        episodes_per_update=config.episodes_per_update,
+        episodes_per_update=copies_per_update(config, simulator),
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
     )
@@ -235,6 +222,7 @@ def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Pat
         if resume:
             raise UserError("--resume needs --run-directory DIR, the run to go on with.")
         base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+        base = base.replace("/", "-")
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
     if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:

@@ -13,10 +13,12 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.machine import physical_cores
 from core.policy.layout import policy_layout
+from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Box
 from core.training.checkpoint import load_run
+from core.training.environments import evaluate_environment
 from core.training.evaluation import Evaluation, TrainedPolicy, evaluate, paired_difference
 
 _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
@@ -56,18 +58,23 @@ def run_evaluation(
             known = f"did you mean {near[0]}?" if near else f"there are {', '.join(simulator.heuristics) or 'none'}."
             raise UserError(f"The simulator has no heuristic {name}; {known}")
     say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
-    result = evaluate(
-        simulator,
-        chosen,
-        trained,
-        config.evaluation_episodes,
-        config.seed,
-        config.simulation_threads or physical_cores(),
-        lambda name: say(f"  playing {name}"),
-    )
+    result = _evaluate(config, simulator, chosen, trained, lambda name: say(f"  playing {name}"))
     if trained is not None:
         say(comparison_sentence(result, simulator))
     return result, simulator
+
+
+def _evaluate(
+    config: Config,
+    simulator: Simulator,
+    names: list[str],
+    trained: TrainedPolicy | None,
+    progress: Callable[[str], None],
+) -> Evaluation:
+    what = (names, trained, config.evaluation_episodes, config.seed)
+    if isinstance(simulator, GymnasiumSimulator):
+        return evaluate_environment(simulator, *what, progress)
+    return evaluate(simulator, *what, config.simulation_threads or physical_cores(), progress)
 
 
 def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:

@@ -55,7 +55,8 @@ class Progress:
     def _figures(self) -> list[tuple[str, str]]:
         r = self._record
         figures = [("steps", f"{r['steps']:,}"), ("steps/s", f"{r['steps_per_second']:,.0f}")]
-        figures.append(("return", f"{r['return']:,.2f}"))
+        if r["return"] is not None:
+            figures.append(("return", f"{r['return']:,.2f}"))
         if self._metric in r["metrics"]:
             figures.append((self._metric, f"{r['metrics'][self._metric]:,.2f}"))
         figures += [("s simulation", f"{r['simulation_seconds']:.2f}"), ("s update", f"{r['update_seconds']:.2f}")]

@@ -1,6 +1,6 @@
 """The episode loop, readable top to bottom."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from core.errors import UserError
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
-from core.rollout.collector import Collector, Episode
+from core.rollout.collector import Collects, Outcome, Played, Unfinished
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.checkpoint import save_checkpoint
@@ -29,7 +29,7 @@ class TrainingSettings:
 
     Attributes:
         episodes: of the whole run; each is one round of play and update.
-        per_update: copies of the episode that are played in a round, with different random streams.
+        per_update: copies of the simulator that play in a round, with different random streams.
         seed: of the run.
         gamma: discount.
         discount_per: ``"time"`` or ``"decision"``.
@@ -54,7 +54,7 @@ class Trainer:
     Args:
         simulator: what is played.
         model: on the host; its actor is the CPU copy.
-        collector: plays episodes.
+        collector: plays episodes, whole ones or rollouts of several.
         updater: improves the model.
         settings: of the loop.
         directory: of the run.
@@ -65,7 +65,7 @@ class Trainer:
         self,
         simulator: Simulator,
         model: ActorCritic,
-        collector: Collector,
+        collector: Collects,
         updater: Updater,
         settings: TrainingSettings,
         directory: Path,
@@ -107,10 +107,11 @@ class Trainer:
         progress.phase("simulating")
         first = self.episode * settings.per_update
         played, seconds = self.collector.collect(self.cpu_copy(), first, settings.per_update)
-        self._keep_best(played)
+        finished = [outcome for each in played for outcome in each.finished]
+        self._keep_best(finished)
         progress.phase("updating")
         factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
-        trajectories = [episode.trajectory for episode in played]
+        trajectories = [each.trajectory for each in played]
         discounts = [
             step_discounts(settings.gamma, t.elapsed, self.simulator.mean_interval, settings.discount_per)
             for t in trajectories
@@ -121,10 +122,10 @@ class Trainer:
         self.episode += 1
         self._check_finite()
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
-        for episode in played:
-            if episode.message:
-                progress.say(f"Episode {self.episode}: {episode.message}")
-        return self._record(played, report, seconds, factor)
+        for outcome in finished:
+            if outcome.message:
+                progress.say(f"Episode {self.episode}: {outcome.message}")
+        return self._record(played, finished, report, seconds, factor)
 
     def cpu_copy(self) -> np.ndarray:
         """Return the actor's part of the flat weights as the array that compiled code reads."""
@@ -144,36 +145,38 @@ class Trainer:
                 "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
             )
 
-    def _main_metric(self, episodes: list[Episode]) -> float | None:
+    def _main_metric(self, finished: list[Outcome]) -> float | None:
         name = self.simulator.main_metric
         if name == "return":
-            return float(np.mean([e.total_reward for e in episodes]))
-        values = [e.metrics[name] for e in episodes if name in e.metrics]
-        return float(np.mean(values)) if values else None
+            return _mean([e.total_reward for e in finished])
+        return _mean([e.metrics[name] for e in finished if name in e.metrics])
 
-    def _keep_best(self, played: list[Episode]) -> None:
+    def _keep_best(self, finished: list[Outcome]) -> None:
         """Save the weights that played the best episodes so far, before the update changes them."""
-        value = self._main_metric(played)
+        value = self._main_metric(finished)
         sign = -1.0 if self.simulator.main_metric_lower_is_better else 1.0
         if value is not None and (self.best is None or sign * value > sign * self.best):
             self.best = value
             self.save("best")
 
-    def _record(self, played: list[Episode], report: UpdateReport, seconds: float, factor: float) -> dict[str, Any]:
+    def _record(
+        self, played: Sequence[Played], finished: list[Outcome], report: UpdateReport, seconds: float, factor: float
+    ) -> dict[str, Any]:
         steps = sum(e.trajectory.steps for e in played)
-        names = dict.fromkeys(name for e in played for name in e.metrics)
+        names = dict.fromkeys(name for e in finished for name in e.metrics)
         return {
             "episode": self.episode,
-            "simulated_episodes": len(played),
+            "simulated_episodes": len(finished),
             "steps": steps,
-            "return": float(np.mean([e.total_reward for e in played])),
+            "return": _mean([e.total_reward for e in finished]),
             "simulation_seconds": seconds,
             "steps_per_second": steps / seconds,
             "precision": self.settings.precision,
             "learning_rate": self.updater.settings.learning_rate_actor * factor,
             **report._asdict(),
             "metrics": {
-                name: np.mean([e.metrics[name] for e in played if name in e.metrics], axis=0).tolist() for name in names
+                name: np.mean([e.metrics[name] for e in finished if name in e.metrics], axis=0).tolist()
+                for name in names
             },
         }
 
@@ -183,17 +186,20 @@ class Trainer:
         Raises:
             UserError: it cannot be written.
         """
+        unfinished = self.collector.unfinished()
         facts = {
             **self.facts,
+            "rollout": unfinished.facts,
             "episode": self.episode,
             "best": self.best,
             "main_metric": self.simulator.main_metric,
             "grad_scaler": self.updater.stepper.scaler.state_dict(),
         }
-        save_checkpoint(self.directory / "checkpoints" / which, self._tensors(), facts)
+        save_checkpoint(self.directory / "checkpoints" / which, self._tensors(unfinished), facts)
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def _tensors(self, unfinished: Unfinished) -> dict[str, Tensor]:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.tensors.items()}
+        tensors |= {name: torch.from_numpy(record) for name, record in unfinished.records.items()}
         tensors |= {f"statistics.{name}": torch.from_numpy(value) for name, value in vars(self.statistics).items()}
         return tensors | self.updater.stepper.optimizer_tensors()
 
@@ -209,7 +215,14 @@ class Trainer:
             setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
         self.updater.stepper.load_optimizer_tensors(tensors)
         self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
+        records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
+        self.collector.restore(Unfinished(records, facts.get("rollout", [])))
         self.episode, self.best = facts["episode"], facts["best"]
+
+
+def _mean(values: list[float]) -> float | None:
+    """Return the mean, None of nothing: a rollout in which no episode ended."""
+    return float(np.mean(values)) if values else None
 
 
 def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:

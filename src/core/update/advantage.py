@@ -34,6 +34,20 @@ def gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):
     return advantages, returns
 
 
+def following_values(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+    """Return float32[T], the value of what follows each decision of a rollout, for :func:`gae`.
+
+    Args:
+        values: float32[T], V(s_t).
+        truncated: bool[T], an episode was cut after t.
+        beyond: float32[1 + cuts], V of the observation after the last decision, then of those after each earlier cut:
+            the next row's is the first of another episode.
+    """
+    following = np.append(values[1:], beyond[0])
+    following[:-1][truncated[:-1]] = beyond[1:]
+    return following
+
+
 def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
     """Return float64[T], the discount from each decision to the next.
 

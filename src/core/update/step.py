@@ -16,6 +16,9 @@ from core.update.precision import autocast, grad_scaler
 T = TypeVar("T")
 Chunk = tuple[Tensor, Tensor]
 
+_EPSILON = 1e-5
+"""Of Adam, as in the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022)."""
+
 
 @dataclass(frozen=True)
 class StepSettings:
@@ -49,6 +52,7 @@ class Stepper:
         settings: constant over a run.
         learning_rate_actor: of Adam (Kingma and Ba, 2015), initially.
         learning_rate_critic: the same for the critic.
+        epsilon_actor: epsilon of the actor's Adam.
     """
 
     def __init__(
@@ -57,16 +61,16 @@ class Stepper:
         settings: StepSettings,
         learning_rate_actor: float,
         learning_rate_critic: float,
+        epsilon_actor: float = _EPSILON,
     ) -> None:
         self.model, self.settings = model, settings
         self.device = model.flat.device
         self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
         self._parts = [model.part_parameters("actor"), model.part_parameters("critic")]
         self._parameters = [parameter for part in self._parts for parameter in part]
-        rates = (learning_rate_actor, learning_rate_critic)
-        groups = [{"params": p, "lr": rate} for p, rate in zip(self._parts, rates, strict=True)]
-        # Epsilon 1e-5 as in the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022).
-        self.optimizer = torch.optim.Adam(groups, eps=1e-5, fused=True)
+        rates = (learning_rate_actor, epsilon_actor), (learning_rate_critic, _EPSILON)
+        groups = [{"params": p, "lr": r, "eps": e} for p, (r, e) in zip(self._parts, rates, strict=True)]
+        self.optimizer = torch.optim.Adam(groups, fused=True)
         self.scaler = grad_scaler(self.device, settings.precision)
 
     def set_learning_rates(self, actor: float, critic: float) -> None:

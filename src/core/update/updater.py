@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
-from core.update.advantage import gae
+from core.update.advantage import following_values, gae
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
 from core.update.step import Stepper, StepSettings
@@ -33,6 +33,7 @@ class UpdateSettings:
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
         learning_rate_actor: initial.
         learning_rate_critic: initial.
+        epsilon_actor: of the actor's Adam.
     """
 
     epochs: int
@@ -42,6 +43,7 @@ class UpdateSettings:
     target_kl: float
     learning_rate_actor: float
     learning_rate_critic: float
+    epsilon_actor: float
 
 
 class UpdateReport(NamedTuple):
@@ -78,7 +80,8 @@ class Updater:
         self.host, self.device, self.settings = host, device, settings
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
-        self.stepper = Stepper(self.model, step_settings, settings.learning_rate_actor, settings.learning_rate_critic)
+        rates = settings.learning_rate_actor, settings.learning_rate_critic
+        self.stepper = Stepper(self.model, step_settings, *rates, settings.epsilon_actor)
 
     def update(
         self,
@@ -104,7 +107,8 @@ class Updater:
         self.transfer.to_device()
         begin_upload = time.perf_counter()
         observations = upload([t.observations[:-1] for t in trajectories], self.device)
-        final_observations = upload([np.stack([t.observations[-1] for t in trajectories])], self.device)
+        beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        final_observations = upload([beyond], self.device)
         synchronise(self.device)
         upload_seconds = time.perf_counter() - begin_upload
         rollout, explained_variance = self._prepare(trajectories, discounts, observations, final_observations)
@@ -140,12 +144,17 @@ class Updater:
         observations: Tensor,
         final_observations: Tensor,
     ) -> tuple[Batch, float]:
-        """Value the observations, estimate advantages, and return the rollout on the device."""
+        """Value the observations, estimate advantages, and return the rollout on the device.
+
+        ``final_observations`` are, of each trajectory, the last one and those after its cuts.
+        """
         values, final_values = self._values(observations), self._values(final_observations)
         pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
+        finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
         results = []
-        for t, discount, v, final in zip(trajectories, discounts, pieces, final_values, strict=True):
-            data = (t.rewards, v, np.append(v[1:], final), discount, t.terminated, t.terminated | t.truncated)
+        for t, discount, v, beyond in zip(trajectories, discounts, pieces, finals, strict=True):
+            following = following_values(v, t.truncated, beyond)
+            data = (t.rewards, v, following, discount, t.terminated, t.terminated | t.truncated)
             results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
         explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)

@@ -11,8 +11,8 @@ import numpy as np
 from core.simulators.process.parameters import Parameters
 from core.simulators.process.routing import Routing
 
-_SLOWER_THAN_FASTEST, _SLOWER_THAN_OWN_AVERAGE, _WORK_AHEAD, _POSTPONE = -8.0, -5.0, -3.5, -30.0
-FEATURE_WEIGHTS = np.array([2.25, 20.0], np.float32)
+_SLOWER_THAN_FASTEST, _SLOWER_THAN_OWN_AVERAGE, _WORK_AHEAD, _POSTPONE = -2.4, -1.5, -1.0, -9.0
+FEATURE_WEIGHTS = np.array([0.7, 6.0], np.float32)
 """Initial weights of the two action features."""
 
 

@@ -1,0 +1,74 @@
+"""Reading a simulator's state into observation, mask and features, compiled, with the checks that make faults speak."""
+
+import numpy as np
+from numba import njit
+
+from core.simulators.simulator import (
+    EMPTY_MASK,
+    FEATURE_NOT_FINITE,
+    OBSERVATION_NOT_FINITE,
+    OBSERVATION_TOO_LONG,
+    OK,
+    Compiled,
+    Function,
+    Simulator,
+)
+
+_GUARD = np.float32(-7.0e37)
+"""Lies behind the observation that a simulator writes; anything else there means it wrote too much."""
+
+_GUARD_SIZE = 16
+
+
+def build_look(simulator: Simulator, functions: Compiled) -> Function:
+    """Compile the reading of a simulator's state.
+
+    Returns:
+        ``look(state, parameters, guarded, observation, mask, features) -> status``, which fills the last three;
+        ``guarded`` comes from :func:`new_guarded`.
+    """
+    observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
+    size, choices = simulator.observation_size, simulator.action_space.choices
+    ends, n_choices = np.cumsum((0, *choices)), len(choices)
+    any_features = simulator.action_feature_size > 0
+
+    @njit(nogil=True)
+    def look(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
+        guarded[:size] = 0.0
+        observe(state, parameters, guarded[:size])
+        for i in range(size, size + _GUARD_SIZE):
+            if guarded[i] != _GUARD:
+                return OBSERVATION_TOO_LONG
+        finite = np.float32(0.0)
+        for i in range(size):
+            observation[i] = guarded[i]
+            finite += guarded[i] * np.float32(0.0)
+        if finite != 0.0:
+            return OBSERVATION_NOT_FINITE
+        mask[:] = True
+        action_mask(state, parameters, mask)
+        if any_features:
+            features[:] = 0.0
+            action_features(state, parameters, mask, features)
+            for i in range(len(mask)):
+                for k in range(features.shape[1]):
+                    finite += features[i, k] * np.float32(0.0)
+            if finite != 0.0:
+                return FEATURE_NOT_FINITE
+        for choice in range(n_choices):
+            i = ends[choice]
+            while i < ends[choice + 1] and not mask[i]:
+                i += 1
+            if i == ends[choice + 1]:
+                return EMPTY_MASK
+        return OK
+
+    return look
+
+
+@njit(nogil=True)
+def new_guarded(size):  # type: ignore[no-untyped-def]
+    """Return float32[size + guard], zero where the observation goes and the guard behind it."""
+    guarded = np.full(size + _GUARD_SIZE, _GUARD, np.float32)
+    guarded[:size] = 0.0
+    return guarded
