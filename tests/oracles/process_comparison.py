@@ -36,7 +36,7 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
         The reference at the end of the episode.
     """
     simulator = ProcessSimulator(scenario)
-    reset, observe, step, action_mask, truncated, time, control_variate = compile_functions(simulator)
+    reset, observe, step, action_mask, _, truncated, time, control_variate = compile_functions(simulator)
     p, states = simulator.parameters, new_state(simulator)
     state, actions = states[0], np.random.default_rng(seed)
     reset(state, p, stream(seed, "simulator"))
