@@ -41,14 +41,23 @@ class Case:
 
 
 @dataclass
+class Fork:
+    """Parallel branches of one case, and how many of them are done."""
+
+    branches: int
+    done: int = 0
+
+
+@dataclass
 class Task:
-    """Work that waits or is being done; ``then`` is what the case does afterwards."""
+    """Work that waits or is being done; ``then`` is what the case does afterwards, ``fork`` the innermost around it."""
 
     case: Case
     activity: str
     enabled: float
     stream: Any
     then: Callable[[Any], None]
+    fork: Fork | None = None
 
 
 @dataclass
@@ -139,8 +148,8 @@ class Reference:
         least = min(mean(self.service[self.pairs[i]]) for i in feasible)
         return [i for i in feasible if mean(self.service[self.pairs[i]]) == least]
 
-    def observation(self) -> list[float]:
-        """Return what the simulator's ``observe`` documents."""
+    def observation(self, relief: list[float]) -> list[float]:
+        """Return what the simulator's ``observe`` documents, given the times to serve the queues."""
         people = list(self.resources.values())
         unit = statistics.fmean(mean(self.service[pair]) for pair in self.pairs)
         values = [float(self.resources[r].task is not None and self.resources[r].activity == a) for a, r in self.pairs]
@@ -151,6 +160,8 @@ class Reference:
         values += [math.log(1 + len(q)) for q in self.queues.values()]
         values += [math.log(1 + (self.now - q[0].enabled) / unit) if q else 0.0 for q in self.queues.values()]
         values += [float(len(q)) for q in self.queues.values()]
+        values += [math.log(1 + time / unit) for time in relief]
+        values += [self.branches_behind(q[0]) if q else 0.0 for q in self.queues.values()]
         values += [math.log(1 + self._open()), float(self._open())]
         if self.scenario.working_hours or self.scenario.arrivals.rates:
             values += [float(r.on_duty) for r in people]
@@ -158,6 +169,13 @@ class Reference:
                 angle = 2 * math.pi * self.now / self.hour / period
                 values += [math.sin(angle), math.cos(angle)]
         return values
+
+    def branches_behind(self, task: Task) -> float:
+        """Return the share of a waiting task's parallel branches that nobody has done or works on."""
+        if task.fork is None or task.fork.branches == 1:
+            return 0.0
+        begun = sum(r.task is not None and r.task.fork is task.fork for r in self.resources.values())
+        return (task.fork.branches - 1 - task.fork.done - begun) / (task.fork.branches - 1)
 
     def control(self) -> float:
         """Return the control variate: all time worked, less what the chosen are slower than the fastest, on average."""
@@ -280,34 +298,35 @@ class Reference:
         resource.task = None
         task.then(task.stream)
 
-    def _enter(self, element: Any, case: Case, stream: Any, then: Callable[[Any], None]) -> None:
+    def _enter(
+        self, element: Any, case: Case, stream: Any, then: Callable[[Any], None], fork: Fork | None = None
+    ) -> None:
         """Let a case begin an element of a flow tree; ``then`` is called with the stream when it is done."""
         ((kind, content),) = element.items()
         if kind == "task":
-            self._wait(Task(case, content, self.now, stream, then))
+            self._wait(Task(case, content, self.now, stream, then, fork))
         elif kind == "seq":
 
             def go_on(i: int, stream: Any) -> None:
                 if i == len(content):
                     then(stream)
                 else:
-                    self._enter(content[i], case, stream, lambda after: go_on(i + 1, after))
+                    self._enter(content[i], case, stream, lambda after: go_on(i + 1, after), fork)
 
             go_on(0, stream)
         elif kind == "xor":
             stream = advance(stream)
-            self._enter(draw(content, stream)["branch"], case, stream, then)
+            self._enter(draw(content, stream)["branch"], case, stream, then, fork)
         else:
-            left = len(content)
+            inner = Fork(len(content))
 
             def join(_: Any) -> None:
-                nonlocal left
-                left -= 1
-                if left == 0:
+                inner.done += 1
+                if inner.done == inner.branches:
                     then(stream_after_join(case.stream, self.joins[id(content)]))
 
             for i, branch in enumerate(content):
-                self._enter(branch, case, child(stream, i), join)
+                self._enter(branch, case, child(stream, i), join, inner)
 
     def _follow(self, choices: Any, case: Case, stream: Any) -> None:
         """Let a case of a Markov flow draw its next activity."""

@@ -79,7 +79,7 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
             longest, checked = max(longest, int(state.queue_length[a])), checked + 1
         mask = np.ones(simulator.action_space.n, bool)
         functions.action_mask(state, p, mask)
-        features = np.zeros((simulator.action_space.n, 2), np.float32)
+        features = np.zeros((simulator.action_space.n, simulator.action_feature_size), np.float32)
         functions.action_features(state, p, mask, features)
         assert not features[~mask].any()
         assert not features[-1].any(), "postpone has none"
@@ -87,7 +87,10 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
             slack = math.log(state.relief[p.pair_activity[pair]] / p.pair_mean[pair])
             assert features[pair, 0] == pytest.approx(min(3.0, max(-3.0, slack)), rel=1e-5, abs=1e-6)
             assert features[pair, 1] == min(features[pair, 0], 0.0)
+            if make is office:
+                assert features[pair, 2] == np.float32(state.behind[p.pair_activity[pair]])
         functions.step(state, p, int(rng.choice(np.flatnonzero(mask))), None)
+    assert simulator.action_feature_size == (3 if make is office else 2), "rework has no parallel branches"
     assert checked > 300
     assert longest > 3
 

@@ -50,7 +50,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = 0
-        state.relief[a] = 0.0
+        state.relief[a] = state.behind[a] = 0.0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
     state.free_slot = 0

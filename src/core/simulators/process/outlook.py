@@ -18,12 +18,13 @@ _MOST_TASKS = 16
 
 @njit(nogil=True)
 def look_ahead(state, p):  # type: ignore[no-untyped-def]
-    """Fill ``ready`` and, for each activity with a queue, ``relief``."""
+    """Fill ``ready`` and, for each activity, ``relief`` and ``behind`` (0 where nothing waits)."""
     for r in range(len(state.ready)):
         state.ready[r] = time_until_ready(state, p, r)
     for a in range(len(state.relief)):
-        if state.queue_length[a] > 0:
-            state.relief[a] = time_to_serve(state, p, a)
+        waits = state.queue_length[a] > 0
+        state.relief[a] = time_to_serve(state, p, a) if waits else 0.0
+        state.behind[a] = branches_behind(state, p, a) if waits else 0.0
 
 
 @njit(nogil=True)
@@ -69,13 +70,34 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
-    """Write, for each feasible pair, by how much refusing it would delay its activity's queue.
+    """Write, for each feasible pair, by how much refusing it would delay its queue, and what else its case waits for.
 
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
     1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
+    Feature 2, where cases have parallel branches, is :func:`branches_behind`.
     """
     for pair in range(len(p.pair_mean)):
         if mask[pair]:
             slack = math.log(max(state.relief[p.pair_activity[pair]], 1e-300) / p.pair_mean[pair])
             features[pair, 0] = min(max(slack, -3.0), 3.0)
             features[pair, 1] = min(features[pair, 0], np.float32(0.0))
+            if features.shape[1] > 2:
+                features[pair, 2] = state.behind[p.pair_activity[pair]]
+
+
+@njit(nogil=True)
+def branches_behind(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the share of the branches that the head of a queue will be joined with which nobody has done or works on.
+
+    0 means that no other queue holds the case up: it has no parallel branches, or this is the last to be taken up.
+    """
+    slot = state.queue_head[a]
+    case, join = state.slot_case[slot], p.node_inside[state.slot_node[slot]]
+    if join < 0 or p.join_size[join] == 1:
+        return 0.0
+    others = p.join_size[join] - 1
+    behind = others - state.joined[case, join]
+    for r in range(len(state.busy_pair)):
+        if state.busy_pair[r] >= 0 and state.work_case[r] == case and p.node_inside[state.work_node[r]] == join:
+            behind -= 1
+    return behind / others

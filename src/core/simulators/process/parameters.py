@@ -45,6 +45,7 @@ class Parameters(NamedTuple):
     node_count: np.ndarray
     branch_node: np.ndarray
     branch_cumulative: np.ndarray
+    node_inside: np.ndarray
     root: int
     join_size: np.ndarray
     arrival_kind: int
@@ -197,6 +198,7 @@ def _nodes(routing: Routing) -> dict[str, Any]:
         "node_count": np.array(counts, np.int64),
         "branch_node": np.array([n for s in routing.successors for n in s], np.int64),
         "branch_cumulative": np.array([c for p in routing.probabilities for c in np.cumsum(p)], np.float64),
+        "node_inside": np.array(routing.inside, np.int64),
         "root": routing.root,
         "join_size": np.array(routing.joins or [0], np.int64),
     }

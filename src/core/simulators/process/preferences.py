@@ -12,8 +12,12 @@ from core.simulators.process.parameters import Parameters
 from core.simulators.process.routing import Routing
 
 _SLOWER_THAN_FASTEST, _SLOWER_THAN_OWN_AVERAGE, _WORK_AHEAD, _POSTPONE = -2.4, -1.5, -1.0, -9.0
-FEATURE_WEIGHTS = np.array([0.7, 6.0], np.float32)
-"""Initial weights of the two action features."""
+_FEATURE_WEIGHTS = 0.7, 6.0, -2.0
+
+
+def feature_weights(routing: Routing) -> np.ndarray:
+    """Return float32[F], the initial weights of the action features; without parallel branches there is no third."""
+    return np.array(_FEATURE_WEIGHTS if routing.joins else _FEATURE_WEIGHTS[:2], np.float32)
 
 
 def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:

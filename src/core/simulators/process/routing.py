@@ -30,6 +30,8 @@ class Routing:
         probabilities: of the successors (1 for all but XOR).
         root: first node of a case.
         joins: number of branches that each join waits for.
+        width: the largest number of tasks of one case that can wait at once.
+        inside: the innermost join that each node's case must pass after it, -1 where there is none.
     """
 
     kind: list[int] = field(default_factory=list)
@@ -39,10 +41,19 @@ class Routing:
     root: int = 0
     joins: list[int] = field(default_factory=list)
     width: int = 1
+    inside: list[int] = field(default_factory=list)
 
-    def add(self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None) -> int:
+    def add(
+        self,
+        kind: int,
+        target: int,
+        successors: list[int],
+        probabilities: list[float] | None = None,
+        inside: int = -1,
+    ) -> int:
         """Append a node and return its index."""
         self.kind.append(kind)
+        self.inside.append(inside)
         self.target.append(target)
         self.successors.append(successors)
         self.probabilities.append(probabilities or [1.0] * len(successors))
@@ -119,13 +130,16 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
     if set(flow) == {"start", "next"}:
         _markov(routing, flow, index, end)
     else:
-        routing.root = _tree(routing, flow, index, end, "flow", 0)
+        routing.root = _tree(routing, flow, index, end, "flow", 0, -1)
         routing.width = _width(flow)
     return routing
 
 
-def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int) -> int:
-    """Compile one element of a flow tree that continues at node ``after``; return its first node."""
+def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int, inside: int) -> int:
+    """Compile one element of a flow tree that continues at node ``after``; return its first node.
+
+    ``inside`` is the number of the innermost join around it, -1 for none.
+    """
     if depth > _MAX_DEPTH:
         raise UserError(f"{where}: the flow is nested more than {_MAX_DEPTH} deep.")
     if not isinstance(flow, dict) or len(flow) != 1 or next(iter(flow)) not in ("task", "seq", "xor", "and"):
@@ -134,21 +148,25 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         )
     kind, content = next(iter(flow.items()))
     if kind == "task":
-        return routing.add(TASK, _activity(content, index, f"{where}.task"), [after])
+        return routing.add(TASK, _activity(content, index, f"{where}.task"), [after], inside=inside)
     if not isinstance(content, list) or not content:
         raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
     if kind == "seq":
         for i in reversed(range(len(content))):
-            after = _tree(routing, content[i], index, after, f"{where}.seq[{i}]", depth + 1)
+            after = _tree(routing, content[i], index, after, f"{where}.seq[{i}]", depth + 1, inside)
         return after
     if kind == "and":
         routing.joins.append(len(content))
-        join = routing.add(JOIN, len(routing.joins) - 1, [after])
-        branches = [_tree(routing, c, index, join, f"{where}.and[{i}]", depth + 1) for i, c in enumerate(content)]
+        number = len(routing.joins) - 1
+        join = routing.add(JOIN, number, [after], inside=inside)
+        branches = [
+            _tree(routing, c, index, join, f"{where}.and[{i}]", depth + 1, number) for i, c in enumerate(content)
+        ]
         return routing.add(FORK, -1, branches)
     probabilities = _probabilities(content, "branch", f"{where}.xor")
     branches = [
-        _tree(routing, c["branch"], index, after, f"{where}.xor[{i}].branch", depth + 1) for i, c in enumerate(content)
+        _tree(routing, c["branch"], index, after, f"{where}.xor[{i}].branch", depth + 1, inside)
+        for i, c in enumerate(content)
     ]
     return routing.add(XOR, -1, branches, probabilities)
 

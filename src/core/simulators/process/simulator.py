@@ -30,7 +30,6 @@ class ProcessSimulator(Simulator):
 
     main_metric = "mean_cycle_time"
     main_metric_lower_is_better = True
-    action_feature_size = 2
     heuristics: Mapping[str, Function] = {
         "random": heuristics.random,
         "fifo": heuristics.first_in_first_out,
@@ -44,12 +43,14 @@ class ProcessSimulator(Simulator):
         self.parameters = as_record(parameters)[0]
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
-        self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
+        self.observation_size = pairs + 2 * resources + 5 * len(scenario.activities) + 2
         if has_clock(scenario):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
-        self.initial_logits = preferences.initial_logits(parameters, build_routing(scenario.flow, scenario.activities))
-        self.initial_feature_weights = preferences.FEATURE_WEIGHTS
+        routing = build_routing(scenario.flow, scenario.activities)
+        self.initial_logits = preferences.initial_logits(parameters, routing)
+        self.initial_feature_weights = preferences.feature_weights(routing)
+        self.action_feature_size = len(self.initial_feature_weights)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
@@ -71,7 +72,7 @@ class ProcessSimulator(Simulator):
 
     @staticmethod
     def action_features(state: Any, parameters: Parameters, mask: np.ndarray, features: np.ndarray) -> None:
-        """Write for each feasible pair by how much refusing it would delay its activity's queue."""
+        """Write for each feasible pair by how much refusing it would delay its queue, and what else its case awaits."""
         outlook.action_features(state, parameters, mask, features)
 
     @staticmethod
@@ -113,9 +114,10 @@ class ProcessSimulator(Simulator):
         """Write the observation.
 
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
-        and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length) and log(1 + age of
-        the queue's head in mean service times); log(1 + open cases); where the hour matters, whether each resource is
-        on duty and sine and cosine of the hour of the day and of the week.
+        and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
+        queue's head in mean service times), queue length, log(1 + expected time to serve the queue in mean service
+        times) and :func:`outlook.branches_behind` of its head; log(1 + open cases) and open cases; where the hour
+        matters, whether each resource is on duty and sine and cosine of the hour of the day and of the week.
         """
         p = parameters
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
@@ -137,7 +139,9 @@ class ProcessSimulator(Simulator):
                 age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
             observation[k + activities + a] = math.log1p(age)
             observation[k + 2 * activities + a] = state.queue_length[a]
-        k += 3 * activities
+            observation[k + 3 * activities + a] = math.log1p(state.relief[a] / p.service_unit)
+            observation[k + 4 * activities + a] = state.behind[a]
+        k += 5 * activities
         observation[k] = math.log1p(state.open)
         k += 1
         observation[k] = state.open

@@ -55,6 +55,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         ("queue_tail", np.int64, (activities,)),
         ("queue_length", np.int64, (activities,)),
         ("relief", np.float64, (activities,)),
+        ("behind", np.float64, (activities,)),
         ("slot_case", np.int64, (sizes.waiting,)),
         ("slot_node", np.int64, (sizes.waiting,)),
         ("slot_stream", np.uint64, (sizes.waiting,)),
