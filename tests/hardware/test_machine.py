@@ -110,6 +110,16 @@ def test_cudas_order_need_not_be_nvmls(monkeypatch):
     ]
 
 
+def test_cards_that_are_not_used_get_no_context(monkeypatch):
+    cards = [h200(nvml_free=5 * GIB), a40(nvml_free=3 * GIB, nvml_total=50 * 10**9)]
+    install(monkeypatch, cards)
+    second = detect_machine().gpus[1]
+    assert (second.free_bytes, second.total_bytes) == (3 * GIB, 48 * 10**9)
+    assert (len(cards[0].pids), cards[1].pids) == (1, ())
+    install(monkeypatch, cards, driver=False)
+    assert detect_machine().gpus[1].free_bytes == 47 * 10**9, "without NVML only torch can tell"
+
+
 @pytest.mark.parametrize("visible", ["", "-1"])
 def test_hidden_gpus_are_named(monkeypatch, visible):
     install(monkeypatch, [h200()], usable=False)

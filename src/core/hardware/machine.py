@@ -72,10 +72,15 @@ def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
 
 
 def _gpu(api: Any | None, index: int, properties: Any, others: int | None) -> Gpu:
-    free, total = free_and_total_bytes(index)
+    mig = _is_slice(api, properties)
+    memory = ask(api, "nvmlDeviceGetMemoryInfo", handle_of(api, properties))
+    if index > 0 and memory and not mig:
+        # Torch would make a context, half a gigabyte, on a card that this run does not use.
+        free, total = memory.free, min(memory.total, properties.total_memory)
+    else:
+        free, total = free_and_total_bytes(index)
     compute = properties.major, properties.minor
-    uuid, mig = uuid_of(properties), _is_slice(api, properties)
-    return Gpu(properties.name, compute, total, free, uuid, mig, others)
+    return Gpu(properties.name, compute, total, free, uuid_of(properties), mig, others)
 
 
 def _why_torch_has_none(api: Any | None) -> str:
