@@ -118,6 +118,11 @@ def test_memory_tells_models_of_one_name_apart():
     assert card_of(gpu("NVIDIA H20", 96, (9, 0))) is None
 
 
+def test_a_slice_has_no_card_even_one_with_all_of_its_memory():
+    assert card_of(gpu("NVIDIA A100-SXM4-80GB", 80)) is BY_NAME["A100 80GB"]
+    assert card_of(gpu("NVIDIA A100-SXM4-80GB", 80, mig=True)) is None
+
+
 def test_a_machine_for_a_card_that_is_not_here():
     host = Machine(2, 1, 10**9, 10**8, gpu_note="this torch is a build without CUDA", cores_note="why")
     there = machine_with(find_card("A40"), host)

@@ -150,6 +150,12 @@ def test_a_mig_slice_is_no_whole_card(monkeypatch, mig):
     assert card_of(gpu) is None, "a seventh of an A100 has not the figures of an A100"
 
 
+def test_without_nvml_the_name_tells_a_slice(monkeypatch):
+    name = "NVIDIA A100-SXM4-80GB MIG 1g.10gb"
+    install(monkeypatch, [FakeCard(name, (8, 0), 10 * 10**9, 9 * 10**9, mig="slice")], driver=False)
+    assert detect_machine().gpu.mig
+
+
 def test_a_slice_whose_name_does_not_say_so(monkeypatch):
     install(monkeypatch, [h200(mig="slice", total=20 * 10**9, free=19 * 10**9)])
     assert detect_machine().gpu.mig
