@@ -9,6 +9,11 @@ a wrong type or a value out of range ends the command with a sentence.
 # More: better policies, proportionally longer. In a round EPISODES_PER_UPDATE copies of the process are played.
 TRAINING_EPISODES = 50
 
+# How long to train: "quick_test" (10 million decisions), "standard" (50), "production" (200) or "extended" (500); empty
+# for none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATION_EPISODES (25, 50, 100, 200), each only
+# where it has its default here and no flag names it. Nothing about the machine depends on it.
+PRESET = ""
+
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
 SEED = 0
 
@@ -124,11 +129,15 @@ AUTO_BATCH_SIZE = True
 BATCH_SIZE = 8192
 
 # ---------------------------------------------------------------------------------------------- the machine
-# "auto" uses an NVIDIA GPU if there is one, "cpu" never, "cuda" insists on one.
+# "auto" uses an NVIDIA GPU if there is one with room for an update, "cpu" never, "cuda" insists on one.
 DEVICE = "auto"
 
 # Matrix products of an update in BF16 (compute capability 8.0 and above) or FP16 (7.x). Without a GPU: always FP32.
 USE_MIXED_PRECISION = True
+
+# "auto" chooses the format as above; "bf16", "fp16" or "fp32" insists on one, and is refused where the device has none.
+# For comparisons, and for learning that breaks down in BF16.
+PRECISION = "auto"
 
 # TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
 USE_TF32 = True
@@ -146,6 +155,6 @@ EPISODES_PER_UPDATE = 0
 ROLLOUT_STEPS = 0
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
-# physical cores. On the CPU the result depends on neither.
+# physical cores that the affinity and the quota (of a container) leave. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0

@@ -51,13 +51,13 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     run = build_run(config, sources, resume, lambda text: _say(console, text))
     with StopOnInterrupt(console) as interrupt:
         done = run.train(console, interrupt.requested)
-    directory = run.directory
+    directory, episodes = run.directory, run.trainer.settings.episodes
     command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
     if done:
-        _say(console, f"Trained {config.training_episodes} episodes; everything is in {directory}.")
+        _say(console, f"Trained {episodes} episodes; everything is in {directory}.")
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")
         return 0
-    _say(console, f"Stopped after episode {run.trainer.episode} of {config.training_episodes}; everything is saved.")
+    _say(console, f"Stopped after episode {run.trainer.episode} of {episodes}; everything is saved.")
     _say(
         console,
         f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",
@@ -69,12 +69,16 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     """Compare a trained policy and heuristics on the same random streams."""
     from core.training.comparison import evaluation_table, run_evaluation
     from core.training.files import write_json
+    from core.training.presets import with_preset
 
     console = _console()
     if checkpoint is None and policies is None:
         raise UserError(
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
+    config, sources, notes = with_preset(config, sources, None)
+    for line in notes:
+        _say(console, line)
     names = [name.strip() for name in policies.split(",") if name.strip()] if policies else None
     result, simulator = run_evaluation(
         config, sources, Path(checkpoint) if checkpoint else None, names, lambda text: _say(console, text)

@@ -23,6 +23,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     training_episodes: int = Field(50, ge=1)
+    preset: Literal["", "quick_test", "standard", "production", "extended"] = ""
     seed: int = Field(0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(30, ge=2)
     run_directory: str = ""
@@ -57,6 +58,7 @@ class Config(BaseModel):
     batch_size: int = Field(8192, ge=1, le=65536)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     use_tf32: bool = True
     episodes_per_update: int = Field(0, ge=0, le=1024)
     rollout_steps: int = Field(0, ge=0, le=10_000_000)
@@ -99,7 +101,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
         else:
             choices = get_args(field.annotation) if field.annotation not in (int, float, str) else ()
-            metavar = "|".join(choices) or getattr(field.annotation, "__name__", "value").upper()
+            metavar = "|".join(filter(None, choices)) or getattr(field.annotation, "__name__", "value").upper()
             group.add_argument(_flag(name), default=argparse.SUPPRESS, metavar=metavar)
 
 

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from core.errors import UserError
-from core.hardware.machine import Gpu, Machine, detect_machine
+from core.hardware.catalogue import CARDS, find_card, machine_with
+from core.hardware.facts import Gpu, Machine, PlanSettings
 from core.hardware.plan import make_plan
 from core.training.notices import batch_line, memory_lines, precision_lines, update_line
 
@@ -15,25 +17,30 @@ T4 = Gpu("Tesla T4", (7, 5), 16_000_000_000, 15_000_000_000)
 OLD = Gpu("Tesla P40", (6, 1), 24_000_000_000, 23_000_000_000)
 NOTE = "torch finds no usable NVIDIA GPU or driver"
 
+SETTINGS = PlanSettings(
+    device="auto",
+    precision="auto",
+    mixed_precision=True,
+    tf32=True,
+    auto_batch=True,
+    largest_batch=65_536,
+    samples=62_000,
+    bytes_per_sample={False: 8000, True: 4000},
+    widest_layer=256,
+    parallel_episodes=1,
+    parallel_reason="EPISODES_PER_UPDATE is 1",
+    simulation_threads=0,
+    update_threads=0,
+)
 
-def machine(gpu=None, cores=8):
-    return Machine(cores, 64_000_000_000, 48_000_000_000, gpu, "" if gpu else NOTE)
+
+def machine(gpu=None, cores=8, **changes):
+    gpus, note = ((gpu,), "") if gpu else ((), NOTE)
+    return Machine(16, cores, 64_000_000_000, 48_000_000_000, gpus, note, **changes)
 
 
 def plan(here, **changes):
-    values = {
-        "device": "auto",
-        "mixed_precision": True,
-        "tf32": True,
-        "auto_batch": True,
-        "largest_batch": 65_536,
-        "samples": 62_000,
-        "bytes_per_sample": {False: 8000, True: 4000},
-        "episodes_per_update": 1,
-        "simulation_threads": 0,
-        "update_threads": 0,
-    }
-    return make_plan(here, **{**values, **changes})
+    return make_plan(here, replace(SETTINGS, **changes))
 
 
 def test_an_h200():
@@ -99,19 +106,201 @@ def test_a_batch_size_of_the_users_own():
     assert p.reasons["batch_size"] == "AUTO_BATCH_SIZE is off"
 
 
+def test_a_minibatch_that_does_not_fit_goes_through_in_pieces_and_stays_what_it_was():
+    """0.7 * 10^8 = 7 * 10^7 bytes hold 8750 samples of 8000 bytes: pieces of 8192, the learning setting untouched."""
+    tight = Gpu("NVIDIA H200", (9, 0), 10**9, 10**8)
+    p = plan(machine(tight), mixed_precision=False, auto_batch=False, largest_batch=30_000)
+    assert (p.batch_size, p.microbatch) == (30_000, 8192)
+    assert p.reasons["microbatch"] == "memory holds 8,750 samples at once"
+    assert plan(machine(H200), auto_batch=False, largest_batch=30_000).microbatch == 30_000
+
+
+def test_a_gpu_that_others_fill_is_left_alone():
+    full = replace(H200, free_bytes=2_000_000, other_processes=2)
+    p = plan(machine(full))
+    assert (p.device, p.precision, p.tier) == ("cpu", "fp32", "cpu")
+    problem = "the NVIDIA H200 has 0.0 of 150.0 GB free, 2 other processes use it, too little for an update"
+    assert p.reasons["device"] == problem
+    with pytest.raises(UserError, match=f"DEVICE is cuda, but {problem}; free its memory"):
+        plan(machine(full), device="cuda")
+    assert plan(machine(replace(full, free_bytes=2_926_000))).device == "cuda", "256 * 8000 / 0.7 bytes suffice"
+
+
+def test_a_small_rollout_fits_on_a_gpu_with_little_room():
+    assert plan(machine(replace(H200, free_bytes=200_000)), samples=16).device == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpu", "sentence"),
+    [
+        (
+            {"precision": "bf16"},
+            T4,
+            r"PRECISION is bf16, but compute capability 7.5 \(Tesla T4\) has none, it begins at 8.0",
+        ),
+        ({"precision": "bf16"}, None, f"PRECISION is bf16, but the update runs on the CPU, always in FP32 .{NOTE}"),
+        ({"precision": "fp16", "device": "cpu"}, H200, "always in FP32 .DEVICE is cpu.; set PRECISION to auto or fp32"),
+        (
+            {"precision": "fp16"},
+            Gpu("old", (5, 2), 10**10, 10**10),
+            "compute capability 5.2 .old. has none, it begins at 5.3",
+        ),
+        ({"precision": "bf16", "mixed_precision": False}, H200, "PRECISION is bf16, but USE_MIXED_PRECISION is False"),
+        ({"largest_batch": 0}, H200, "BATCH_SIZE is 0; a minibatch has at least one sample"),
+        ({"largest_batch": -8, "auto_batch": False}, None, "BATCH_SIZE is -8"),
+    ],
+)
+def test_contradictory_settings_are_refused(changes, gpu, sentence):
+    with pytest.raises(UserError, match=sentence):
+        plan(machine(gpu), **changes)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wanted"), [(H200, "fp16"), (H200, "fp32"), (H200, "bf16"), (T4, "fp16"), (OLD, "fp16")]
+)
+def test_a_format_that_is_insisted_on(gpu, wanted):
+    p = plan(machine(gpu), precision=wanted)
+    assert (p.precision, p.reasons["precision"]) == (wanted, f"PRECISION is {wanted}")
+
+
+def test_fp32_can_be_insisted_on_without_a_gpu():
+    assert plan(machine(), precision="fp32").precision == "fp32"
+
+
 def test_threads():
-    assert plan(machine(cores=8), episodes_per_update=4).simulation_threads == 4
-    assert plan(machine(cores=2), episodes_per_update=4).simulation_threads == 2
-    p = plan(machine(cores=8), episodes_per_update=16, simulation_threads=3, update_threads=5)
-    assert (p.simulation_threads, p.update_threads) == (3, 5)
+    p = plan(machine(cores=8), parallel_episodes=4)
+    assert p.simulation_threads == 4
+    assert p.reasons["simulation_threads"] == "one for each episode played at once (8 usable cores)"
+    p = plan(machine(cores=2, cores_note="the control group's quota is 2 CPUs"), parallel_episodes=4)
+    assert p.simulation_threads == p.update_threads == 2
+    assert p.reasons["update_threads"] == "2 usable cores; the control group's quota is 2 CPUs"
+    p = plan(machine(cores=8), parallel_episodes=16, simulation_threads=3, update_threads=9)
+    assert (p.simulation_threads, p.update_threads) == (3, 9)
+    assert p.reasons["simulation_threads"] == "SIMULATION_THREADS is 3"
+    assert p.reasons["update_threads"] == "UPDATE_THREADS is 9, more than the 8 usable cores"
     assert plan(machine(cores=8)).update_threads == 8
+
+
+@pytest.mark.parametrize(
+    ("here", "allocator", "reason"),
+    [
+        (machine(H200), "expandable_segments:True", "less memory is lost"),
+        (machine(H200, allocator="backend:cudaMallocAsync"), "backend:cudaMallocAsync", "the environment says so"),
+        (machine(H200, system="Windows"), "default", "for Linux"),
+        (machine(allocator="backend:cudaMallocAsync"), "default", "no GPU"),
+    ],
+)
+def test_the_allocator(here, allocator, reason):
+    p = plan(here)
+    assert p.allocator == allocator
+    assert reason in p.reasons["allocator"]
+
+
+def test_what_the_updater_cannot_do_is_off_and_says_so():
+    p = plan(machine(H200))
+    assert (p.compile, p.graph_capture, p.gradient_checkpointing, p.fp8) == (False, False, False, False)
+    assert p.reasons["compile"] == "the updater cannot do it yet (usual on this card)"
+    assert p.reasons["fp8"] == "it pays from about 2,048 units a layer, the widest here has 256"
+    assert plan(machine(H200), widest_layer=2048).reasons["fp8"] == "the updater cannot do it yet (usual on this card)"
+    assert "begins at 8.9" in plan(machine_with(find_card("A40")), widest_layer=4096).reasons["fp8"]
+
+
+def test_what_the_updater_learns_to_do_is_on_where_it_is_wanted():
+    abilities = frozenset({"compile", "graph_capture", "fp8"})
+    p = plan(machine(H200), abilities=abilities, widest_layer=2048)
+    assert (p.compile, p.graph_capture, p.fp8) == (True, True, True)
+    p = plan(machine_with(find_card("A40")), abilities=abilities, widest_layer=2048)
+    assert (p.compile, p.graph_capture, p.fp8) == (False, True, False)
+    p = plan(machine(), abilities=abilities, widest_layer=2048)
+    assert (p.compile, p.graph_capture, p.fp8) == (False, False, False)
+
+
+CARDS_BY_HAND = {
+    "T4": ("fp16", False, "low"),
+    "V100 16GB": ("fp16", False, "low"),
+    "V100 32GB": ("fp16", False, "medium"),
+    "A30": ("bf16", True, "medium"),
+    "A40": ("bf16", True, "high"),
+    "A100 40GB": ("bf16", True, "a100"),
+    "A100 80GB": ("bf16", True, "a100"),
+    "RTX 3080": ("bf16", True, "low"),
+    "RTX 3090": ("bf16", True, "medium"),
+    "RTX 4080": ("bf16", True, "low"),
+    "RTX 4090": ("bf16", True, "medium"),
+    "L4": ("bf16", True, "medium"),
+    "L40S": ("bf16", True, "high"),
+    "H100 SXM": ("bf16", True, "h100"),
+    "H100 PCIe": ("bf16", True, "h100"),
+    "H200": ("bf16", True, "h100"),
+    "B200": ("bf16", True, "h100"),
+}
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_every_card_of_the_catalogue_by_hand(card):
+    p = plan(machine_with(card))
+    assert (p.precision, p.tf32, p.tier) == CARDS_BY_HAND[card.name]
+    assert (p.device, p.device_name, p.batch_size, p.microbatch) == ("cuda", card.driver_name, 32_768, 32_768)
+    memory = int(card.gigabytes * 10**9 * 0.7) // 4000
+    assert f"batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow {memory:,}" in p.lines()
+
+
+def test_the_printed_plan_of_a_gpu():
+    assert plan(machine(replace(H200, other_processes=1))).lines() == [
+        "device cuda: a GPU is here (tier h100): NVIDIA H200 has 148.5 of 150.0 GB free, 1 other process uses it",
+        "precision bf16: compute capability 9.0",
+        "tf32 on: compute capability 9.0",
+        "cudnn benchmark on: kernels are tried once for shapes that stay the same",
+        "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 25,987,500",
+        "microbatch 32768: the whole minibatch fits in memory",
+        "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
+        "simulation threads 1: one for each episode played at once (8 usable cores)",
+        "update threads 8: 8 usable cores",
+        "compile off: the updater cannot do it yet (usual on this card)",
+        "graph capture off: the updater cannot do it yet (it would save the launches that small networks wait for)",
+        "gradient checkpointing off: microbatches save memory without computing anything twice",
+        "fp8 off: it pays from about 2,048 units a layer, the widest here has 256",
+        "allocator expandable_segments:True: less memory is lost between blocks of different sizes",
+    ]
+
+
+def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
+    assert plan(machine()).lines() == [
+        f"device cpu: {NOTE}",
+        "precision fp32: the CPU updates in FP32",
+        "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 4,199,999",  # 0.7 is a bit less in binary
+        "microbatch 2048: activations of 2,048 samples stay in a core's caches",
+        "parallel episodes 1: EPISODES_PER_UPDATE is 1",
+        "simulation threads 1: one for each episode played at once (8 usable cores)",
+        "update threads 8: 8 usable cores",
+    ]
+
+
+def test_one_gpu_of_several_is_used():
+    here = replace(machine(), gpus=(T4, H200))
+    assert plan(here).device_name == "Tesla T4"
+    assert plan(here).reasons["device"].startswith("a GPU is here, the first of 2, as an update uses one (tier low)")
 
 
 def test_every_choice_has_a_reason_and_the_plan_is_json():
     p = plan(machine(H200))
-    assert {"device", "precision", "batch_size"} <= set(p.reasons)
-    assert json.loads(json.dumps(p.as_json())) == p.as_json()
-    assert p.as_json()["batch_size"] == 32_768
+    content = p.as_json()
+    assert json.loads(json.dumps(content)) == content
+    assert set(content) - {"schema", "device_name", "tier", "usual", "reasons"} == set(content["reasons"])
+    assert all(content["reasons"].values())
+    assert content["batch_size"] == 32_768
+
+
+def test_the_schema_of_plan_json():
+    """Whoever changes a name or its meaning counts SCHEMA up."""
+    content = plan(machine()).as_json()
+    assert content["schema"] == 1
+    assert list(content) == [
+        *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
+        *("microbatch", "parallel_episodes", "simulation_threads", "update_threads", "compile", "graph_capture"),
+        *("gradient_checkpointing", "fp8", "allocator", "reasons"),
+    ]
+    assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile", "fp8"]
 
 
 def test_the_block_about_memory():
@@ -126,13 +315,6 @@ def test_the_block_about_memory():
 
 def test_the_line_after_an_update():
     assert update_line(1.2345) == "Policy update complete - Total time: 1.23s"
-
-
-def test_this_machine_can_be_asked():
-    here = detect_machine()
-    assert here.physical_cores >= 1
-    assert 0 < here.free_bytes <= here.total_bytes
-    assert (here.gpu is None) == bool(here.gpu_note)
 
 
 def test_planning_does_not_ask_the_machine(monkeypatch):

@@ -13,9 +13,11 @@ from helpers.toy_runs import (
     toy_updater,
 )
 
+from core.hardware.facts import PlanSettings
+from core.hardware.formats import choose_precision
 from core.hardware.machine import detect_machine
 from core.hardware.memory import SAFETY, auto_batch_size, sample_bytes
-from core.hardware.plan import choose_precision, make_plan
+from core.hardware.plan import make_plan
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch
 from core.update.precision import apply_global_settings
@@ -108,19 +110,22 @@ def test_the_plan_of_this_gpu():
     machine = detect_machine()
     actor, critic = (32, 128, 128, 8), (32, 256, 256, 1)
     by_half = {half: sample_bytes(actor, critic, half) for half in (False, True)}
-    plan = make_plan(
-        machine,
+    settings = PlanSettings(
         device="auto",
+        precision="auto",
         mixed_precision=True,
         tf32=True,
         auto_batch=True,
         largest_batch=65_536,
         samples=10**7,
         bytes_per_sample=by_half,
-        episodes_per_update=1,
+        widest_layer=256,
+        parallel_episodes=1,
+        parallel_reason="",
         simulation_threads=0,
         update_threads=0,
     )
+    plan = make_plan(machine, settings)
     assert plan.device == "cuda"
     assert plan.precision == choose_precision(True, torch.cuda.get_device_capability()) == "bf16"
     assert plan.tf32

@@ -1,83 +1,134 @@
-"""What machine is here: the only place that asks."""
+"""What machine is here: the only place that asks (``host`` reads cores and memory for it)."""
 
-from dataclasses import dataclass
+import os
+import platform
+import re
+import warnings
+from typing import Any
 
-import psutil
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One NVIDIA GPU.
-
-    Attributes:
-        name: as the driver gives it, for example ``"NVIDIA H200"``.
-        capability: compute capability, (major, minor).
-        total_bytes: all memory.
-        free_bytes: memory that nobody uses now, on the whole device.
-    """
-
-    name: str
-    capability: tuple[int, int]
-    total_bytes: int
-    free_bytes: int
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Cores, memory and, if there is one, the GPU.
-
-    Attributes:
-        physical_cores: cores that this process may use, without hyper-threads.
-        total_bytes: memory of the host.
-        free_bytes: memory of the host that can be had without swapping.
-        gpu: the first GPU that torch can use, or None.
-        gpu_note: why there is no GPU, for people who expect one; empty if there is one.
-    """
-
-    physical_cores: int
-    total_bytes: int
-    free_bytes: int
-    gpu: Gpu | None
-    gpu_note: str = ""
+from core.hardware.facts import Gpu, Machine
+from core.hardware.host import detect_cores, detect_memory, detect_numa_nodes
+from core.hardware.nvml import ask, handle_of, listed_by_the_driver, nvml, uuid_of
 
 
 def detect_machine() -> Machine:
-    """Look at this machine; a missing driver or GPU is normal."""
-    memory = psutil.virtual_memory()
-    gpu, note = _detect_gpu()
-    return Machine(physical_cores(), memory.total, memory.available, gpu, note)
+    """Look at this machine; a missing driver, NVML or GPU is normal."""
+    cores, (total, free) = detect_cores(), detect_memory()
+    api = nvml()
+    gpus, note = _detect_gpus(api)
+    return Machine(
+        cores.physical,
+        cores.usable,
+        total,
+        free,
+        gpus,
+        note,
+        cores.note,
+        detect_numa_nodes(),
+        ask(api, "nvmlSystemGetDriverVersion") or "",
+        platform.system(),
+        os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
+    )
 
 
-def physical_cores() -> int:
-    """Return the cores that this process may use, without hyper-threads."""
-    allowed = len(psutil.Process().cpu_affinity() or ()) if hasattr(psutil.Process, "cpu_affinity") else 0
-    physical = psutil.cpu_count(logical=False) or 1
-    return max(1, min(physical, allowed or physical))
+def usable_cores() -> int:
+    """Return the cores that this process may keep busy, without hyper-threads."""
+    return detect_cores().usable
 
 
-def _detect_gpu() -> tuple[Gpu | None, str]:
+def free_and_total_bytes(index: int = 0) -> tuple[int, int]:
+    """Return free and total memory of a GPU in bytes: the smaller of what torch and NVML say, where NVML answers.
+
+    Args:
+        index: of the GPU, in torch's order.
+    """
     import torch
 
-    if torch.version.cuda is None:
-        return None, "this torch is a build without CUDA"
-    if not torch.cuda.is_available():
-        return None, "torch finds no usable NVIDIA GPU or driver"
-    properties = torch.cuda.get_device_properties(0)
-    free, total = free_and_total_bytes()
-    return Gpu(properties.name, (properties.major, properties.minor), total, free), ""
-
-
-def free_and_total_bytes() -> tuple[int, int]:
-    """Return free and total memory of GPU 0 in bytes: the smaller of what torch and NVML say, where NVML answers."""
-    import torch
-
-    free, total = torch.cuda.mem_get_info(0)
+    properties = torch.cuda.get_device_properties(index)
     try:
-        import pynvml
+        free, total = torch.cuda.mem_get_info(index)
+    except RuntimeError:  # a full card, or one that another process holds alone, has no room for a context
+        free, total = 0, properties.total_memory
+    api = nvml()
+    memory = ask(api, "nvmlDeviceGetMemoryInfo", handle_of(api, properties))
+    return (min(free, memory.free), min(total, memory.total)) if memory else (free, total)
 
-        pynvml.nvmlInit()
-        identifier = str(torch.cuda.get_device_properties(0).uuid)
-        memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{identifier}"))
-        return min(free, memory.free), min(total, memory.total)
-    except (ImportError, AttributeError, pynvml.NVMLError):
-        return free, total
+
+def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
+    """Return the GPUs that torch can use, or none and why."""
+    import torch
+
+    if note := _why_torch_has_none(api):
+        return (), note
+    # Processes are counted for all GPUs before memory is asked for, which puts this process on a card.
+    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    others = [_other_processes(api, properties) for properties in found]
+    gpus = tuple(_gpu(api, i, each, other) for i, (each, other) in enumerate(zip(found, others, strict=True)))
+    first = gpus[0]
+    if not _is_compiled_for(first.capability, torch.cuda.get_arch_list()):
+        compute = f"{first.capability[0]}.{first.capability[1]}"
+        return (), f"torch {torch.__version__} has no code for the {first.name} (compute capability {compute})"
+    return gpus, ""
+
+
+def _gpu(api: Any | None, index: int, properties: Any, others: int | None) -> Gpu:
+    mig = _is_slice(api, properties)
+    memory = ask(api, "nvmlDeviceGetMemoryInfo", handle_of(api, properties))
+    if index > 0 and memory and not mig:
+        # Torch would make a context, half a gigabyte, on a card that this run does not use.
+        free, total = memory.free, min(memory.total, properties.total_memory)
+    else:
+        free, total = free_and_total_bytes(index)
+    compute = properties.major, properties.minor
+    return Gpu(properties.name, compute, total, free, uuid_of(properties), mig, others)
+
+
+def _why_torch_has_none(api: Any | None) -> str:
+    """Return why torch can use no GPU, naming those that the driver lists; empty if it can."""
+    import torch
+
+    listed = listed_by_the_driver(api)
+    if torch.version.cuda is None:
+        cannot = f", which cannot use the {listed[0]} that the driver lists" if listed else ""
+        return f"this torch is a build without CUDA{cannot}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about what the note says
+        if torch.cuda.is_available() and torch.cuda.device_count() > 0:
+            return ""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed and visible is not None:
+        return f"CUDA_VISIBLE_DEVICES is {visible!r}, which hides the {listed[0]} that the driver lists"
+    if listed:
+        cuda = torch.version.cuda
+        return f"torch cannot use the {listed[0]} that the driver lists; the driver may be too old for CUDA {cuda}"
+    return "torch finds no usable NVIDIA GPU or driver"
+
+
+def _is_compiled_for(capability: tuple[int, int], architectures: list[str]) -> bool:
+    """Return whether torch has code for a GPU.
+
+    Machine code (``sm_86``) runs on the same major and this or a later minor; PTX (``compute_90``) on all later ones.
+    An empty list says nothing and passes.
+    """
+    for name in architectures:
+        if match := re.match(r"(sm|compute)_(\d+)", name):
+            built = divmod(int(match[2]), 10)
+            if built <= capability and (match[1] == "compute" or built[0] == capability[0]):
+                return True
+    return not architectures
+
+
+def _is_slice(api: Any | None, properties: Any) -> bool:
+    """Return whether a device is a MIG slice: by its name, or NVML says so of it or of its card."""
+    handle = handle_of(api, properties)
+    mode = ask(api, "nvmlDeviceGetMigMode", handle)
+    in_mig_mode = mode is not None and bool(mode[0])
+    return in_mig_mode or " MIG " in properties.name or bool(ask(api, "nvmlDeviceIsMigDeviceHandle", handle))
+
+
+def _other_processes(api: Any | None, properties: Any) -> int | None:
+    """Return how many other processes compute on a GPU; None of a slice, where NVML may tell of other slices."""
+    if _is_slice(api, properties):
+        return None
+    running = ask(api, "nvmlDeviceGetComputeRunningProcesses", handle_of(api, properties))
+    return None if running is None else sum(process.pid != os.getpid() for process in running)

@@ -3,14 +3,16 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from core.errors import UserError
-from core.hardware.machine import Machine
-from core.hardware.memory import SAFETY, auto_batch_size
+from core.hardware import choices, formats
+from core.hardware.catalogue import Tier, Usual, tier_of, usual_on
+from core.hardware.facts import Machine, PlanSettings
+from core.hardware.facts import Precision as Precision
 
-Precision = Literal["bf16", "fp16", "fp32"]
+SCHEMA = 1
+"""Of plan.json; counts up when a name changes its meaning or goes away."""
 
-_CPU_MICROBATCH = 2048
-"""Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
+_ON_A_GPU = ("tf32", "cudnn_benchmark", "compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator")
+"""Choices that a CPU run does not have to print."""
 
 
 @dataclass(frozen=True)
@@ -20,106 +22,100 @@ class Plan:
     Attributes:
         device: ``"cuda"`` or ``"cpu"``.
         device_name: for people.
+        tier: of the GPU, ``"cpu"`` without one.
+        usual: what is usual on such a card, for comparison.
         precision: of matrix products in the update.
         tf32: whether float32 products on the GPU use TF32.
         cudnn_benchmark: whether cuDNN tries kernels.
         batch_size: most samples in a minibatch.
         microbatch: most samples in one forward pass.
-        simulation_threads: threads that play episodes.
+        parallel_episodes: copies of the simulator that play in a round.
+        simulation_threads: threads that play them.
         update_threads: torch's threads.
-        reasons: for each choice a phrase.
+        compile: whether steps are compiled.
+        graph_capture: whether steps are replayed as a CUDA graph.
+        gradient_checkpointing: whether activations are computed twice to save memory.
+        fp8: whether matrix products take 8-bit inputs.
+        allocator: settings of torch's CUDA allocator, ``"default"`` for none.
+        reasons: for each choice, from ``device`` on, a phrase.
     """
 
     device: Literal["cuda", "cpu"]
     device_name: str
+    tier: Tier
+    usual: Usual
     precision: Precision
     tf32: bool
     cudnn_benchmark: bool
     batch_size: int
     microbatch: int
+    parallel_episodes: int
     simulation_threads: int
     update_threads: int
+    compile: bool
+    graph_capture: bool
+    gradient_checkpointing: bool
+    fp8: bool
+    allocator: str
     reasons: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
-        return asdict(self)
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """Return a line for each choice that this device has: what, which, why."""
+        shown = [name for name in self.reasons if self.device == "cuda" or name not in _ON_A_GPU]
+        return [f"{_label(name)} {_in_words(getattr(self, name))}: {self.reasons[name]}" for name in shown]
 
 
-def make_plan(
-    machine: Machine,
-    *,
-    device: str,
-    mixed_precision: bool,
-    tf32: bool,
-    auto_batch: bool,
-    largest_batch: int,
-    samples: int,
-    bytes_per_sample: dict[bool, int],
-    episodes_per_update: int,
-    simulation_threads: int,
-    update_threads: int,
-) -> Plan:
+def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     """Choose how a run uses a machine.
 
     Args:
-        machine: what is here.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        mixed_precision: whether BF16 or FP16 is wanted where the GPU has it.
-        tf32: whether TF32 is wanted where the GPU has it.
-        auto_batch: choose the minibatch from samples and memory.
-        largest_batch: most samples in a minibatch.
-        samples: expected number in a rollout.
-        bytes_per_sample: from :func:`core.hardware.memory.sample_bytes`, by whether half precision is used.
-        episodes_per_update: episodes played at once.
-        simulation_threads: 0 for all physical cores.
-        update_threads: 0 for all physical cores.
+        machine: what is here, or :func:`core.hardware.catalogue.machine_with` for a card that is not.
+        settings: what the user wants and what the run needs.
 
     Raises:
-        UserError: a GPU is demanded and there is none.
+        UserError: settings contradict each other or the machine.
     """
-    gpu = machine.gpu if device != "cpu" else None
-    if device == "cuda" and gpu is None:
-        raise UserError(f"DEVICE is cuda, but {machine.gpu_note}; set DEVICE to auto or cpu, or mend the installation.")
-    reasons = {"device": "a GPU is here" if gpu else "DEVICE is cpu" if machine.gpu else machine.gpu_note}
-    precision = choose_precision(mixed_precision, gpu.capability if gpu else None)
-    if gpu is None:
-        reasons["precision"] = "the CPU updates in FP32"
-    else:
-        wanted = f"compute capability {gpu.capability[0]}.{gpu.capability[1]}"
-        reasons["precision"] = wanted if mixed_precision else "USE_MIXED_PRECISION is off"
-    ampere = gpu is not None and gpu.capability >= (8, 0)
+    gpu, device_reason = choices.device(machine, settings)
+    precision, precision_reason = formats.precision(settings, gpu, device_reason)
     free = gpu.free_bytes if gpu else machine.free_bytes
-    per_sample = bytes_per_sample[precision != "fp32"]
-    batch = auto_batch_size(samples, free, per_sample, largest_batch) if auto_batch else largest_batch
-    memory = int(free * SAFETY) // per_sample
-    reasons["batch_size"] = (
-        f"{samples:,} samples, BATCH_SIZE {largest_batch:,}, memory would allow {memory:,}"
-        if auto_batch
-        else "AUTO_BATCH_SIZE is off"
-    )
-    cores = machine.physical_cores
+    per_sample = settings.bytes_per_sample[precision != "fp32"]
+    batch = choices.batch_size(settings, free, per_sample)
+    usual = usual_on(gpu)
+    chosen: dict[str, tuple[Any, str]] = {
+        "device": ("cuda" if gpu else "cpu", device_reason),
+        "precision": (precision, precision_reason),
+        "tf32": formats.tf32(settings, gpu),
+        "cudnn_benchmark": (
+            gpu is not None,
+            "kernels are tried once for shapes that stay the same" if gpu else "no GPU",
+        ),
+        "batch_size": batch,
+        "microbatch": choices.microbatch(batch[0], gpu, free, per_sample),
+        "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
+        "simulation_threads": choices.simulation_threads(settings, machine),
+        "update_threads": choices.update_threads(settings, machine),
+        "compile": choices.compile_steps(settings, gpu, usual),
+        "graph_capture": choices.graph_capture(settings, gpu),
+        "gradient_checkpointing": choices.gradient_checkpointing(gpu),
+        "fp8": formats.fp8(settings, gpu, usual),
+        "allocator": choices.allocator(machine, gpu),
+    }
     return Plan(
-        device="cuda" if gpu else "cpu",
         device_name=gpu.name if gpu else "CPU",
-        precision=precision,
-        tf32=tf32 and ampere,
-        cudnn_benchmark=gpu is not None,
-        batch_size=batch,
-        microbatch=batch if gpu else min(batch, _CPU_MICROBATCH),
-        simulation_threads=min(simulation_threads or cores, episodes_per_update),
-        update_threads=update_threads or cores,
-        reasons=reasons,
+        tier=tier_of(gpu),
+        usual=usual,
+        reasons={name: reason for name, (_, reason) in chosen.items()},
+        **{name: value for name, (value, _) in chosen.items()},
     )
 
 
-def choose_precision(mixed: bool, capability: tuple[int, int] | None) -> Precision:
-    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else FP32.
+def _label(name: str) -> str:
+    return "batch" if name == "batch_size" else name.replace("_", " ")
 
-    Args:
-        mixed: whether mixed precision is wanted at all.
-        capability: of the GPU; None without one.
-    """
-    if not mixed or capability is None or capability < (7, 0):
-        return "fp32"
-    return "bf16" if capability >= (8, 0) else "fp16"
+
+def _in_words(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.machine import Machine, detect_machine, free_and_total_bytes
-from core.hardware.memory import sample_bytes
-from core.hardware.plan import Plan, make_plan
+from core.hardware.machine import detect_machine, free_and_total_bytes
+from core.hardware.plan import Plan
 from core.policy.networks import ActorCritic, initialise
 from core.seeding import stream
 from core.simulators.check import check_simulator
@@ -22,12 +21,13 @@ from core.simulators.simulator import Simulator, function_of
 from core.training.checkpoint import FACTS, load_run
 from core.training.files import write_json
 from core.training.metrics import MetricsLog
-from core.training.notices import batch_line, memory_lines, precision_lines
+from core.training.notices import memory_lines
+from core.training.planning import announce, apply_plan, network_sizes, plan_run, write_plan
 from core.training.plots import plot_learning_curve
+from core.training.presets import with_preset
 from core.training.progress import Progress
 from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
-from core.update.precision import apply_global_settings
 from core.update.step import StepSettings
 from core.update.updater import Updater, UpdateSettings
 
@@ -89,16 +89,18 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
         for hint in check_simulator(simulator):
             say(f"Hint: {hint}")
+    config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
     machine = detect_machine()
-    plan = _plan(config, machine, simulator)
-    _say_plan(plan, machine, config, say)
+    plan = apply_plan(plan_run(config, simulator, machine))
+    for line in [*notes, *announce(plan, machine, config)]:
+        say(line)
     model = build_model(config, simulator, plan.device == "cuda")
     trainer = _trainer(config, plan, model, loaded, directory)
     if resume:
         _resume(trainer, directory, say)
     say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
     write_json(directory / "config.json", {"values": config.model_dump(), "sources": sources})
-    write_json(directory / "plan.json", plan.as_json())
+    write_plan(directory, plan, machine)
     if loaded.scenario is not None:
         write_json(directory / "scenario.json", loaded.source["scenario"])
     if loaded.log is not None:
@@ -108,13 +110,6 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan)
-
-
-def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
-    """Return the layer sizes of actor and critic."""
-    observation, layers = simulator.observation_size, config.num_hidden_layers
-    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.outputs]
-    return actor, [observation, *[config.critic_hidden_size] * layers, 1]
 
 
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
@@ -133,8 +128,6 @@ def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCrit
 
 def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimulator, directory: Path) -> Trainer:
     simulator = loaded.simulator
-    torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
-    apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     collector = build_collector(config, plan, model.actor_sizes, simulator)
     updater = Updater(
         model,
@@ -179,36 +172,6 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         "update_threads": plan.update_threads,
     }
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
-
-
-def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:
-    actor, critic = network_sizes(config, simulator)
-    return make_plan(
-        machine,
-        device=config.device,
-        mixed_precision=config.use_mixed_precision,
-        tf32=config.use_tf32,
-        auto_batch=config.auto_batch_size,
-        largest_batch=config.batch_size,
-        samples=decisions_per_update(config, simulator),
-        bytes_per_sample={
-            half: sample_bytes(actor, critic, half, simulator.action_space, simulator.action_feature_size)
-            for half in (False, True)
-        },
-        episodes_per_update=copies_per_update(config, simulator),
-        simulation_threads=config.simulation_threads,
-        update_threads=config.update_threads,
-    )
-
-
-def _say_plan(plan: Plan, machine: Machine, config: Config, say: Say) -> None:
-    for line in precision_lines(plan, machine.gpu.capability if machine.gpu else None):
-        say(line)
-    if config.auto_batch_size:
-        say(batch_line(plan))
-    if plan.device == "cuda" and machine.gpu:
-        for line in memory_lines(machine.gpu.name, machine.gpu.total_bytes, machine.gpu.free_bytes):
-            say(line)
 
 
 def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path:

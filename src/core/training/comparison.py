@@ -11,7 +11,7 @@ from torch import Tensor
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.machine import physical_cores
+from core.hardware.machine import usable_cores
 from core.policy.layout import policy_layout
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import LoadedSimulator, from_source, load_simulator
@@ -74,7 +74,7 @@ def _evaluate(
     what = (names, trained, config.evaluation_episodes, config.seed)
     if isinstance(simulator, GymnasiumSimulator):
         return evaluate_environment(simulator, *what, progress)
-    return evaluate(simulator, *what, config.simulation_threads or physical_cores(), progress)
+    return evaluate(simulator, *what, config.simulation_threads or usable_cores(), progress)
 
 
 def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:

@@ -1,0 +1,129 @@
+"""Each choice of a plan: a pure function that returns what is chosen and the reason, a phrase."""
+
+from core.errors import UserError
+from core.hardware.catalogue import Usual, tier_of
+from core.hardware.facts import Gpu, Machine, PlanSettings
+from core.hardware.formats import Chosen, optional
+from core.hardware.memory import SAFETY, auto_batch_size
+
+_CPU_MICROBATCH = 2048
+"""Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
+
+_SMALLEST_MICROBATCH = 256
+"""Samples that a GPU must have room for; below that the CPU is the better place."""
+
+
+def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
+    """Choose the GPU, if there is one with room, or the CPU.
+
+    Raises:
+        UserError: a GPU is demanded and there is none, or it has no room.
+    """
+    gpu = machine.gpu
+    if gpu is None:
+        problem, remedy = machine.gpu_note, "set DEVICE to auto or cpu, or mend the installation"
+    elif settings.device == "cpu":
+        return None, "DEVICE is cpu"
+    elif _fits(gpu.free_bytes, settings.bytes_per_sample[False]) < min(_SMALLEST_MICROBATCH, settings.samples):
+        problem = f"the {_room(gpu)}, too little for an update"
+        remedy = "free its memory, name another GPU in CUDA_VISIBLE_DEVICES, or set DEVICE to auto or cpu"
+    else:
+        more = f", the first of {len(machine.gpus)}, as an update uses one" if len(machine.gpus) > 1 else ""
+        return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_room(gpu)}"
+    if settings.device == "cuda":
+        raise UserError(f"DEVICE is cuda, but {problem}; {remedy}.")
+    return None, problem
+
+
+def batch_size(settings: PlanSettings, free_bytes: int, bytes_per_sample: int) -> tuple[int, str]:
+    """Choose the minibatch: the user's, or the power of two within samples, memory and the user's limit.
+
+    Raises:
+        UserError: the user's is not positive.
+    """
+    largest = settings.largest_batch
+    if largest < 1:
+        raise UserError(f"BATCH_SIZE is {largest}; a minibatch has at least one sample.")
+    if not settings.auto_batch:
+        return largest, "AUTO_BATCH_SIZE is off"
+    memory = _fits(free_bytes, bytes_per_sample)
+    reason = f"{settings.samples:,} samples, BATCH_SIZE {largest:,}, memory would allow {memory:,}"
+    return auto_batch_size(settings.samples, free_bytes, bytes_per_sample, largest), reason
+
+
+def microbatch(batch: int, gpu: Gpu | None, free_bytes: int, bytes_per_sample: int) -> tuple[int, str]:
+    """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
+    if gpu is None:
+        return min(batch, _CPU_MICROBATCH), f"activations of {_CPU_MICROBATCH:,} samples stay in a core's caches"
+    fits = _fits(free_bytes, bytes_per_sample)
+    if batch <= fits:
+        return batch, "the whole minibatch fits in memory"
+    return auto_batch_size(batch, free_bytes, bytes_per_sample, batch), f"memory holds {fits:,} samples at once"
+
+
+def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> tuple[int, str]:
+    """Say how many episodes are played at once, which decides what is learned: the machine has no say in it."""
+    reason = settings.parallel_reason
+    if gpu and usual.parallel_episodes > settings.parallel_episodes:
+        reason += f"; {usual.parallel_episodes:,}, usual on this card, are for policies that act on a GPU"
+    return settings.parallel_episodes, reason
+
+
+def simulation_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
+    """Choose the threads that play: one an episode, as far as there are cores."""
+    threads, reason = _threads("SIMULATION_THREADS", settings.simulation_threads, machine)
+    if threads <= settings.parallel_episodes:
+        return threads, reason
+    return settings.parallel_episodes, f"one for each episode played at once ({reason})"
+
+
+def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
+    """Choose torch's threads."""
+    return _threads("UPDATE_THREADS", settings.update_threads, machine)
+
+
+def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:
+    """Choose whether steps go through torch.compile."""
+    word = "usual" if usual.compile else "not usual"
+    return optional("compile", settings, gpu, usual.compile, f"{word} on this card")
+
+
+def graph_capture(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
+    """Choose whether a step is captured once and replayed as a CUDA graph."""
+    return optional("graph_capture", settings, gpu, True, "it would save the launches that small networks wait for")
+
+
+def gradient_checkpointing(gpu: Gpu | None) -> Chosen:
+    """Choose whether activations are computed twice."""
+    return False, "microbatches save memory without computing anything twice" if gpu else "no GPU"
+
+
+def allocator(machine: Machine, gpu: Gpu | None) -> tuple[str, str]:
+    """Choose the settings of torch's CUDA allocator."""
+    if gpu is None:
+        return "default", "no GPU"
+    if machine.allocator:
+        return machine.allocator, "the environment says so (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF)"
+    if machine.system != "Linux":
+        return "default", "expandable segments are for Linux"
+    return "expandable_segments:True", "less memory is lost between blocks of different sizes"
+
+
+def _threads(name: str, wanted: int, machine: Machine) -> tuple[int, str]:
+    cores = machine.usable_cores
+    if wanted:
+        return wanted, f"{name} is {wanted}" + (f", more than the {cores} usable cores" if wanted > cores else "")
+    note = f"; {machine.cores_note}" if machine.cores_note else ""
+    return cores, f"{cores} usable {'core' if cores == 1 else 'cores'}{note}"
+
+
+def _fits(free_bytes: int, bytes_per_sample: int) -> int:
+    """Return the samples that free memory holds, with the safety margin."""
+    return int(free_bytes * SAFETY) // bytes_per_sample
+
+
+def _room(gpu: Gpu) -> str:
+    count = gpu.other_processes
+    others = f", {count} other {'process uses' if count == 1 else 'processes use'} it" if count else ""
+    mig = " (a MIG slice)" if gpu.mig else ""
+    return f"{gpu.name}{mig} has {gpu.free_bytes / 1e9:.1f} of {gpu.total_bytes / 1e9:.1f} GB free{others}"

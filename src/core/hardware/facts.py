@@ -1,0 +1,106 @@
+"""What a plan depends on, machine and wishes: plain data, made by asking or by hand."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Precision = Literal["bf16", "fp16", "fp32"]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One NVIDIA GPU, or the slice of one that MIG gives this process.
+
+    Attributes:
+        name: as the driver gives it, for example ``"NVIDIA H200"``.
+        capability: compute capability, (major, minor).
+        total_bytes: all memory.
+        free_bytes: memory that nobody uses now, on the whole device.
+        uuid: of the device, without ``GPU-`` or ``MIG-``; empty if unknown.
+        mig: whether it is a slice, of which other slices' memory and processes are no part.
+        other_processes: that compute on it now; None if nobody can say (no NVML, or MIG).
+    """
+
+    name: str
+    capability: tuple[int, int]
+    total_bytes: int
+    free_bytes: int
+    uuid: str = ""
+    mig: bool = False
+    other_processes: int | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores, memory and GPUs.
+
+    Attributes:
+        physical_cores: of the machine, without hyper-threads.
+        usable_cores: those of them that this process may keep busy.
+        total_bytes: memory of the host, or what the control group (a container's limit) allows.
+        free_bytes: memory of the host that can be had without swapping and within that limit.
+        gpus: those that torch can use, in torch's order, which respects CUDA_VISIBLE_DEVICES.
+        gpu_note: why there is no GPU, for people who expect one; empty if there is one.
+        cores_note: why fewer cores are usable than there are; empty if all are.
+        numa_nodes: for each NUMA node with usable logical CPUs, their numbers; empty if the system does not say.
+        driver: version of the NVIDIA driver; empty if unknown.
+        system: ``"Linux"``, ``"Windows"``, ``"Darwin"``.
+        allocator: what the environment already tells torch's CUDA allocator; usually empty.
+    """
+
+    physical_cores: int
+    usable_cores: int
+    total_bytes: int
+    free_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+    gpu_note: str = ""
+    cores_note: str = ""
+    numa_nodes: tuple[tuple[int, ...], ...] = ()
+    driver: str = ""
+    system: str = "Linux"
+    allocator: str = ""
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that a run uses: the first."""
+        return self.gpus[0] if self.gpus else None
+
+    def with_gpu(self, gpu: Gpu) -> "Machine":
+        """Return this host with one other GPU in it."""
+        return replace(self, gpus=(gpu,), gpu_note="")
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """What the user wants and what the run needs, as far as the machine has a say in it.
+
+    Attributes:
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        precision: ``"auto"``, or the format that is insisted on.
+        mixed_precision: whether BF16 or FP16 is wanted where the GPU has it.
+        tf32: whether TF32 is wanted where the GPU has it.
+        auto_batch: choose the minibatch from samples and memory.
+        largest_batch: most samples in a minibatch.
+        samples: expected number in a rollout.
+        bytes_per_sample: from :func:`core.hardware.memory.sample_bytes`, by whether half precision is used.
+        widest_layer: units.
+        parallel_episodes: played at once.
+        parallel_reason: where that number comes from.
+        simulation_threads: 0 for all usable cores.
+        update_threads: 0 for all usable cores.
+        abilities: optional parts that the updater has, of ``compile``, ``graph_capture``, ``fp8``.
+    """
+
+    device: str
+    precision: Precision | Literal["auto"]
+    mixed_precision: bool
+    tf32: bool
+    auto_batch: bool
+    largest_batch: int
+    samples: int
+    bytes_per_sample: dict[bool, int]
+    widest_layer: int
+    parallel_episodes: int
+    parallel_reason: str
+    simulation_threads: int
+    update_threads: int
+    abilities: frozenset[str] = frozenset()

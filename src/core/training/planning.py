@@ -1,0 +1,91 @@
+"""From Config and simulator to the plan of a run, the lines that announce it, and torch set up by it."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+from core.config import Config
+from core.hardware.facts import Machine, PlanSettings
+from core.hardware.memory import sample_bytes
+from core.hardware.plan import Plan, make_plan
+from core.simulators.simulator import Simulator
+from core.training.files import write_json
+from core.training.notices import batch_line, memory_lines, precision_lines
+from core.training.rollouts import copies_per_update, decisions_per_update, expected_samples, rollout_steps
+from core.update.abilities import ABILITIES
+from core.update.allocator import apply_allocator
+from core.update.precision import apply_global_settings
+
+
+def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
+    """Return the layer sizes of actor and critic."""
+    observation, layers = simulator.observation_size, config.num_hidden_layers
+    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.outputs]
+    return actor, [observation, *[config.critic_hidden_size] * layers, 1]
+
+
+def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
+    """Plan how a run uses a machine, which need not be this one.
+
+    Raises:
+        UserError: settings contradict each other or the machine.
+    """
+    return make_plan(machine, plan_settings(config, simulator))
+
+
+def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
+    """Return what a plan needs to know of a run."""
+    actor, critic = network_sizes(config, simulator)
+    space, features = simulator.action_space, simulator.action_feature_size
+    return PlanSettings(
+        device=config.device,
+        precision=config.precision,
+        mixed_precision=config.use_mixed_precision,
+        tf32=config.use_tf32,
+        auto_batch=config.auto_batch_size,
+        largest_batch=config.batch_size,
+        samples=decisions_per_update(config, simulator),
+        bytes_per_sample={half: sample_bytes(actor, critic, half, space, features) for half in (False, True)},
+        widest_layer=max(*actor, *critic),
+        parallel_episodes=copies_per_update(config, simulator),
+        parallel_reason=_why_so_many_copies(config, simulator),
+        simulation_threads=config.simulation_threads,
+        update_threads=config.update_threads,
+        abilities=ABILITIES,
+    )
+
+
+def _why_so_many_copies(config: Config, simulator: Simulator) -> str:
+    if config.episodes_per_update:
+        return f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
+    if steps := rollout_steps(config, simulator):
+        return f"one plays on for {steps:,} decisions"
+    episode, together = expected_samples(simulator), decisions_per_update(config, simulator)
+    return f"{together:,} decisions a round, about {episode:,} each"
+
+
+def announce(plan: Plan, machine: Machine, config: Config) -> list[str]:
+    """Return what is printed about a plan: the lines that users look for, then every choice with its reason."""
+    lines = precision_lines(plan, machine.gpu.capability if machine.gpu else None)
+    if config.auto_batch_size:
+        lines.append(batch_line(plan))
+    if plan.device == "cuda" and machine.gpu:
+        lines += memory_lines(machine.gpu.name, machine.gpu.total_bytes, machine.gpu.free_bytes)
+    return [*lines, "Plan:", *(f"   {line}" for line in plan.lines())]
+
+
+def apply_plan(plan: Plan) -> Plan:
+    """Set up torch as planned; return the plan as it holds, which may have lost what this GPU refuses."""
+    torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
+    apply_global_settings(plan.tf32, plan.cudnn_benchmark)
+    if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):
+        return plan
+    return replace(
+        plan, allocator="default", reasons={**plan.reasons, "allocator": "this GPU refuses expandable segments"}
+    )
+
+
+def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:
+    """Write plan.json: the plan, its reasons, and the machine that it was made for."""
+    write_json(directory / "plan.json", {**plan.as_json(), "machine": asdict(machine)})

@@ -1,0 +1,112 @@
+"""The same claims on a real card: machine.py says what torch and NVML say, the allocator takes its setting."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import core
+from core.hardware.catalogue import card_of, tier_of
+from core.hardware.facts import PlanSettings
+from core.hardware.machine import detect_machine, free_and_total_bytes
+from core.hardware.plan import make_plan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here"),
+]
+
+SETTINGS = PlanSettings(
+    device="auto",
+    precision="auto",
+    mixed_precision=True,
+    tf32=True,
+    auto_batch=True,
+    largest_batch=8192,
+    samples=62_000,
+    bytes_per_sample={False: 8000, True: 4000},
+    widest_layer=256,
+    parallel_episodes=6,
+    parallel_reason="EPISODES_PER_UPDATE is 6",
+    simulation_threads=0,
+    update_threads=0,
+)
+
+
+def test_every_gpu_that_torch_sees_is_found_with_torchs_figures():
+    machine = detect_machine()
+    assert len(machine.gpus) == torch.cuda.device_count()
+    for i, gpu in enumerate(machine.gpus[:1]):
+        free, total = torch.cuda.mem_get_info(i)
+        assert gpu.name == torch.cuda.get_device_name(i)
+        assert gpu.capability == torch.cuda.get_device_capability(i)
+        assert 0 < gpu.total_bytes <= total
+        assert abs(gpu.free_bytes - free) < 2 * 2**30, "the contexts of two looks, and what others do between them"
+        assert gpu.uuid
+
+
+def test_nvml_finds_the_same_card_by_its_uuid():
+    pynvml = pytest.importorskip("pynvml")
+    machine = detect_machine()
+    if not machine.driver:
+        pytest.skip("NVML does not answer here")
+    assert machine.driver == pynvml.nvmlSystemGetDriverVersion()
+    for gpu in machine.gpus:
+        kind = "MIG" if gpu.mig else "GPU"
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"{kind}-{gpu.uuid}")
+        assert pynvml.nvmlDeviceGetName(handle) in gpu.name or gpu.mig
+        assert gpu.total_bytes <= pynvml.nvmlDeviceGetMemoryInfo(handle).total
+
+
+def test_memory_that_is_taken_is_no_longer_free():
+    before, total = free_and_total_bytes()
+    taken = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    after, _ = free_and_total_bytes()
+    assert 0.9 * 2**30 <= before - after <= 1.5 * 2**30
+    assert after < before <= total
+    del taken
+    torch.cuda.empty_cache()
+
+
+def test_this_card_has_the_tier_and_the_formats_of_its_capability():
+    machine = detect_machine()
+    plan = make_plan(machine, SETTINGS)
+    assert plan.device == "cuda"
+    assert plan.tier == tier_of(machine.gpu)
+    assert plan.tf32 == (torch.cuda.get_device_capability() >= (8, 0))
+    assert (plan.precision == "bf16") == torch.cuda.is_bf16_supported(including_emulation=False)
+    card = card_of(machine.gpu)
+    assert card is None or card.capability == machine.gpu.capability
+
+
+def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
+    code = "from core.hardware.machine import detect_machine as d; print(d().gpu_note)"
+    source = Path(core.__file__).parents[1]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(source)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    assert "CUDA_VISIBLE_DEVICES is ''" in done.stdout or "finds no usable" in done.stdout, done.stderr
+
+
+def test_expandable_segments_are_taken_or_refused_without_harm():
+    from core.update.allocator import apply_allocator
+
+    taken = apply_allocator("expandable_segments:True")
+    x = torch.ones(2**20, device="cuda")
+    assert float(x.sum()) == 2**20
+    if taken:
+        segments = torch.cuda.memory_snapshot()
+        del x
+        y = torch.ones(2**26, device="cuda")
+        assert any(s.get("is_expandable") for s in torch.cuda.memory_snapshot()), segments
+        del y
+    apply_allocator("expandable_segments:False")
+
+
+def test_a_card_with_no_room_is_refused_where_it_is_demanded():
+    machine = detect_machine()
+    full = replace(machine, gpus=(replace(machine.gpu, free_bytes=0),))
+    assert make_plan(full, SETTINGS).device == "cpu"
