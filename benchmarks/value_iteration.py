@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from core.errors import UserError
-
 from benchmarks.queue_control import Problem
+from core.errors import UserError
 
 CHUNK = 500
 _TIE = 1e-9
@@ -34,12 +33,11 @@ class Solution:
     action: np.ndarray
 
 
-def solve(problem: Problem, start: int, horizon: float, tolerance: float, most_sweeps: int = 200_000) -> Solution:
+def solve(problem: Problem, horizon: float, tolerance: float, most_sweeps: int = 200_000) -> Solution:
     """Iterate values until the bounds on the mean cost are within a tolerance of each other.
 
     Args:
         problem: the problem.
-        start: row of the state in which the horizon begins.
         horizon: time units.
         tolerance: of the bounds' distance, relative to the mean.
         most_sweeps: after which it is given up.
@@ -51,13 +49,14 @@ def solve(problem: Problem, start: int, horizon: float, tolerance: float, most_s
     rate = problem.rate / clock
     tables = problem.cost / clock, problem.target, rate, 1.0 - rate.sum(axis=1), problem.assign
     waiting, deciding = np.zeros((2, len(problem.cost)))
+    empty = int(np.flatnonzero(~problem.codes.any(axis=1))[0])
     at_horizon, steps, sweeps = 0.0, round(horizon * clock), 0
     while sweeps < most_sweeps:
         count = min(CHUNK, steps - sweeps) if sweeps < steps else CHUNK
         low, high = _sweep(*tables, waiting, deciding, count)
         sweeps += count
         if sweeps <= steps:
-            at_horizon = waiting[start]
+            at_horizon = waiting[empty]
         if high - low <= tolerance * high:
             mean = (low + high) / 2 * clock
             at_horizon += max(0, steps - sweeps) * mean / clock
