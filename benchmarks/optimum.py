@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 from numba import njit
 
-from benchmarks.queue_control import Model, Problem, build_model, build_problem
+from benchmarks.decision_problem import Problem, build_problem
+from benchmarks.queue_control import Model, build_model
 from benchmarks.value_iteration import Solution, solve
 from core.errors import UserError
 from core.simulators.process.scenario import Scenario, load_scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from benchmarks.queue_control import Problem
+from benchmarks.decision_problem import Problem
 from core.errors import UserError
 
 CHUNK = 500

@@ -7,8 +7,9 @@ import pytest
 from oracles.process_play import scenario, service
 from scipy.linalg import expm
 
+from benchmarks.decision_problem import build_problem
 from benchmarks.optimum import find_optimum, main, optimal_heuristic
-from benchmarks.queue_control import build_model, build_problem
+from benchmarks.queue_control import build_model
 from benchmarks.value_iteration import solve
 from core.errors import UserError
 from core.seeding import stream
