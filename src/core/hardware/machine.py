@@ -81,3 +81,15 @@ def free_and_total_bytes() -> tuple[int, int]:
         return min(free, memory.free), min(total, memory.total)
     except (ImportError, AttributeError, pynvml.NVMLError):
         return free, total
+
+
+def free_bytes(device: str) -> int:
+    """Return the memory in bytes that nobody uses: of GPU 0 for ``"cuda"``, else of the host."""
+    return free_and_total_bytes()[0] if device == "cuda" else int(psutil.virtual_memory().available)
+
+
+def has_bf16(device: str) -> bool:
+    """Whether matrix products in BF16 are native: on a GPU of compute capability 8.0 and above."""
+    import torch
+
+    return device == "cuda" and torch.cuda.get_device_capability(0) >= (8, 0)
