@@ -7,8 +7,8 @@ import numpy as np
 
 from core.simulators.spaces import ActionSpace
 
-LARGEST_REWARD = 1e30
-"""Of float32's 3.4e38: a sum of ten million of them is still a number."""
+LARGEST_REWARD = 1e12
+"""The squares of returns, thousands of rewards each, are added up over a rollout in float32, which ends at 3.4e38."""
 
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array; on a GPU machine one in pinned memory."""
@@ -103,6 +103,6 @@ def first_not_finite(rewards: np.ndarray, discounts: np.ndarray) -> tuple[int, s
     step = int(bad.argmax())
     if bad_rewards[step]:
         return step, (
-            f"the reward with the increment of the control variate is {rewards[step]}; keep it finite and below 1e30"
+            f"the reward with the increment of the control variate is {rewards[step]}; keep it finite and below 1e12"
         )
     return step, "the clock gave an elapsed time that is negative or not a number; let time only go forward"

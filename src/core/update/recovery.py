@@ -14,11 +14,11 @@ T = TypeVar("T")
 SMALLEST_MICROBATCH = 16
 """Samples; below this the activations are smaller than the weights and halving them frees nothing."""
 
-_SIGNS = ("not enough memory: you tried to allocate", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+_SIGNS = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 """What a RuntimeError says that means the same as torch.OutOfMemoryError: torch's CPU allocator, pinned memory, and
 the work spaces of cuBLAS and cuDNN."""
 
-_UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
 class OutOfMemory(NamedTuple):
@@ -99,5 +99,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def bytes_asked(error: BaseException) -> int | None:
     """Return how much an allocator was asked for, from its message: torch's on GPU and CPU, NumPy's."""
-    found = re.search(r"[Aa]llocate (\d+(?:\.\d+)?) ?(bytes|[KMGT]iB|)", str(error))
+    found = re.search(r"[Aa]llocate (\d+(?:\.\d+)?) ?(bytes|[KMGTP]iB|)", str(error))
     return int(float(found[1]) * _UNITS[found[2]]) if found else None

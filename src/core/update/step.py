@@ -149,7 +149,7 @@ class Stepper:
         self.scaler.unscale_(self.optimizer)
         norms = [torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm) for part in self._parts]
         finite = torch.isfinite(torch.stack([*norms, loss])).all()
-        skipped = torch.where(finite, 0.0, 1.0)
+        skipped = torch.logical_not(finite).float()
         self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
         self.optimizer.step()
         self.scaler.update()

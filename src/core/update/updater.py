@@ -158,6 +158,7 @@ class Updater:
         beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
         return upload([t.observations[:-1] for t in trajectories], self.device), upload([beyond], self.device)
 
+    @np.errstate(over="ignore", invalid="ignore")  # numbers that have exploded are looked for below
     def _prepare(
         self,
         trajectories: list[Trajectory],
@@ -179,10 +180,12 @@ class Updater:
             results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
         explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
-        if np.isfinite(returns).all():  # else the critic has diverged: every step will be skipped
-            self._renormalise_values(returns)
-        mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
         spread = max(float(advantages.std()), 1e-8)
+        if np.isfinite(spread) and np.isfinite(returns.std()):
+            self._renormalise_values(returns)
+        else:  # the critic has diverged: no step of this update may be taken
+            advantages[:] = np.nan
+        mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
         normalised = (advantages - advantages.mean()) / spread, (returns - np.float32(mean)) / np.float32(std)
         rest = self.stepper.memory.run("upload", len(values), lambda: self._upload_rest(trajectories, *normalised))
         return rest._replace(observations=observations), explained_variance
