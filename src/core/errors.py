@@ -1,4 +1,4 @@
-"""The two kinds of error that a user is meant to read."""
+"""The kinds of error that a user is meant to read."""
 
 
 class UserError(Exception):
@@ -7,3 +7,7 @@ class UserError(Exception):
 
 class SimulatorError(UserError):
     """A simulator broke its contract; the message names the episode and the step."""
+
+
+class PolicyNotFiniteError(SimulatorError):
+    """The outputs of the policy were NaN or infinite while it played: its weights have exploded."""

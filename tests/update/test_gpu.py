@@ -136,22 +136,28 @@ def test_the_plan_of_this_gpu():
     assert machine.gpu.name == torch.cuda.get_device_name()
 
 
+def random_rollout(n):
+    """Return n samples of 32 observations and 8 actions on the GPU."""
+    torch.manual_seed(0)
+    return Batch(
+        observations=torch.randn(n, 32, device="cuda"),
+        actions=torch.zeros(n, dtype=torch.int64, device="cuda"),
+        log_probs=torch.full((n,), -2.0, device="cuda"),
+        masks=torch.ones(n, 8, dtype=torch.bool, device="cuda"),
+        features=torch.zeros(n, 8, 0, device="cuda"),
+        advantages=torch.randn(n, device="cuda"),
+        returns=torch.randn(n, device="cuda"),
+        weights=torch.empty(0),
+    )
+
+
 def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
     """65,536 samples of a mid-sized network: the real peak is within what the plan reserves."""
     actor, critic = (32, 128, 128, 128, 8), (32, 256, 256, 256, 1)
     n = 65_536
     for precision in ("fp32", "bf16"):
         model = ActorCritic(actor, critic, "relu", "cuda")
-        rollout = Batch(
-            observations=torch.randn(n, 32, device="cuda"),
-            actions=torch.zeros(n, dtype=torch.int64, device="cuda"),
-            log_probs=torch.full((n,), -2.0, device="cuda"),
-            masks=torch.ones(n, 8, dtype=torch.bool, device="cuda"),
-            features=torch.zeros(n, 8, 0, device="cuda"),
-            advantages=torch.randn(n, device="cuda"),
-            returns=torch.randn(n, device="cuda"),
-            weights=torch.empty(0),
-        )
+        rollout = random_rollout(n)
         stepper = toy_stepper(model, precision=precision, microbatch=n)
         indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
         stepper.step(rollout, indices, weights)
@@ -162,6 +168,84 @@ def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
         torch.cuda.synchronize()
         real = torch.cuda.max_memory_allocated() - before
         assert real * SAFETY <= n * sample_bytes(actor, critic, precision != "fp32") * 1.05
+
+
+def spread_model():
+    """Return a mid-sized model on the GPU whose weights are all alike in size."""
+    model = ActorCritic((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu", "cuda")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.05)
+    return model
+
+
+def new_stepper(model, **changes):
+    """Return a stepper whose FP16 scale needs no search."""
+    stepper = toy_stepper(model, **changes)
+    stepper.scaler = torch.amp.GradScaler("cuda", init_scale=256.0, enabled=stepper.scaler.is_enabled())
+    return stepper
+
+
+def gradient_of(model):
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_card_that_really_runs_out_of_memory_goes_on_and_learns_the_same(precision):
+    """Two fifths of what the whole minibatch needs: a half does not fit, a quarter does."""
+    n, whole, pieces = 65_536, spread_model(), spread_model()
+    with torch.no_grad():
+        pieces.flat.copy_(whole.flat)
+    rollout = random_rollout(n)
+    indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
+    changes = {"precision": precision, "max_grad_norm": 1e9}
+    unlimited = new_stepper(whole, microbatch=n, **changes)
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_reserved()
+    unlimited.step(rollout, indices, weights)
+    needed = torch.cuda.max_memory_reserved() - before
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    limited = new_stepper(pieces, microbatch=n, **changes)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 0.4 * needed) / total)
+    try:
+        report = limited.step(rollout, indices, weights)
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    events = limited.memory.take_events()
+    assert events
+    assert all(event.phase == "gradients" and event.bytes_asked > 2**20 for event in events)
+    assert events[0].microbatch_before == n
+    assert limited.memory.microbatch == events[-1].microbatch_after == n >> len(events) < n
+    assert float(report[-1]) == 0.0
+    relative = (gradient_of(pieces) - gradient_of(whole)).norm() / gradient_of(whole).norm()
+    assert float(relative) < (1e-4 if precision == "fp32" else 2e-2)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(precision):
+    n, model = 4096, spread_model()
+    rollout = random_rollout(n)
+    indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
+    stepper = new_stepper(model, precision=precision, microbatch=1024)
+    assert float(stepper.step(rollout, indices, weights)[-1]) == 0.0
+    before = [model.flat.clone(), *(t.clone() for t in stepper.optimizer_tensors().values())]
+    rollout.advantages[7] = torch.inf
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        report = stepper.step(rollout, indices, weights)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert float(report[-1]) == 1.0
+    for old, new in zip(before, [model.flat, *stepper.optimizer_tensors().values()], strict=True):
+        assert torch.equal(old, new)
+    rollout.advantages[7] = 0.0
+    stepper.step(rollout, indices, weights)
+    assert not torch.equal(before[0], model.flat)
 
 
 def test_trajectories_lie_in_pinned_memory():

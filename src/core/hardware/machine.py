@@ -54,6 +54,18 @@ def free_and_total_bytes(index: int = 0) -> tuple[int, int]:
     return (min(free, memory.free), min(total, memory.total)) if memory else (free, total)
 
 
+def free_bytes(device: str) -> int:
+    """Return the memory in bytes that nobody uses: of GPU 0 for ``"cuda"``, else of the host."""
+    return free_and_total_bytes()[0] if device == "cuda" else detect_memory()[1]
+
+
+def has_bf16(device: str) -> bool:
+    """Whether matrix products in BF16 are native: on a GPU of compute capability 8.0 and above."""
+    import torch
+
+    return device == "cuda" and torch.cuda.get_device_capability(0) >= (8, 0)
+
+
 def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
     """Return the GPUs that torch can use, or none and why."""
     import torch

@@ -7,6 +7,9 @@ import numpy as np
 
 from core.simulators.spaces import ActionSpace
 
+LARGEST_REWARD = 1e12
+"""The squares of returns, thousands of rewards each, are added up over a rollout in float32, which ends at 3.4e38."""
+
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array; on a GPU machine one in pinned memory."""
 
@@ -84,3 +87,22 @@ def allocate(
         truncated=new((steps,), np.dtype(np.bool_)),
         cut_observations=new((cuts, observation_size), np.dtype(np.float32)),
     )
+
+
+def first_not_finite(rewards: np.ndarray, discounts: np.ndarray) -> tuple[int, str] | None:
+    """Return (step, what is wrong) of the first decision that cannot be learned from, None if all can.
+
+    Args:
+        rewards: float32[T], as recorded: with the control variate, whose loop checks the reward before both.
+        discounts: float64[T], made of the simulator's clock.
+    """
+    bad_rewards = ~(np.abs(rewards) <= LARGEST_REWARD)
+    bad = bad_rewards | ~np.isfinite(discounts)
+    if not bad.any():
+        return None
+    step = int(bad.argmax())
+    if bad_rewards[step]:
+        return step, (
+            f"the reward with the increment of the control variate is {rewards[step]}; keep it finite and below 1e12"
+        )
+    return step, "the clock gave an elapsed time that is negative or not a number; let time only go forward"

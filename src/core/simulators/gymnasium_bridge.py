@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from core.errors import SimulatorError, UserError
+from core.errors import PolicyNotFiniteError, SimulatorError, UserError
 from core.simulators.check import random_action
 from core.simulators.gymnasium_spaces import Decode, Encode, action_space_of, build_encode
 from core.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, POLICY_NOT_FINITE, Simulator
@@ -189,7 +189,8 @@ class OpenEnvironment:
                 OBSERVATION_NOT_FINITE: _NOT_FINITE,
                 EMPTY_MASK: "the action mask allows nothing",
                 POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
-            }[status]
+            }[status],
+            PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError,
         )
 
     def _fail_with(self, where: str, error: Exception) -> NoReturn:
@@ -199,8 +200,8 @@ class OpenEnvironment:
             f"{type(error).__name__}: {what}."
         ) from error
 
-    def _fail(self, what: str) -> NoReturn:
-        raise SimulatorError(f"{self._name}, episode {self._episode}, step {self.steps}: {what}.") from None
+    def _fail(self, what: str, kind: type[SimulatorError] = SimulatorError) -> NoReturn:
+        raise kind(f"{self._name}, episode {self._episode}, step {self.steps}: {what}.") from None
 
 
 def seed_of(rng: np.random.Generator) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from core.errors import SimulatorError, UserError
+from core.errors import PolicyNotFiniteError, SimulatorError, UserError
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.spaces import ActionSpace, Box, MultiDiscrete, description
 
@@ -239,7 +239,8 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids or that is not finite",
     }[status]
-    return SimulatorError(f"{name}, episode {episode}, step {step}: {what}.")
+    kind = PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError
+    return kind(f"{name}, episode {episode}, step {step}: {what}.")
 
 
 def empty_mask(space: ActionSpace) -> str:

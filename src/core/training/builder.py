@@ -160,7 +160,6 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         linear_schedule=config.learning_rate_schedule == "linear",
         normalise_observations=config.normalise_observations,
-        precision=plan.precision,
     )
     facts = {
         "simulator": simulator.description(),

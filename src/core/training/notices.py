@@ -45,3 +45,8 @@ def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
 def update_line(seconds: float) -> str:
     """Return the line after each update; the time covers transfers and update."""
     return f"Policy update complete - Total time: {seconds:.2f}s"
+
+
+def gigabytes(count: int) -> str:
+    """Return a number of bytes in decimal GB, small ones in MB."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"

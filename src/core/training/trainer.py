@@ -1,6 +1,7 @@
 """The episode loop, readable top to bottom."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import UserError
+from core.errors import PolicyNotFiniteError, UserError
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
-from core.rollout.collector import Collects, Outcome, Played, Unfinished
+from core.rollout.collector import Collects, Outcome, Played, Rollout, Unfinished
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.checkpoint import save_checkpoint
+from core.training.failures import (
+    divergence_error,
+    memory_error,
+    require_finite,
+    update_failure_lines,
+)
 from core.training.metrics import MetricsLog
 from core.training.notices import update_line
 from core.training.progress import Progress
 from core.update.advantage import step_discounts
-from core.update.updater import Updater, UpdateReport
+from core.update.divergence import DivergedError
+from core.update.recovery import is_out_of_memory
+from core.update.report import UpdateReport
+from core.update.updater import Updater
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,6 @@ class TrainingSettings:
         discount_per: ``"time"`` or ``"decision"``.
         linear_schedule: whether learning rates fall to zero over the run.
         normalise_observations: whether running statistics are kept.
-        precision: of the update, for the record.
     """
 
     episodes: int
@@ -45,7 +54,6 @@ class TrainingSettings:
     discount_per: str
     linear_schedule: bool
     normalise_observations: bool
-    precision: str
 
 
 class Trainer:
@@ -90,7 +98,7 @@ class Trainer:
 
         Raises:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
-            UserError: something could not be written.
+            UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
         """
         while self.episode < self.settings.episodes:
             record = self._one_update(progress)
@@ -105,27 +113,68 @@ class Trainer:
         """Play, keep the best, update; return the record of it."""
         settings = self.settings
         progress.phase("simulating")
-        first = self.episode * settings.per_update
-        played, seconds = self.collector.collect(self.cpu_copy(), first, settings.per_update)
+        played, seconds, fallbacks = self._play()
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(finished)
         progress.phase("updating")
         factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
+        factor *= self.updater.guard.rate_factor
+        precision = self.updater.stepper.precision
         trajectories = [each.trajectory for each in played]
         discounts = [
             step_discounts(settings.gamma, t.elapsed, self.simulator.mean_interval, settings.discount_per)
             for t in trajectories
         ]
-        report = self.updater.update(trajectories, discounts, stream(settings.seed, "update", self.episode), factor)
+        require_finite(self.simulator, self.episode + 1, trajectories, discounts)
+        with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
+            report = self.updater.update(trajectories, discounts, stream(settings.seed, "update", self.episode), factor)
+        report = report._replace(fallbacks=fallbacks + report.fallbacks)
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])
         self.episode += 1
         self._check_finite()
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
+        for line in update_failure_lines(self.episode, report):
+            progress.say(line)
         for outcome in finished:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
-        return self._record(played, finished, report, seconds, factor)
+        return self._record(played, finished, report, seconds, factor, precision)
+
+    def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
+        """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.
+
+        Returns:
+            What was played, the seconds that it took, and the returns to good weights.
+        """
+        fallbacks: list[dict[str, Any]] = []
+        count = self.settings.per_update
+        while True:
+            before = self.collector.unfinished()
+            try:
+                played, seconds = self.collector.collect(self.cpu_copy(), self.episode * count, count)
+                return played, seconds, fallbacks
+            except PolicyNotFiniteError as error:
+                with self._explaining(0):
+                    fallbacks.append(self.updater.fall_back(str(error)))
+            self.collector.restore(before)
+
+    @contextmanager
+    def _explaining(self, rollout_steps: int) -> Iterator[None]:
+        """Turn failures that nothing helped against into sentences."""
+        updater, settings = self.updater, self.updater.settings
+        try:
+            yield
+        except DivergedError as error:
+            rates = settings.learning_rate_actor, settings.learning_rate_critic
+            rates_now = [rate * updater.guard.rate_factor for rate in rates]
+            raise divergence_error(error, self.episode, self.directory, rates_now) from error
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            sizes = settings.batch_size, rollout_steps, self.settings.per_update
+            gpu = updater.device.type == "cuda"
+            raise memory_error(error, self.episode, self.directory, *sizes, gpu) from error
 
     def cpu_copy(self) -> np.ndarray:
         """Return the actor's part of the flat weights as the array that compiled code reads."""
@@ -160,7 +209,13 @@ class Trainer:
             self.save("best")
 
     def _record(
-        self, played: Sequence[Played], finished: list[Outcome], report: UpdateReport, seconds: float, factor: float
+        self,
+        played: Sequence[Played],
+        finished: list[Outcome],
+        report: UpdateReport,
+        seconds: float,
+        factor: float,
+        precision: str,
     ) -> dict[str, Any]:
         steps = sum(e.trajectory.steps for e in played)
         names = dict.fromkeys(name for e in finished for name in e.metrics)
@@ -171,7 +226,7 @@ class Trainer:
             "return": _mean([e.total_reward for e in finished]),
             "simulation_seconds": seconds,
             "steps_per_second": steps / seconds,
-            "precision": self.settings.precision,
+            "precision": precision,
             "learning_rate": self.updater.settings.learning_rate_actor * factor,
             **report._asdict(),
             "metrics": {
@@ -194,6 +249,7 @@ class Trainer:
             "best": self.best,
             "main_metric": self.simulator.main_metric,
             "grad_scaler": self.updater.stepper.scaler.state_dict(),
+            "recovery": self.updater.recovery_facts(),
         }
         save_checkpoint(self.directory / "checkpoints" / which, self._tensors(unfinished), facts)
 
@@ -214,7 +270,9 @@ class Trainer:
         for name in vars(self.statistics):
             setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
         self.updater.stepper.load_optimizer_tensors(tensors)
-        self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
+        self.updater.restore_recovery(facts.get("recovery", {}))
+        if facts["grad_scaler"]:  # empty where the run did not compute in FP16 then
+            self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
         records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
         self.collector.restore(Unfinished(records, facts.get("rollout", [])))
         self.episode, self.best = facts["episode"], facts["best"]

@@ -1,7 +1,7 @@
 """One minibatch step: forward, loss, backward in microbatches; clip; optimiser."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from core.hardware.plan import Precision
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch, LossTerms, ppo_loss
 from core.update.precision import autocast, grad_scaler
+from core.update.recovery import MemoryLadder
 
 T = TypeVar("T")
 Chunk = tuple[Tensor, Tensor]
@@ -29,8 +30,8 @@ class StepSettings:
         entropy_coefficient: weight of the entropy bonus.
         value_coefficient: weight of the value loss.
         max_grad_norm: the gradients of actor and of critic are each clipped to this norm.
-        microbatch: most samples in one forward pass (memory, not learning).
-        precision: of the matrix products.
+        microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
+        precision: of the matrix products, until they are not finite.
         threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
             result does not depend on it; torch itself should use one thread.
     """
@@ -53,6 +54,10 @@ class Stepper:
         learning_rate_actor: of Adam (Kingma and Ba, 2015), initially.
         learning_rate_critic: the same for the critic.
         epsilon_actor: epsilon of the actor's Adam.
+
+    Attributes:
+        memory: what happens when memory runs out; it holds the microbatch.
+        precision: of the matrix products now.
     """
 
     def __init__(
@@ -71,7 +76,13 @@ class Stepper:
         rates = (learning_rate_actor, epsilon_actor), (learning_rate_critic, _EPSILON)
         groups = [{"params": p, "lr": r, "eps": e} for p, (r, e) in zip(self._parts, rates, strict=True)]
         self.optimizer = torch.optim.Adam(groups, fused=True)
-        self.scaler = grad_scaler(self.device, settings.precision)
+        self.memory = MemoryLadder(settings.microbatch, self.device)
+        self.use_precision(settings.precision)
+
+    def use_precision(self, precision: Precision) -> None:
+        """Compute the coming steps in another format."""
+        self.precision = precision
+        self.scaler = grad_scaler(self.device, precision)
 
     def set_learning_rates(self, actor: float, critic: float) -> None:
         """Set the learning rates of the coming steps."""
@@ -95,7 +106,7 @@ class Stepper:
                 self.optimizer.state[parameter] = {name: t.clone().to(self.device) for name, t in state.items()}
 
     def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
-        """Take one optimiser step.
+        """Take one optimiser step, or none where loss or gradient is not finite.
 
         Args:
             rollout: all samples of the rollout on the device.
@@ -103,8 +114,20 @@ class Stepper:
             weights: float32[S], their weights, which add up to 1.
 
         Returns:
-            float32[7], the fields of :class:`LossTerms` for this minibatch before the step, still on the device.
+            float32[8], the fields of :class:`LossTerms` for this minibatch before the step, and 1 if it was skipped,
+            else 0; still on the device.
         """
+        totals, terms = self.memory.run("gradients", len(indices), lambda: self._accumulate(rollout, indices, weights))
+        return torch.cat([terms, self._apply(totals, terms[0]).reshape(1)])
+
+    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
+        """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
+        parts: list[tuple[Tensor, ...]] = [torch.split(column, self.memory.microbatch) for column in columns]
+        chunks = zip(*parts, strict=True)
+        return _in_threads(self._pool, function, chunks) if self._pool else map(function, chunks)
+
+    def _accumulate(self, rollout: Batch, indices: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return the (scaled) gradients of a minibatch and its loss terms; changes nothing, so it can be repeated."""
         report = torch.zeros(len(LossTerms._fields), device=self.device)
         totals: list[Tensor] = []
         for gradients, terms in self.map_chunks(lambda chunk: self._gradients(rollout, chunk), indices, weights):
@@ -112,20 +135,25 @@ class Stepper:
             largest = torch.maximum(report[-1], terms[-1])  # the ratio error is a maximum, the others are sums
             report += terms
             report[-1] = largest
-        for parameter, gradient in zip(self._parameters, totals, strict=True):
+        return totals, report
+
+    def _apply(self, gradients: list[Tensor], loss: Tensor) -> Tensor:
+        """Clip the gradients and step; return a float32 scalar, 1 where the step was skipped.
+
+        The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for
+        a gradient scaler (torch/amp/grad_scaler.py), and leaves weights and state alone where that is 1. A norm is
+        finite only if all that it sums up is.
+        """
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = gradient
         self.scaler.unscale_(self.optimizer)
-        for part in self._parts:
-            torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm)
-        self.scaler.step(self.optimizer)
+        norms = [torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm) for part in self._parts]
+        finite = torch.isfinite(torch.stack([*norms, loss])).all()
+        skipped = torch.logical_not(finite).float()
+        self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
+        self.optimizer.step()
         self.scaler.update()
-        return report
-
-    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
-        """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
-        parts: list[tuple[Tensor, ...]] = [torch.split(column, self.settings.microbatch) for column in columns]
-        chunks = zip(*parts, strict=True)
-        return self._pool.map(function, chunks) if self._pool else map(function, chunks)
+        return skipped
 
     def _gradients(self, rollout: Batch, chunk: Chunk) -> tuple[tuple[Tensor, ...], Tensor]:
         """Return the gradients of one microbatch and its loss terms."""
@@ -136,7 +164,7 @@ class Stepper:
     def loss(self, batch: Batch) -> LossTerms:
         """Return the loss terms of some samples."""
         normalised = self.model.normalise(batch.observations)
-        with autocast(self.device, self.settings.precision):
+        with autocast(self.device, self.precision):
             logits = self.model.logits(normalised, batch.features)
             values = self.model.values(normalised)
         log_probs, entropies = self.model.distribution(logits, self.model.log_std, batch.masks, batch.actions)
@@ -147,3 +175,15 @@ class Stepper:
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:
     """Return the samples at some indices, with these weights."""
     return Batch._make((*(column.index_select(0, indices) for column in rollout[:-1]), weights))
+
+
+def _in_threads(pool: ThreadPoolExecutor, function: Callable[[Chunk], T], chunks: Iterable[Chunk]) -> Iterator[T]:
+    """Yield the results in order. After a failure nothing is running any more that would hold memory."""
+    futures = [pool.submit(function, chunk) for chunk in chunks]
+    try:
+        while futures:
+            yield futures.pop(0).result()
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,14 @@ from torch import Tensor
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 from core.update.advantage import following_values, gae
+from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
+from core.update.report import UpdateReport, figures_of_steps, finite
 from core.update.step import Stepper, StepSettings
 from core.update.transfer import ModelTransfer, synchronise, upload
+
+_GUARD_FACTS = "rate_factor", "fallbacks", "streak"
 
 _VALUE_MEMORY = 0.9
 """Share of the old statistics that each rollout's returns leave of the value normalisation."""
@@ -46,24 +50,6 @@ class UpdateSettings:
     epsilon_actor: float
 
 
-class UpdateReport(NamedTuple):
-    """Figures of one update; the losses are means over all of its steps."""
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    approx_kl: float
-    clip_fraction: float
-    initial_ratio_error: float
-    explained_variance: float
-    epochs: int
-    optimizer_steps: int
-    batch_size: int
-    model_transfers: int
-    transfer_seconds: float
-    update_seconds: float
-
-
 class Updater:
     """Owns the model on the update's device and its optimiser.
 
@@ -82,6 +68,7 @@ class Updater:
         self.transfer = ModelTransfer(host, self.model)
         rates = settings.learning_rate_actor, settings.learning_rate_critic
         self.stepper = Stepper(self.model, step_settings, *rates, settings.epsilon_actor)
+        self.guard = DivergenceGuard(self.stepper)
 
     def update(
         self,
@@ -99,44 +86,79 @@ class Updater:
             learning_rate_factor: of the schedule, 1 at the start.
         """
         begin = time.perf_counter()
-        settings = self.settings
+        settings, memory = self.settings, self.stepper.memory
         self.stepper.set_learning_rates(
             settings.learning_rate_actor * learning_rate_factor, settings.learning_rate_critic * learning_rate_factor
         )
         self.transfer.start_episode()
         self.transfer.to_device()
+        self.guard.start_update()
         begin_upload = time.perf_counter()
-        observations = upload([t.observations[:-1] for t in trajectories], self.device)
-        beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
-        final_observations = upload([beyond], self.device)
+        samples = sum(t.steps for t in trajectories)
+        observations, final_observations = memory.run("upload", samples, lambda: self._upload(trajectories))
         synchronise(self.device)
         upload_seconds = time.perf_counter() - begin_upload
         rollout, explained_variance = self._prepare(trajectories, discounts, observations, final_observations)
         reports, epochs = self._epochs(rollout, rng)
+        skipped = int(reports[:, -1].sum())
+        fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
         synchronise(self.device)
-        terms = LossTerms(*reports.mean(dim=0).tolist())
         transfer_seconds = self.transfer.seconds + (upload_seconds if self.device.type != "cpu" else 0.0)
         return UpdateReport(
-            policy_loss=float(terms.policy),
-            value_loss=float(terms.value),
-            entropy=float(terms.entropy),
-            approx_kl=float(terms.approx_kl),
-            clip_fraction=float(terms.clip_fraction),
-            initial_ratio_error=float(reports[0, -1]),
-            explained_variance=explained_variance,
+            **figures_of_steps(reports),
+            explained_variance=finite(explained_variance),
             epochs=epochs,
             optimizer_steps=len(reports),
-            batch_size=minibatch_shape(len(rollout.actions), settings.batch_size)[1],
+            skipped_steps=skipped,
+            batch_size=minibatch_shape(samples, settings.batch_size)[1],
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
             update_seconds=time.perf_counter() - begin - transfer_seconds,
+            out_of_memory=[event._asdict() for event in memory.take_events()],
+            fallbacks=[fallback._asdict()] if fallback else [],
         )
+
+    def fall_back(self, reason: str) -> dict[str, Any]:
+        """Go back to the last good weights outside of an update; return what :class:`Fallback` says.
+
+        Raises:
+            DivergedError: there are none, or all remedies have been tried.
+        """
+        fallback = self.guard.fall_back(reason)
+        self.transfer.to_host()
+        return fallback._asdict()
+
+    def recovery_facts(self) -> dict[str, Any]:
+        """Return JSON values: what was planned, and what failures have made of it."""
+        step, guard = self.stepper.settings, self.guard
+        rates = self.settings.learning_rate_actor, self.settings.learning_rate_critic
+        return {
+            "planned": [step.microbatch, step.precision, *rates],
+            "microbatch": self.stepper.memory.microbatch,
+            "precision": self.stepper.precision,
+            **{name: getattr(guard, name) for name in _GUARD_FACTS},
+        }
+
+    def restore_recovery(self, facts: dict[str, Any]) -> None:
+        """Go on with what :meth:`recovery_facts` returned, unless something else is planned now."""
+        if facts.get("planned") != self.recovery_facts()["planned"]:
+            return
+        self.stepper.memory.microbatch = facts["microbatch"]
+        self.stepper.use_precision(facts["precision"])
+        for name in _GUARD_FACTS:
+            setattr(self.guard, name, facts[name])
 
     def receive(self) -> None:
         """Copy the host's weights to the device outside of an episode, after they were restored."""
         self.transfer.to_device()
 
+    def _upload(self, trajectories: list[Trajectory]) -> tuple[Tensor, Tensor]:
+        """Return the observations on the device: those with a decision, and of each trajectory those beyond."""
+        beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        return upload([t.observations[:-1] for t in trajectories], self.device), upload([beyond], self.device)
+
+    @np.errstate(over="ignore", invalid="ignore")  # numbers that have exploded are looked for below
     def _prepare(
         self,
         trajectories: list[Trajectory],
@@ -158,20 +180,28 @@ class Updater:
             results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
         explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
-        self._renormalise_values(returns)
-        mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
         spread = max(float(advantages.std()), 1e-8)
-        rollout = Batch(
-            observations=observations,
+        if np.isfinite(spread) and np.isfinite(returns.std()):
+            self._renormalise_values(returns)
+        else:  # the critic has diverged: no step of this update may be taken
+            advantages[:] = np.nan
+        mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
+        normalised = (advantages - advantages.mean()) / spread, (returns - np.float32(mean)) / np.float32(std)
+        rest = self.stepper.memory.run("upload", len(values), lambda: self._upload_rest(trajectories, *normalised))
+        return rest._replace(observations=observations), explained_variance
+
+    def _upload_rest(self, trajectories: list[Trajectory], advantages: np.ndarray, returns: np.ndarray) -> Batch:
+        """Return the rollout on the device, without its observations."""
+        return Batch(
+            observations=torch.empty(0),
             actions=upload([t.actions for t in trajectories], self.device),
             log_probs=upload([t.log_probs for t in trajectories], self.device),
             masks=upload([t.masks for t in trajectories], self.device),
             features=upload([t.features for t in trajectories], self.device),
-            advantages=upload([(advantages - advantages.mean()) / spread], self.device),
-            returns=upload([(returns - np.float32(mean)) / np.float32(std)], self.device),
+            advantages=upload([advantages], self.device),
+            returns=upload([returns], self.device),
             weights=torch.empty(0),
         )
-        return rollout, explained_variance
 
     def _values(self, observations: Tensor) -> np.ndarray:
         """Return float32[rows], the critic's values in units of the reward."""
@@ -180,10 +210,10 @@ class Updater:
         def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
             return self.model.values(self.model.normalise(chunk[0]))
 
-        values = (
-            torch.cat(list(self.stepper.map_chunks(evaluate, observations))) * self.model.tensors["value_std"]
-            + self.model.tensors["value_mean"]
+        normalised = self.stepper.memory.run(
+            "values", len(observations), lambda: torch.cat(list(self.stepper.map_chunks(evaluate, observations)))
         )
+        values = normalised * self.model.tensors["value_std"] + self.model.tensors["value_mean"]
         return np.asarray(values.cpu().numpy())
 
     @torch.no_grad()
@@ -206,7 +236,7 @@ class Updater:
         tensors["value_std"].fill_(new_std)
 
     def _epochs(self, rollout: Batch, rng: np.random.Generator) -> tuple[Tensor, int]:
-        """Run the epochs; return float32[steps, 7] loss terms and the number of epochs done."""
+        """Run the epochs; return float32[steps, 8], what the steps returned, and the number of epochs done."""
         reports: list[Tensor] = []
         for epoch in range(1, self.settings.epochs + 1):
             indices, weights = split(len(rollout.actions), self.settings.batch_size, rng)
