@@ -56,7 +56,8 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
         if reference.ended:
             break
         assert np.flatnonzero(mask).tolist() == [*feasible, len(reference.pairs)], f"decision {decision}"
-        np.testing.assert_allclose(observation, reference.observation(state.relief), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(observation, reference.observation(), rtol=1e-5, atol=1e-5)
+        assert state.behind.tolist() == reference.behind(), f"decision {decision}"
         action = len(reference.pairs)
         if feasible and actions.random() >= postpone:
             action = int(actions.choice(feasible))

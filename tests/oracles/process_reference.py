@@ -148,8 +148,8 @@ class Reference:
         least = min(mean(self.service[self.pairs[i]]) for i in feasible)
         return [i for i in feasible if mean(self.service[self.pairs[i]]) == least]
 
-    def observation(self, relief: list[float]) -> list[float]:
-        """Return what the simulator's ``observe`` documents, given the times to serve the queues."""
+    def observation(self) -> list[float]:
+        """Return what the simulator's ``observe`` documents."""
         people = list(self.resources.values())
         unit = statistics.fmean(mean(self.service[pair]) for pair in self.pairs)
         values = [float(self.resources[r].task is not None and self.resources[r].activity == a) for a, r in self.pairs]
@@ -160,8 +160,6 @@ class Reference:
         values += [math.log(1 + len(q)) for q in self.queues.values()]
         values += [math.log(1 + (self.now - q[0].enabled) / unit) if q else 0.0 for q in self.queues.values()]
         values += [float(len(q)) for q in self.queues.values()]
-        values += [math.log(1 + time / unit) for time in relief]
-        values += [self.branches_behind(q[0]) if q else 0.0 for q in self.queues.values()]
         values += [math.log(1 + self._open()), float(self._open())]
         if self.scenario.working_hours or self.scenario.arrivals.rates:
             values += [float(r.on_duty) for r in people]
@@ -169,6 +167,10 @@ class Reference:
                 angle = 2 * math.pi * self.now / self.hour / period
                 values += [math.sin(angle), math.cos(angle)]
         return values
+
+    def behind(self) -> list[float]:
+        """Return for each queue :meth:`branches_behind` of its head, 0 for those that are empty."""
+        return [self.branches_behind(queue[0]) if queue else 0.0 for queue in self.queues.values()]
 
     def branches_behind(self, task: Task) -> float:
         """Return the share of a waiting task's parallel branches that nobody has done or works on."""

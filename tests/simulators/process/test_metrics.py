@@ -267,7 +267,6 @@ def test_the_observation_of_a_state_made_by_hand():
     state = by_hand(simulator, [[3, 4], []], [1, 0])
     state.time, state.open, state.busy_pair[1], state.started[1] = 10.0, 3, 3, 8.0
     state.slot_enabled[0] = 4.9
-    state.relief[0], state.behind[1] = 3.0, 0.5
     observation = np.full(simulator.observation_size, np.nan, np.float32)
     compile_functions(simulator).observe(state, simulator.parameters, observation)
     assert observation.tolist() == pytest.approx(
@@ -278,8 +277,6 @@ def test_the_observation_of_a_state_made_by_hand():
             *(math.log(3), 0),  # two wait at K
             *(math.log(1 + 5.1 / 1.7), 0),  # the first of them since 5.1; a service takes 1.7 on average
             *(2, 0),
-            *(math.log(1 + 3 / 1.7), 0),  # they will be served in 3
-            *(0, 0.5),  # one of the two other branches of the case that waits at L is done or being worked on
             *(math.log(4), 3),
         ],
         abs=1e-6,
@@ -288,10 +285,10 @@ def test_the_observation_of_a_state_made_by_hand():
 
 def test_the_observation_of_working_hours():
     simulator = clerk([0.0], ["Monday"])
-    assert simulator.observation_size == 1 + 2 + 5 + 2 + 1 + 4
+    assert simulator.observation_size == 1 + 2 + 3 + 2 + 1 + 4
     state = new_state(simulator)[0]
     state.busy_pair[0], state.on_duty[0], state.time = -1, 1, 168.0 + 24 + 6  # Tuesday, 6:00
     observation = np.full(simulator.observation_size, np.nan, np.float32)
     compile_functions(simulator).observe(state, simulator.parameters, observation)
     angle = 2 * math.pi * 30 / 168
-    assert observation[10:].tolist() == pytest.approx([1, 1, 0, math.sin(angle), math.cos(angle)], abs=1e-5)
+    assert observation[8:].tolist() == pytest.approx([1, 1, 0, math.sin(angle), math.cos(angle)], abs=1e-5)

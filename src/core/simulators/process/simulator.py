@@ -43,7 +43,7 @@ class ProcessSimulator(Simulator):
         self.parameters = as_record(parameters)[0]
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
-        self.observation_size = pairs + 2 * resources + 5 * len(scenario.activities) + 2
+        self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
         if has_clock(scenario):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
@@ -115,8 +115,7 @@ class ProcessSimulator(Simulator):
 
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
         and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
-        queue's head in mean service times), queue length, log(1 + expected time to serve the queue in mean service
-        times) and :func:`outlook.branches_behind` of its head; log(1 + open cases) and open cases; where the hour
+        queue's head in mean service times) and queue length; log(1 + open cases) and open cases; where the hour
         matters, whether each resource is on duty and sine and cosine of the hour of the day and of the week.
         """
         p = parameters
@@ -139,9 +138,7 @@ class ProcessSimulator(Simulator):
                 age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
             observation[k + activities + a] = math.log1p(age)
             observation[k + 2 * activities + a] = state.queue_length[a]
-            observation[k + 3 * activities + a] = math.log1p(state.relief[a] / p.service_unit)
-            observation[k + 4 * activities + a] = state.behind[a]
-        k += 5 * activities
+        k += 3 * activities
         observation[k] = math.log1p(state.open)
         k += 1
         observation[k] = state.open
