@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.problems import PROBLEMS, Problem
 from benchmarks.peers.report import machine_facts, summarise, table
 from benchmarks.peers.worker import Task
+
+ROOT = Path(__file__).resolve().parents[1]
 
 Side = tuple[str, Path, str, dict[str, Any]]
 """Name, interpreter, module and settings of what trains."""
