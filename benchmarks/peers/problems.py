@@ -153,6 +153,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     critic's targets (VALUE_LAMBDA).
     """
     learning_rate, falls = rate(settings["learning_rate"])
+    clip_range, clip_falls = rate(settings["clip_range"])
     return {
         "training_episodes": math.ceil(budget / (settings["n_envs"] * settings["n_steps"])),
         "episodes_per_update": settings["n_envs"],
@@ -170,7 +171,8 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
         "gamma": settings["gamma"],
         "discount_per": "decision",
         "gae_lambda": settings["gae_lambda"],
-        "ppo_clip_param": rate(settings["clip_range"])[0],
+        "ppo_clip_param": clip_range,
+        "clip_range_schedule": "linear" if clip_falls else "constant",
         "num_epochs": settings["n_epochs"],
         "entropy_coefficient": settings["ent_coef"],
         "value_coefficient": 2.0 * settings["vf_coef"],
