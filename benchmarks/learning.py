@@ -4,7 +4,7 @@ Each training run is a process of its own, on one core with one thread; the side
 return of the last 100 finished training episodes reaches the problem's threshold, or when its budget of environment
 steps is spent. Wall time counts from the first object that is built, compilation included, imports not.
 
-Usage: python benchmarks/learning.py [--problems P ...] [--seeds K] [--sb3-python PATH] [--core C] [--json FILE]
+Usage: python benchmarks/learning.py [--problems P ...] [--sides S ...] [--seeds K] [--sb3-python PATH] [--json FILE]
 """
 
 import argparse
@@ -24,6 +24,7 @@ from benchmarks.peers.problems import PROBLEMS, Problem
 from benchmarks.peers.report import machine_facts, summarise, table
 from benchmarks.peers.worker import Task
 
+SIDES = ("longstride", "sb3", "sb3-gaussian")
 ROOT = Path(__file__).resolve().parents[1]
 
 Side = tuple[str, Path, str, dict[str, Any]]
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs: list[dict[str, Any]] = []
     for name in options.problems:
         problem = PROBLEMS[name]
-        for task, side in tasks(problem, sides(problem, peer), options):
+        for task, side in tasks(problem, sides(problem, peer, options.sides), options):
             result = train(side, task)
             runs.append({"problem": name, "side": side[0], "seed": task.seed, **result})
             print(f"{name}, {side[0]}, seed {task.seed}: {in_words(result)}", file=sys.stderr, flush=True)
@@ -52,6 +53,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--sides", nargs="+", default=SIDES, choices=SIDES, help="what trains (default: all)")
     parser.add_argument("--seeds", type=int, default=5, help="training runs of each side, seeds 0, 1, ...")
     parser.add_argument("--sb3-python", type=Path, help="interpreter that has stable-baselines3, if not this one")
     parser.add_argument("--core", type=int, help="core that all runs keep to (default: the last one; -1: any)")
@@ -71,13 +73,13 @@ def peer_python(named: Path | None) -> Path | None:
     return Path(sys.executable) if importlib.util.find_spec("stable_baselines3") else None
 
 
-def sides(problem: Problem, peer: Path | None) -> list[Side]:
-    """Return what trains on a problem."""
+def sides(problem: Problem, peer: Path | None, wanted: Sequence[str]) -> list[Side]:
+    """Return what trains on a problem, of the sides that are wanted."""
     found: list[Side] = [("longstride", Path(sys.executable), "benchmarks.peers.longstride", problem.ours)]
     if peer is not None:
         module = "benchmarks.peers.stable_baselines"
         found += [(name, peer, module, settings) for name, settings in problem.peers.items()]
-    return found
+    return [side for side in found if side[0] in wanted]
 
 
 def tasks(problem: Problem, trained: list[Side], options: argparse.Namespace) -> Iterator[tuple[Task, Side]]:
