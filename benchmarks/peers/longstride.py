@@ -27,7 +27,8 @@ class Watched:
     """
 
     def __init__(self, collector: Any, threshold: Threshold) -> None:
-        self._collector, self._threshold, self.steps = collector, threshold, 0
+        self._collector, self._threshold = collector, threshold
+        self.steps, self.seconds = 0, 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collector, name)
@@ -39,6 +40,7 @@ class Watched:
             Reached: an episode in it reached the threshold.
         """
         played, seconds = self._collector.collect(weights, first, count)
+        self.seconds += seconds
         for row, total in ends(played):
             self._threshold.add(total, self.steps + (row + 1) * count)
         self.steps += sum(each.trajectory.steps for each in played)
@@ -82,6 +84,7 @@ def run(task: Task) -> dict[str, Any]:
         "last_mean": threshold.mean,
         "setup_seconds": ready - begin,
         "seconds": end - begin,
+        "collection_seconds": watched.seconds,
         "cpu_seconds": end_cpu - begin_cpu,
         "evaluation": _evaluation(built, config, task),
     }
