@@ -110,7 +110,8 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
             n_in, n_out = layer_sizes[layer], layer_sizes[layer + 1]
             x, y = values[layer % 2], values[(layer + 1) % 2]
             bias = offset + n_in * n_out
-            y[:n_out] = weights[bias : bias + n_out]
+            for j in range(n_out):  # a slice assignment would take Numba seconds more to compile
+                y[j] = weights[bias + j]
             add_rows(weights, offset, x, n_in, n_out, y, nonzero)
             if layer < n_layers - 1:
                 activate(y, n_out)
