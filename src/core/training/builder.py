@@ -28,6 +28,7 @@ from core.training.progress import Progress
 from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.precision import apply_global_settings
+from core.update.schedule import Coefficients, Schedule
 from core.update.step import StepSettings
 from core.update.updater import Updater, UpdateSettings
 
@@ -157,6 +158,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             microbatch=plan.microbatch,
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
+            value_clip_range=config.value_clip_range,
         ),
     )
     settings = TrainingSettings(
@@ -165,8 +167,9 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         seed=config.seed,
         gamma=config.gamma,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        linear_schedule=config.learning_rate_schedule == "linear",
+        schedule=schedule_of(config),
         normalise_observations=config.normalise_observations,
+        normalise_rewards=config.normalise_rewards,
         precision=plan.precision,
     )
     facts = {
@@ -179,6 +182,15 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         "update_threads": plan.update_threads,
     }
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
+
+
+def schedule_of(config: Config) -> Schedule:
+    """Return how the coefficients of the update change."""
+    start = Coefficients(1.0, config.ppo_clip_param, config.value_clip_range, config.entropy_coefficient)
+    rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
+    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
+    final = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
+    return Schedule(start, Coefficients(rate, clip * start.clip_range, clip * start.value_clip_range, final))
 
 
 def _plan(config: Config, machine: Machine, simulator: Simulator) -> Plan:

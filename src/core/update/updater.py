@@ -137,6 +137,18 @@ class Updater:
         """Copy the host's weights to the device outside of an episode, after they were restored."""
         self.transfer.to_device()
 
+    @torch.no_grad()
+    def rescale_values(self, factor: float) -> None:
+        """Multiply all that the host's critic says, before an update whose rewards are in other units."""
+        if self._knows_returns(self.host):
+            for name in ("value_mean", "value_std"):
+                self.host.tensors[name].mul_(factor)
+
+    @staticmethod
+    def _knows_returns(model: ActorCritic) -> bool:
+        """Return whether the value normalisation has seen returns; a fresh model's is mean 0 and deviation 1."""
+        return not (model.tensors["value_mean"].item() == 0.0 and model.tensors["value_std"].item() == 1.0)
+
     def _prepare(
         self,
         trajectories: list[Trajectory],
@@ -169,6 +181,7 @@ class Updater:
             features=upload([t.features for t in trajectories], self.device),
             advantages=upload([(advantages - advantages.mean()) / spread], self.device),
             returns=upload([(returns - np.float32(mean)) / np.float32(std)], self.device),
+            values=upload([(values - np.float32(mean)) / np.float32(std)], self.device),
             weights=torch.empty(0),
         )
         return rollout, explained_variance
@@ -196,7 +209,7 @@ class Updater:
         tensors = self.model.tensors
         mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
         new_mean, new_std = float(returns.mean()), max(float(returns.std()), 1e-6)
-        if not (mean == 0.0 and std == 1.0):
+        if self._knows_returns(self.model):
             new_mean = _VALUE_MEMORY * mean + (1 - _VALUE_MEMORY) * new_mean
             new_std = _VALUE_MEMORY * std + (1 - _VALUE_MEMORY) * new_std
             weight, bias = self.model.layers("critic")[-1]
