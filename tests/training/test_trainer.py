@@ -214,6 +214,30 @@ def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
     assert sum(r["simulated_episodes"] for r in read_metrics(whole)) >= 6
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"episodes_per_update": 2},
+            "plays 3 copies, each in an episode that goes on, not 2; .*EPISODES_PER_UPDATE = 3",
+        ),
+        (
+            {"rollout_steps": 0},
+            "plays rollouts of ROLLOUT_STEPS decisions; resume with the ROLLOUT_STEPS of its config",
+        ),
+    ],
+)
+def test_resume_that_would_drop_episodes_is_refused(tmp_path, changes, sentence):
+    train(new_run(tmp_path / "run", **ROLLOUTS), stop_after=1)
+    with pytest.raises(UserError, match=sentence):
+        new_run(tmp_path / "run", **{**ROLLOUTS, **changes}, resume=True)
+
+
+def test_resume_of_whole_episodes_as_rollouts_is_refused(uninterrupted):
+    with pytest.raises(UserError, match=r"plays whole episodes .* resume with the ROLLOUT_STEPS of its config"):
+        new_run(uninterrupted, rollout_steps=25, resume=True)
+
+
 def test_a_rollout_in_which_no_episode_ends_has_no_return(tmp_path):
     """An episode of the bandit takes 256 decisions: it ends in the third rollout of 100."""
     changes = {**ROLLOUTS, "simulator": "oracles.toy_simulators:Bandit", "rollout_steps": 100}

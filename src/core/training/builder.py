@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -260,8 +261,22 @@ def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
             f"The run in {directory} began with the simulator options {json.dumps(before)}, not {json.dumps(now)}; "
             "resume with those that it began with."
         )
+    _refuse_other_copies(trainer, facts, directory)
     trainer.restore(tensors, facts)
     say(f"Resuming after episode {trainer.episode} of {trainer.settings.episodes}.")
+
+
+def _refuse_other_copies(trainer: Trainer, facts: dict[str, Any], directory: Path) -> None:
+    """Refuse a resume that would drop the unfinished episodes of some copies or begin others."""
+    before, now = len(facts.get("rollout", [])), len(trainer.collector.unfinished().facts)
+    if before and now and before != now:
+        raise UserError(
+            f"The run in {directory} plays {before} copies, each in an episode that goes on, not {now}; resume with "
+            f"EPISODES_PER_UPDATE = {before}."
+        )
+    if bool(before) != bool(now):
+        played = "rollouts of ROLLOUT_STEPS decisions" if before else "whole episodes (ROLLOUT_STEPS = 0)"
+        raise UserError(f"The run in {directory} plays {played}; resume with the ROLLOUT_STEPS of its config.json.")
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:
