@@ -33,27 +33,54 @@ def slow_std(episodes):
     return float(np.std(sums))
 
 
-def test_it_divides_by_what_gymnasium_divides_by():
-    """Within an episode, over three rollouts: after the last decision of each both know the same rewards."""
+REWARDS = np.random.default_rng(0).normal(3.0, 2.0, 300).astype(np.float32)
+
+
+def paying(terminated=(), truncated=()):
+    """Return an environment that pays REWARDS one after another and ends after these of them."""
     gymnasium = pytest.importorskip("gymnasium")
-    rewards = np.random.default_rng(0).normal(3.0, 2.0, 300).astype(np.float32)
 
     class Pays(gymnasium.Env):
         observation_space = action_space = gymnasium.spaces.Discrete(2)
+        count = -1
 
         def reset(self, *, seed=None, options=None):
-            self.left = iter(rewards)
             return 0, {}
 
         def step(self, action):
-            return 0, float(next(self.left)), False, False, {}
+            self.count += 1
+            return 0, float(REWARDS[self.count]), self.count in terminated, self.count in truncated, {}
 
-    wrapped = gymnasium.wrappers.NormalizeReward(Pays(), gamma=GAMMA)
+    return Pays()
+
+
+def test_it_divides_by_what_gymnasium_divides_by():
+    """Within an episode, over three rollouts: after the last decision of each both know the same rewards."""
+    wrapped = pytest.importorskip("gymnasium").wrappers.NormalizeReward(paying(), gamma=GAMMA)
     wrapped.reset()
-    theirs = [wrapped.step(0)[1] for _ in rewards]
+    theirs = [wrapped.step(0)[1] for _ in REWARDS]
     scale = RewardScale(1)
     for begin in (0, 100, 200):
-        t = trajectory(rewards[begin : begin + 100])
+        t = trajectory(REWARDS[begin : begin + 100])
+        learned(scale, t)
+        assert scale.divide([t])[0].rewards[-1] == pytest.approx(theirs[begin + 99], rel=1e-4)
+
+
+def test_it_divides_by_what_stable_baselines3_divides_by():
+    """Over both kinds of end, which Stable-Baselines3 treats alike."""
+    vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
+    ends = {"terminated": [40, 199], "truncated": [90, 150, 299]}
+    wrapped = vec_env.VecNormalize(
+        vec_env.DummyVecEnv([lambda: paying(**ends)]), norm_obs=False, gamma=GAMMA, clip_reward=np.inf
+    )
+    wrapped.reset()
+    theirs = [wrapped.step(np.zeros(1, int))[1][0] for _ in REWARDS]
+    scale = RewardScale(1)
+    for begin in (0, 100, 200):
+        t = trajectory(
+            REWARDS[begin : begin + 100],
+            *([row - begin for row in rows if begin <= row < begin + 100] for rows in ends.values()),
+        )
         learned(scale, t)
         assert scale.divide([t])[0].rewards[-1] == pytest.approx(theirs[begin + 99], rel=1e-4)
 
