@@ -72,6 +72,11 @@ INITIAL_LOG_STD = 0.0
 # Off: the simulator must scale its observations itself.
 NORMALISE_OBSERVATIONS = True
 
+# Divide rewards by the running standard deviation of the discounted return, kept with the checkpoint. Advantages and
+# the critic's targets are normalised anyway, so this changes results by rounding only, except where rewards are so
+# small (returns that vary by less than 1e-6) or so large that float32 cannot hold their squares.
+NORMALISE_REWARDS = False
+
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
 LEARNING_RATE_ACTOR = 3e-3
@@ -103,12 +108,26 @@ VALUE_LAMBDA = 0.98
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
+# How far an update may move a value of the critic before its loss is clipped (as in PPO2), in standard deviations of
+# the critic's targets. Float >= 0, <= 100; 0 never clips. Lower: a slower, steadier critic.
+VALUE_CLIP_RANGE = 0.0
+
+# "linear" lets both clip ranges fall to zero over TRAINING_EPISODES, "constant" keeps them.
+CLIP_RANGE_SCHEDULE = "constant"
+
 # Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
 # policy that collected it; the update takes proportionally longer.
 NUM_EPOCHS = 1
 
 # Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
 ENTROPY_COEFFICIENT = 0.0
+
+# "linear" lets the weight of the entropy bonus move to ENTROPY_COEFFICIENT_FINAL over TRAINING_EPISODES, "constant"
+# keeps it.
+ENTROPY_SCHEDULE = "constant"
+
+# Where "linear" ends. Float 0 .. 1; "constant" ignores it.
+ENTROPY_COEFFICIENT_FINAL = 0.0
 
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no weights, so this only scales the critic's loss
 # before its own gradient clipping.

@@ -58,17 +58,12 @@ def ends(played: Sequence[Played]) -> list[tuple[int, float]]:
     return [(row, total) for row, _, total in sorted(found)]
 
 
-def known(settings: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the schedule of the clip range where this version of Longstride has none: the range then stays."""
-    return {name: v for name, v in settings.items() if name != "clip_range_schedule" or name in Config.model_fields}
-
-
 def run(task: Task) -> dict[str, Any]:
     """Train to the threshold and evaluate greedily."""
     threshold = Threshold(task.threshold, task.window)
     with tempfile.TemporaryDirectory() as directory:
         begin, begin_cpu = time.perf_counter(), time.process_time()
-        settings = known(longstride_settings(task.settings, task.budget))
+        settings = longstride_settings(task.settings, task.budget)
         config = Config(seed=task.seed, simulator=task.simulator, run_directory=directory, **settings)
         built = build_run(config, {}, resume=False, say=lambda line: None)
         ready = time.perf_counter()

@@ -40,6 +40,7 @@ class Config(BaseModel):
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
     initial_log_std: float = Field(0.0, ge=-10, le=5)
     normalise_observations: bool = True
+    normalise_rewards: bool = False
     learning_rate_actor: float = Field(3e-3, gt=0, le=1)
     learning_rate_critic: float = Field(5e-4, gt=0, le=1)
     adam_epsilon_actor: float = Field(1e-3, gt=0, le=1)
@@ -49,8 +50,12 @@ class Config(BaseModel):
     gae_lambda: float = Field(0.95, ge=0, le=1)
     value_lambda: float = Field(0.98, ge=0, le=1)
     ppo_clip_param: float = Field(0.2, gt=0, le=1)
+    value_clip_range: float = Field(0.0, ge=0, le=100)
+    clip_range_schedule: Literal["linear", "constant"] = "constant"
     num_epochs: int = Field(1, ge=1, le=100)
     entropy_coefficient: float = Field(0.0, ge=0, le=1)
+    entropy_schedule: Literal["linear", "constant"] = "constant"
+    entropy_coefficient_final: float = Field(0.0, ge=0, le=1)
     value_coefficient: float = Field(0.5, gt=0, le=10)
     max_grad_norm: float = Field(0.5, gt=0)
     target_kl: float = Field(0.0, ge=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import benchmarks.learning as learning
-from benchmarks.peers.longstride import ends, known
+from benchmarks.peers.longstride import ends
 from benchmarks.peers.problems import DEFAULTS, PROBLEMS, longstride_settings, rate
 from benchmarks.peers.report import mean_and_half, summarise, table
 from benchmarks.peers.stopping import Threshold
@@ -49,7 +49,7 @@ def test_episodes_are_ordered_by_their_end_and_then_by_copy():
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_settings_are_those_of_longstride(name):
     problem = PROBLEMS[name]
-    config = Config(**known(longstride_settings(problem.ours, problem.budget)))
+    config = Config(**longstride_settings(problem.ours, problem.budget))
     copies = problem.ours["n_envs"]
     assert config.rollout_steps * copies * config.training_episodes >= problem.budget
     assert config.rollout_steps * copies * (config.training_episodes - 1) < problem.budget
@@ -57,7 +57,7 @@ def test_the_settings_are_those_of_longstride(name):
 
 
 def test_settings_are_translated_into_longstrides_meaning():
-    config = Config(**known(longstride_settings(PROBLEMS["cartpole"].ours, 100_000)))
+    config = Config(**longstride_settings(PROBLEMS["cartpole"].ours, 100_000))
     assert (config.learning_rate_actor, config.learning_rate_schedule) == (1e-3, "linear")
     assert (config.ppo_clip_param, config.num_epochs, config.batch_size) == (0.2, 20, 256)
     assert config.value_coefficient == 1.0  # half of the squared error, where the zoo counts the whole

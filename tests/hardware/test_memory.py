@@ -58,6 +58,7 @@ def real_step(actor, critic, precision, samples, space=None):
         masks=torch.ones(samples, sum(space.choices), dtype=torch.bool),
         advantages=torch.randn(samples, generator=generator),
         returns=torch.randn(samples, generator=generator),
+        values=torch.randn(samples, generator=generator),
         features=torch.zeros(samples, sum(space.choices), 0),
         weights=torch.empty(0),
     )

@@ -92,7 +92,9 @@ def _slow_gaussian(space: Box, means, log_std, action) -> tuple[float, float]:
     return log_prob, entropy
 
 
-def slow_loss(space, outputs, log_std, values, batch, clip_range, entropy_coefficient, value_coefficient) -> float:
+def slow_loss(
+    space, outputs, log_std, values, batch, clip_range, entropy_coefficient, value_coefficient, value_clip_range
+) -> float:
     """Return the loss of PPO sample by sample; `batch` holds NumPy arrays."""
     total = 0.0
     for i, weight in enumerate(batch.weights):
@@ -105,5 +107,9 @@ def slow_loss(space, outputs, log_std, values, batch, clip_range, entropy_coeffi
         else:
             surrogate = min(surrogate, (1 - clip_range) * advantage)
         squared = (values[i] - float(batch.returns[i])) ** 2
+        if value_clip_range > 0.0:
+            old = float(batch.values[i])
+            moved = min(max(values[i], old - value_clip_range), old + value_clip_range)
+            squared = max(squared, (moved - float(batch.returns[i])) ** 2)
         total += float(weight) * (-surrogate + value_coefficient * 0.5 * squared - entropy_coefficient * entropy)
     return total

@@ -16,7 +16,8 @@ class Walk(gymnasium.Env):
     Args:
         end: terminated after so many steps.
         cut: truncated after so many.
-        fault: what goes wrong at step 3: "shape", "dtype", "nan", "reward", "raise", "mask" or nothing.
+        fault: what goes wrong at step 3: "shape", "dtype", "nan", "reward", "raise", "mask", "end" or nothing; "info":
+            at reset.
     """
 
     def __init__(self, end=1000, cut=1000, fault=""):
@@ -28,7 +29,7 @@ class Walk(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.first, self.count = float(self.np_random.integers(1000)) / 1024, 0
-        return self._look(), self._info()
+        return self._look(), None if self.fault == "info" else self._info()
 
     def step(self, action):
         self.received.append(action)
@@ -39,7 +40,8 @@ class Walk(gymnasium.Env):
             raise ValueError("the legs broke")
         self.count += 1
         reward = np.inf if self.fault == "reward" and self.count == 3 else float(self.count)
-        return self._look(), reward, self.count >= self.end, self.count >= self.cut, self._info()
+        ended = np.array([False, True]) if self.fault == "end" and self.count == 3 else self.count >= self.end
+        return self._look(), reward, ended, self.count >= self.cut, self._info()
 
     def _look(self):
         values = [self.first, self.count]

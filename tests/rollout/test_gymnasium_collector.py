@@ -146,6 +146,7 @@ ACTIONS = {
     "discrete": spaces.Discrete(3, start=5),
     "multi_discrete": spaces.MultiDiscrete([3, 2]),
     "matrix": spaces.MultiDiscrete(np.array([[3, 2], [2, 5]])),
+    "multi_binary": spaces.MultiBinary([2, 2]),
     "box": spaces.Box(-1, 1, (2,), np.float32),
     "box_matrix": spaces.Box(np.array([[-1, 0], [0, -np.inf]]), np.array([[1, 2], [1, np.inf]]), dtype=np.float64),
 }
@@ -182,14 +183,21 @@ def test_masks_come_from_the_method_too():
         ("reward", "step returned the reward inf"),
         ("raise", "step failed with ValueError: the legs broke"),
         ("mask", "the action mask has 2 values, not 3"),
+        ("end", r"step returned terminated array\(\[False, +True\]\) and .*; each must be one truth value"),
     ],
 )
 def test_a_fault_is_named_with_episode_and_step(fault, sentence):
     """After 3 steps, where a rollout ends too: with the faulty observation, unless it is the fault of what follows."""
     collector, model = new_collector(WALK, {"fault": fault}, 3)
-    step = 2 if fault == "reward" else 3
+    step = 2 if fault in ("reward", "end") else 3
     with pytest.raises(SimulatorError, match=rf"episode 0 of copy 0, step {step}: .*{sentence}"):
         collected(collector, model)
+        collected(collector, model)
+
+
+def test_an_info_that_is_none_is_named():
+    collector, model = new_collector(WALK, {"fault": "info"}, 3)
+    with pytest.raises(SimulatorError, match="copy 0, step 0: reset returned the info None, which is no dictionary"):
         collected(collector, model)
 
 

@@ -100,6 +100,17 @@ class GlobalGeneratorInMask(Walk):
         mask[1] = np.random.random() < 0.5
 
 
+class MaskOfCalls(Walk):
+    def action_mask(state, parameters, mask):
+        HISTORY.append(1)
+        mask[1] = len(HISTORY) % 2 == 0
+
+
+class MaskOfTheClock(Walk):
+    def action_mask(state, parameters, mask):
+        mask[1] = time.perf_counter_ns() // 1_000 % 2 == 0
+
+
 class OwnGenerator(Walk):
     def step(state, parameters, action, rng):
         return OWN.random(), False
@@ -176,6 +187,8 @@ class SharedParameters(Walk):
         (GlobalGenerator, ["step 0: step gave another result", "it draws from np.random or random; draw every"]),
         (GlobalGeneratorInReset, ["step 0: reset gave another result", "draws from np.random"]),
         (GlobalGeneratorInMask, ["action_mask gave another result", "draws from np.random"]),
+        (MaskOfCalls, ["action_mask gave another result", "outside the state record matters (HISTORY?)"]),
+        (MaskOfTheClock, ["action_mask gave another result", "something outside the state record matters; keep all"]),
         (OwnGenerator, ["step gave another result", "outside the state record matters (OWN?); keep all"]),
         (GlobalCounter, ["step gave another result", "outside the state record matters (COUNT?)"]),
         (GlobalCounterShown, ["observe gave something else", "outside the state record matters (HISTORY?)"]),
@@ -201,6 +214,17 @@ def test_what_is_not_repeatable(simulator, parts):
 class NanObservation(Walk):
     def observe(state, parameters, observation):
         observation[1] = np.nan if state.count == 3 else 0.0
+
+
+class InfiniteObservation(Walk):
+    def observe(state, parameters, observation):
+        observation[0] = np.inf if state.count == 2 else 0.0
+
+
+class InfiniteReward(Walk):
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return (np.inf if state.count == 4 else 1.0), False
 
 
 class InfiniteFeatures(Walk):
@@ -277,6 +301,8 @@ class WrongMetric(Walk):
     ("simulator", "part"),
     [
         (NanObservation, "episode 0, step 3: observe wrote nan at 1; write finite numbers"),
+        (InfiniteObservation, "episode 0, step 2: observe wrote inf at 0; write finite numbers"),
+        (InfiniteReward, "step 3: step returned the reward inf; return a finite number"),
         (InfiniteFeatures, "step 2: action_features wrote a NaN or an infinite value"),
         (FeaturesForbid, "step 0: action_features changed the mask"),
         (NanTime, "step 1: time returned nan; return a finite number"),

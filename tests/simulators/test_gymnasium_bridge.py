@@ -52,6 +52,8 @@ def test_choices_of_a_matrix_and_bounds_of_one():
     simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": spaces.MultiDiscrete([[3, 2], [2, 5]])})
     assert simulator.action_space == MultiDiscrete([3, 2, 2, 5])
     box = spaces.Box(np.array([[-1, -np.inf]], np.float32), np.array([[1, np.inf]], np.float32))
+    simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": spaces.MultiBinary([2, 3])})
+    assert simulator.action_space == MultiDiscrete([2] * 6)
     simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": box})
     assert simulator.action_space == Box([-1, -np.inf], [1, np.inf])
 
@@ -61,6 +63,9 @@ def test_choices_of_a_matrix_and_bounds_of_one():
     [
         ("CartPol-v1", r"no environment CartPol-v1; did you mean gymnasium:CartPole-v1\?"),
         ("cartpole-v1", r"did you mean gymnasium:CartPole-v1\?"),
+        ("CartPole-v7", r"no environment CartPole-v7; did you mean gymnasium:CartPole-v[01]\?"),
+        ("Lunarlander", r"did you mean gymnasium:LunarLander-v3\?"),
+        ("nowhere/CartPole-v1", r"no environment nowhere/CartPole-v1; did you mean gymnasium:CartPole-v1\?"),
         ("qqqqqqqq", r"no environment qqqqqqqq; gymnasium\.pprint_registry\(\) lists"),
         ("no_such_module:Foo-v0", "cannot make no_such_module:Foo-v0: ModuleNotFoundError"),
     ],
@@ -85,8 +90,8 @@ def test_an_option_that_the_environment_does_not_take():
             TWO,
             r"observation\[1\]\['g'\] is in a Graph",
         ),
-        (ONE, spaces.Tuple([TWO, TWO]), r"the action space Tuple.* supported are Discrete, MultiDiscrete and Box"),
-        (ONE, spaces.Box(0, 9, (2,), np.int64), r"action space Box.*int64.* not supported.*real numbers"),
+        (ONE, spaces.Tuple([TWO, TWO]), r"the action space Tuple.* supported are Discrete, MultiDiscrete, MultiB"),
+        (ONE, spaces.Box(0, 9, (2,), np.int64), r"action space Box.*int64.* not supported.*declare integers as Multi"),
         (
             ONE,
             spaces.Box(np.zeros(2, np.float32), np.array([1, 0], np.float32)),

@@ -68,6 +68,15 @@ def test_resume_begins_new_episodes(cartpole, tmp_path):
     assert all(b["number"] > a["number"] for a, b in zip(before, after, strict=True))
 
 
+def test_resume_with_other_copies_is_refused(cartpole, capsys):
+    same = ("CartPole-v1", 9, "--simulator-option", "max_episode_steps=30", "--resume")
+    assert train(cartpole, *same, "--episodes-per-update", "3") == 2
+    assert capsys.readouterr().err == (
+        f"error: The run in {cartpole} plays 2 copies, each in an episode that goes on, not 3; resume with "
+        "EPISODES_PER_UPDATE = 2.\n"
+    )
+
+
 def test_evaluation_of_an_environment(cartpole, tmp_path):
     directory = tmp_path / "evaluation"
     arguments = ("--checkpoint", str(cartpole), "--evaluation-episodes", "3", "--run-directory", str(directory))
@@ -88,6 +97,19 @@ def test_episodes_of_an_evaluation_have_their_own_seeds(tmp_path, monkeypatch):
     result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
     assert result["return"] == {"mean": 6.0, "low": 6.0, "high": 6.0}
     assert seen == [first_of(seed_of(stream(5, "evaluation", episode))) for episode in range(4)]
+
+
+def test_an_environment_that_never_ends_is_stopped_and_it_says_so(tmp_path, monkeypatch, capsys):
+    """The walk ends after 1,000 steps and has no time limit; it earns 1 + ... + 50 up to the stop."""
+    monkeypatch.setattr("core.simulators.gymnasium_bridge.LONGEST_EPISODE", 50)
+    name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
+    assert main(["--mode", "evaluate", *name, "--run-directory", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
+    assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, 50.0)
+    assert (
+        "Episode 1 of the evaluation of random was stopped after 50 decisions and counts up to there: "
+        "gymnasium:LongstrideWalk-v0 has no time limit (--simulator-option max_episode_steps=N sets one)."
+    ) in capsys.readouterr().out
 
 
 def recording(seen):

@@ -182,20 +182,60 @@ def test_what_a_run_directory_holds(uninterrupted):
 
 
 ROLLOUTS = {"rollout_steps": 25, "episodes_per_update": 3, "training_episodes": 4, "update_threads": 1}
+EVERY_SCHEDULE = {
+    "normalise_rewards": True,
+    "value_clip_range": 0.5,
+    "clip_range_schedule": "linear",
+    "entropy_schedule": "linear",
+    "entropy_coefficient": 0.1,
+    "entropy_coefficient_final": 0.02,
+}
 
 
 def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
-    """Episodes of the shop take up to 30 decisions, so most of them go over the end of a rollout."""
+    """Episodes of the shop take up to 30 decisions, so most of them go over the end of a rollout.
+
+    With rewards normalised over them and everything that can have a schedule.
+    """
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert train(new_run(whole, **ROLLOUTS, simulation_threads=1)) is True
-    assert train(new_run(parts, **ROLLOUTS), stop_after=1) is False
-    assert any(not copy["over"] and copy["age"] > 0 for copy in load_checkpoint(parts)[1]["rollout"])
-    assert train(new_run(parts, **ROLLOUTS, resume=True, simulation_threads=2)) is True
+    assert train(new_run(whole, **ROLLOUTS, **EVERY_SCHEDULE, simulation_threads=1)) is True
+    assert train(new_run(parts, **ROLLOUTS, **EVERY_SCHEDULE), stop_after=1) is False
+    tensors, facts = load_checkpoint(parts)
+    assert any(not copy["over"] and copy["age"] > 0 for copy in facts["rollout"])
+    assert [c != 0 for c in tensors["rewards.carried"]] == [not copy["over"] for copy in facts["rollout"]]
+    assert tensors["rewards.divisor"] != 1.0
+    assert train(new_run(parts, **ROLLOUTS, **EVERY_SCHEDULE, resume=True, simulation_threads=2)) is True
     assert_same_state(whole, parts)
     assert figures(whole) == figures(parts)
     assert load_checkpoint(whole)[1]["rollout"] == load_checkpoint(parts)[1]["rollout"]
     assert [r["steps"] for r in read_metrics(whole)] == [75] * 4
+    assert [r["clip_range"] for r in read_metrics(whole)] == pytest.approx([0.2, 0.15, 0.1, 0.05])
+    assert [r["entropy_coefficient"] for r in read_metrics(whole)] == pytest.approx([0.1, 0.08, 0.06, 0.04])
     assert sum(r["simulated_episodes"] for r in read_metrics(whole)) >= 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"episodes_per_update": 2},
+            "plays 3 copies, each in an episode that goes on, not 2; .*EPISODES_PER_UPDATE = 3",
+        ),
+        (
+            {"rollout_steps": 0},
+            "plays rollouts of ROLLOUT_STEPS decisions; resume with the ROLLOUT_STEPS of its config",
+        ),
+    ],
+)
+def test_resume_that_would_drop_episodes_is_refused(tmp_path, changes, sentence):
+    train(new_run(tmp_path / "run", **ROLLOUTS), stop_after=1)
+    with pytest.raises(UserError, match=sentence):
+        new_run(tmp_path / "run", **{**ROLLOUTS, **changes}, resume=True)
+
+
+def test_resume_of_whole_episodes_as_rollouts_is_refused(uninterrupted):
+    with pytest.raises(UserError, match=r"plays whole episodes .* resume with the ROLLOUT_STEPS of its config"):
+        new_run(uninterrupted, rollout_steps=25, resume=True)
 
 
 def test_a_rollout_in_which_no_episode_ends_has_no_return(tmp_path):

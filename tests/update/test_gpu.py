@@ -94,6 +94,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
         features=torch.from_numpy(t.features.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         weights=torch.full((n,), 1.0 / n),
     )
     expected = toy_stepper(model).loss(batch)
@@ -147,6 +148,7 @@ def random_rollout(n):
         features=torch.zeros(n, 8, 0, device="cuda"),
         advantages=torch.randn(n, device="cuda"),
         returns=torch.randn(n, device="cuda"),
+        values=torch.randn(n, device="cuda"),
         weights=torch.empty(0),
     )
 

@@ -32,6 +32,7 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
         features=torch.zeros(n, 2, 0),
         advantages=torch.tensor(advantages),
         returns=torch.zeros(n) if returns is None else torch.tensor(returns),
+        values=torch.zeros(n),
         weights=torch.full((n,), 1.0 / n) if weights is None else torch.tensor(weights),
     )
 
@@ -80,6 +81,33 @@ def test_all_terms_together_by_hand():
     assert float(terms.ratio_error) == pytest.approx(1.0, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("value", "target", "squared", "slope"),
+    [
+        (0.1, 1.0, 0.81, -0.9),  # the critic said 0: inside the range
+        (0.5, 1.0, 0.64, 0.0),  # moved too far towards the target already: (0.2 - 1)^2, and nothing pulls
+        (0.5, -1.0, 2.25, 1.5),  # moved away from the target: the way back is free
+        (-0.5, -1.0, 0.64, 0.0),
+        (-0.5, 1.0, 2.25, -1.5),
+    ],
+)
+def test_the_clipped_value_term_by_hand(value, target, squared, slope):
+    values = torch.tensor([value], requires_grad=True)
+    batch = batch_of([1.0], [0.0], [target])
+    terms = ppo_loss(torch.zeros(1, 2), values, batch, 0.3, 0.0, 1.0, 0.2)
+    terms.total.backward()
+    assert float(terms.value.detach()) == pytest.approx(0.5 * squared, rel=1e-6)
+    assert float(values.grad) == pytest.approx(slope, rel=1e-6)
+
+
+def test_values_are_clipped_around_what_the_critic_said():
+    """It said 3 and says 4 now: at most 3.25 counts, and (3.25 - 5)^2 is more than (4 - 5)^2."""
+    batch = batch_of([1.0], [0.0], [5.0])._replace(values=torch.tensor([3.0]))
+    for clip_range, squared in ((0.25, 1.75**2), (2.0, 1.0), (0.0, 1.0)):
+        terms = ppo_loss(torch.zeros(1, 2), torch.tensor([4.0]), batch, 0.3, 0.0, 1.0, clip_range)
+        assert float(terms.value) == pytest.approx(0.5 * squared, rel=1e-6)
+
+
 def test_padding_changes_nothing():
     plain = batch_of([1.1, 0.7], [1.0, -4.0], [3.0, 0.0])
     padded = batch_of([1.1, 0.7, 9.0], [1.0, -4.0, 100.0], [3.0, 0.0, 100.0], [0.5, 0.5, 0.0])
@@ -104,15 +132,16 @@ def real_batch(kind):
         features=torch.from_numpy(trajectory.features[:n].copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         weights=torch.full((n,), 1.0 / n),
     )
 
 
-@pytest.mark.parametrize("kind", PLAYED)
-def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
+@pytest.mark.parametrize(("kind", "value_clip_range"), [*((kind, 0.0) for kind in PLAYED), ("tracker", 0.5)])
+def test_gradients_of_the_whole_loss_equal_finite_differences(kind, value_clip_range):
     """Central differences in float64 of an independent loss, for eight numbers of each tensor."""
     batch, model = real_batch(kind), toy_model(kind)
-    stepper = toy_stepper(model, entropy_coefficient=0.05)
+    stepper = toy_stepper(model, entropy_coefficient=0.05, value_clip_range=value_clip_range)
     total = stepper.loss(batch).total
     parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
     gradients = torch.autograd.grad(total, parameters)
@@ -121,7 +150,9 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
     normalised = model.normalise(batch.observations).double().numpy()
 
     def value():
-        return slow_loss(model.space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5)
+        return slow_loss(
+            model.space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5, value_clip_range
+        )
 
     assert value() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-5)
     rng = np.random.default_rng(0)
@@ -155,23 +186,24 @@ def double_batch(space, n=24):
     now = distribution_of(space)(outputs, log_std, masks, actions)[0]
     old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
     weights = torch.full((n,), 1 / n, dtype=torch.float64)
-    batch = Batch(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), weights)
+    batch = Batch(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), normal(n), weights)
     return outputs, log_std, batch
 
 
+@pytest.mark.parametrize("value_clip_range", [0.0, 0.4])
 @pytest.mark.parametrize(
     "space",
     [Discrete(5), MultiDiscrete([3, 1, 4]), Box([-1, -2], [1, 2]), Box([-1, -2], [1, 5], squashed=True)],
     ids=str,
 )
-def test_gradients_in_double_precision(space):
+def test_gradients_in_double_precision(space, value_clip_range):
     """The code itself in float64: outputs, log-standard deviations and values, clipped and not, entropy and value."""
     outputs, log_std, batch = double_batch(space)
     evaluate: Distribution = distribution_of(space)
 
     def total(outputs, log_std, values):
         log_probs, entropies = evaluate(outputs, log_std, batch.masks, batch.actions)
-        return loss.ppo_loss(log_probs, entropies, values, batch, 0.2, 0.3, 0.5).total
+        return loss.ppo_loss(log_probs, entropies, values, batch, 0.2, 0.3, 0.5, value_clip_range).total
 
     values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
     inputs = [x.requires_grad_() for x in (outputs, log_std, values)]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from core.hardware.plan import choose_precision
+from core.hardware.formats import choose_precision
 from core.update.precision import apply_global_settings, autocast, grad_scaler
 
 

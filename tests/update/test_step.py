@@ -21,6 +21,7 @@ def rollout(model):
         features=torch.from_numpy(trajectory.features.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         weights=torch.empty(0),
     )
 

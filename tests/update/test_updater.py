@@ -6,8 +6,6 @@ import torch
 from helpers.toy_runs import (
     actor_weights,
     discounts_of,
-    step_settings,
-    toy_collector,
     toy_episodes,
     toy_model,
     toy_stepper,
@@ -16,7 +14,7 @@ from helpers.toy_runs import (
 from oracles.slow_update import slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.policy.networks import ActorCritic, initialise
+from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 from core.update.transfer import ModelTransfer
 
@@ -219,44 +217,3 @@ def test_the_explained_variance_is_that_of_the_critics_targets():
     returns, values = slow_returns(model, episodes)
     report = update(toy_updater(model), episodes)
     assert report.explained_variance == pytest.approx(1.0 - np.var(returns - values) / np.var(returns), abs=1e-4)
-
-
-def learned_returns(kind, rounds, **changes):
-    """Return the returns of a fresh policy while it learns a toy, one episode a round."""
-    model = toy_model(kind)
-    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        model.tensors["observation_mean"].zero_()
-        model.tensors["observation_scale"].fill_(1.0)
-        if kind == "bandit":  # its last number is noise of about 15
-            model.tensors["observation_mean"][4], model.tensors["observation_scale"][4] = 15.0, 0.1
-    step = step_settings(entropy_coefficient=0.0)
-    updater = toy_updater(model, **{"learning_rate_actor": 3e-3, "epochs": 4, "step": step, **changes})
-    returns = []
-    for number in range(rounds):
-        episodes, _ = toy_collector(kind).collect(actor_weights(model), number, 1)
-        returns.append(episodes[0].total_reward)
-        update(updater, episodes, seed=number)
-    return returns
-
-
-def test_it_learns_a_bandit():
-    """A fresh policy earns about 106 of 256 (a quarter, a half in every third step); 60 episodes must bring 230."""
-    returns = learned_returns("bandit", 60)
-    assert np.mean(returns[:2]) < 140
-    assert np.mean(returns[-5:]) > 230
-
-
-def test_it_learns_three_choices_at_once():
-    """Of 200 a fresh policy earns about 80, with a standard deviation of about 4; 60 episodes must bring 185."""
-    returns = learned_returns("choices", 60)
-    assert np.mean(returns[:2]) < 110
-    assert np.mean(returns[-5:]) > 185
-
-
-@pytest.mark.parametrize("kind", ["tracker", "squashed"])
-def test_it_learns_real_actions(kind):
-    """The best earns 0; a fresh policy loses about 450, most of it by its spread; 100 episodes leave 20."""
-    returns = learned_returns(kind, 100, learning_rate_actor=1e-2, learning_rate_critic=5e-3)
-    assert returns[0] < -300
-    assert np.mean(returns[-5:]) > -20

@@ -36,7 +36,10 @@ class RunningStatistics:
 
     def update(self, values: np.ndarray) -> None:
         """Merge a batch, float32[B, O]; of a large one every k-th row, at least 8,192 of them, which is plenty."""
-        values = values[:: max(1, len(values) // _ENOUGH_ROWS)]
+        self.merge(values[:: max(1, len(values) // _ENOUGH_ROWS)])
+
+    def merge(self, values: np.ndarray) -> None:
+        """Merge all rows of a batch, float[B, O]."""
         batch_count = len(values)
         batch_mean = values.mean(axis=0, dtype=np.float64)
         batch_squares = values.var(axis=0, dtype=np.float64) * batch_count

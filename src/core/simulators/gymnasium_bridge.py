@@ -110,6 +110,8 @@ class OpenEnvironment:
             self._observation, self._info = self._reset(seed=seed)
         except Exception as error:
             self._fail_with("reset", error)
+        if not isinstance(self._info, Mapping):
+            self._fail(f"reset returned the info {self._info!r}, which is no dictionary")
         self.masked = self._mask_size > 0 and ("action_mask" in self._info or self._ask_mask is not None)
 
     def look(self, row: np.ndarray) -> None:
@@ -135,7 +137,7 @@ class OpenEnvironment:
         Raises:
             SimulatorError: it is missing or of another size.
         """
-        found = self._info.get("action_mask")
+        found = self._info.get("action_mask") if isinstance(self._info, Mapping) else None
         if found is None:
             found = self._ask_mask() if self._ask_mask is not None else ()
         parts = [np.ravel(part) for part in found] if isinstance(found, tuple | list) else [np.ravel(found)]
@@ -163,8 +165,14 @@ class OpenEnvironment:
             self._fail(f"step returned the reward {reward!r}, which is no number")
         if not isfinite(reward):
             self._fail(f"step returned the reward {reward}")
+        try:
+            terminated, truncated = bool(terminated), bool(truncated and not terminated)
+        except ValueError:
+            self._fail(
+                f"step returned terminated {terminated!r} and truncated {truncated!r}; each must be one truth value"
+            )
         self.steps += 1
-        return reward, bool(terminated), bool(truncated and not terminated)
+        return reward, terminated, truncated
 
     def check_finite(self, row: np.ndarray) -> None:
         """Check an observation that no decision follows.

@@ -18,7 +18,7 @@ Decode = Callable[[np.ndarray], Any]
 """``decode(action)`` returns what the environment's step receives."""
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
-ACTIONS = "Discrete, MultiDiscrete and Box (of real numbers)"
+ACTIONS = "Discrete, MultiDiscrete, MultiBinary and Box (of real numbers)"
 
 
 def build_encode(space: Any, where: str) -> tuple[int, Encode]:
@@ -123,6 +123,9 @@ def action_space_of(space: Any, where: str) -> tuple[ActionSpace, Decode]:
         shape, dtype, first = space.shape, space.dtype, getattr(space, "start", 0)
         sizes = [int(n) for n in space.nvec.ravel()]
         return MultiDiscrete(sizes), lambda action: (action.reshape(shape) + first).astype(dtype)
+    if isinstance(space, spaces.MultiBinary):
+        shape, dtype = space.shape, space.dtype
+        return MultiDiscrete([2] * int(np.prod(shape))), lambda action: action.reshape(shape).astype(dtype)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         shape, dtype = space.shape, space.dtype
         try:
@@ -130,7 +133,8 @@ def action_space_of(space: Any, where: str) -> tuple[ActionSpace, Decode]:
         except ValueError:
             raise UserError(f"{where}: each bound of {space} below must be less than the one above.") from None
         return box, lambda action: action.reshape(shape).astype(dtype)
-    raise UserError(f"{where}: the action space {space} is not supported; supported are {ACTIONS}.")
+    hint = "; declare integers as MultiDiscrete" if isinstance(space, spaces.Box) else ""
+    raise UserError(f"{where}: the action space {space} is not supported; supported are {ACTIONS}{hint}.")
 
 
 def to_gymnasium_space(space: ActionSpace) -> Any:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -28,6 +29,7 @@ from core.training.presets import with_preset
 from core.training.progress import Progress
 from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
+from core.update.schedule import Coefficients, Schedule
 from core.update.step import StepSettings
 from core.update.updater import Updater, UpdateSettings
 
@@ -150,6 +152,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             microbatch=plan.microbatch,
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
+            value_clip_range=config.value_clip_range,
         ),
     )
     settings = TrainingSettings(
@@ -158,8 +161,9 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         seed=config.seed,
         gamma=config.gamma,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        linear_schedule=config.learning_rate_schedule == "linear",
+        schedule=schedule_of(config),
         normalise_observations=config.normalise_observations,
+        normalise_rewards=config.normalise_rewards,
     )
     facts = {
         "simulator": simulator.description(),
@@ -171,6 +175,15 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         "update_threads": plan.update_threads,
     }
     return Trainer(simulator, model, collector, updater, settings, directory, facts)
+
+
+def schedule_of(config: Config) -> Schedule:
+    """Return how the coefficients of the update change."""
+    start = Coefficients(1.0, config.ppo_clip_param, config.value_clip_range, config.entropy_coefficient)
+    rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
+    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
+    final = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
+    return Schedule(start, Coefficients(rate, clip * start.clip_range, clip * start.value_clip_range, final))
 
 
 def _run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path:
@@ -210,8 +223,22 @@ def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
             f"The run in {directory} began with the simulator options {json.dumps(before)}, not {json.dumps(now)}; "
             "resume with those that it began with."
         )
+    _refuse_other_copies(trainer, facts, directory)
     trainer.restore(tensors, facts)
     say(f"Resuming after episode {trainer.episode} of {trainer.settings.episodes}.")
+
+
+def _refuse_other_copies(trainer: Trainer, facts: dict[str, Any], directory: Path) -> None:
+    """Refuse a resume that would drop the unfinished episodes of some copies or begin others."""
+    before, now = len(facts.get("rollout", [])), len(trainer.collector.unfinished().facts)
+    if before and now and before != now:
+        raise UserError(
+            f"The run in {directory} plays {before} copies, each in an episode that goes on, not {now}; resume with "
+            f"EPISODES_PER_UPDATE = {before}."
+        )
+    if bool(before) != bool(now):
+        played = "rollouts of ROLLOUT_STEPS decisions" if before else "whole episodes (ROLLOUT_STEPS = 0)"
+        raise UserError(f"The run in {directory} plays {played}; resume with the ROLLOUT_STEPS of its config.json.")
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:

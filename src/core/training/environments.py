@@ -13,7 +13,7 @@ from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.gymnasium_bridge import GymnasiumSimulator, OpenEnvironment, seed_of
 from core.simulators.simulator import OK, Function
-from core.training.evaluation import Evaluation, Records, TrainedPolicy
+from core.training.evaluation import Evaluation, TrainedPolicy
 
 Decide = Callable[[], np.ndarray]
 """Returns the action for the observation and mask in row 0."""
@@ -43,10 +43,10 @@ def evaluate_environment(
     environment = OpenEnvironment(simulator)
     rows = allocate(1, simulator.observation_size, simulator.action_space)
     acting = build_acting(simulator.action_space, trained.sizes, trained.activation) if trained else None
-    records: dict[str, Records] = {}
+    evaluation = Evaluation(episodes)
     for name in [*(("trained", "trained_sampled") if trained else ()), *names]:
         progress(name)
-        records[name] = []
+        records = evaluation.records[name] = []
         for episode in range(episodes):
             where, rng = f"{episode} of the evaluation of {name}", stream(seed, "evaluation policy", episode)
             environment.begin(seed_of(stream(seed, "evaluation", episode)), where)
@@ -55,12 +55,18 @@ def evaluate_environment(
                 decide = _policy(environment, seat, acting.greedy if name == "trained" else acting.sample)
             else:
                 decide = _heuristic(simulator, name, rows.masks[0], rng)
-            records[name].append(_play(environment, decide, rows, simulator.max_steps))
-    return Evaluation(episodes, records)
+            record, ended = _play(environment, decide, rows, simulator.max_steps)
+            records.append(record)
+            if not ended:
+                evaluation.messages.append(
+                    f"Episode {where} was stopped after {environment.steps:,} decisions and counts up to there: "
+                    f"{simulator.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
+                )
+    return evaluation
 
 
-def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longest: int) -> dict[str, Any]:
-    """Play an episode that has begun; row 0 is where observation and mask go."""
+def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longest: int) -> tuple[dict[str, Any], bool]:
+    """Play an episode that has begun; return its record and whether it ended. Observation and mask go to row 0."""
     total, ended = 0.0, False
     rows.masks[0] = True
     while not ended and environment.steps < longest:
@@ -69,7 +75,7 @@ def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longes
             environment.look_at_mask(rows.masks[0])
         reward, terminated, truncated = environment.step(decide())
         total, ended = total + reward, terminated or truncated
-    return {"return": total, "length": environment.steps}
+    return {"return": total, "length": environment.steps}, ended
 
 
 def _policy(environment: OpenEnvironment, seat: Seat, act: Function) -> Decide:

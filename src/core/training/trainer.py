@@ -14,6 +14,7 @@ from core.errors import PolicyNotFiniteError, UserError
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
 from core.rollout.collector import Collects, Outcome, Played, Rollout, Unfinished
+from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.checkpoint import save_checkpoint
@@ -30,6 +31,8 @@ from core.update.advantage import step_discounts
 from core.update.divergence import DivergedError
 from core.update.recovery import is_out_of_memory
 from core.update.report import UpdateReport
+from core.update.reward_scale import RewardScale
+from core.update.schedule import Coefficients, Schedule
 from core.update.updater import Updater
 
 
@@ -43,8 +46,9 @@ class TrainingSettings:
         seed: of the run.
         gamma: discount.
         discount_per: ``"time"`` or ``"decision"``.
-        linear_schedule: whether learning rates fall to zero over the run.
+        schedule: of learning rates, clip ranges and entropy coefficient.
         normalise_observations: whether running statistics are kept.
+        normalise_rewards: whether rewards are divided by the spread of the discounted return.
     """
 
     episodes: int
@@ -52,8 +56,9 @@ class TrainingSettings:
     seed: int
     gamma: float
     discount_per: str
-    linear_schedule: bool
+    schedule: Schedule
     normalise_observations: bool
+    normalise_rewards: bool
 
 
 class Trainer:
@@ -82,6 +87,7 @@ class Trainer:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
         self.settings, self.directory, self.facts = settings, directory, facts
         self.statistics = RunningStatistics.empty(simulator.observation_size)
+        self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
         self.best: float | None = None
 
@@ -117,8 +123,9 @@ class Trainer:
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(finished)
         progress.phase("updating")
-        factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
-        factor *= self.updater.guard.rate_factor
+        now = settings.schedule.at(self.episode, settings.episodes)
+        now = now._replace(learning_rate_factor=now.learning_rate_factor * self.updater.guard.rate_factor)
+        self.updater.stepper.set_coefficients(*now[1:])
         precision = self.updater.stepper.precision
         trajectories = [each.trajectory for each in played]
         discounts = [
@@ -127,7 +134,12 @@ class Trainer:
         ]
         require_finite(self.simulator, self.episode + 1, trajectories, discounts)
         with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
-            report = self.updater.update(trajectories, discounts, stream(settings.seed, "update", self.episode), factor)
+            report = self.updater.update(
+                self._scaled(trajectories, discounts),
+                discounts,
+                stream(settings.seed, "update", self.episode),
+                now.learning_rate_factor,
+            )
         report = report._replace(fallbacks=fallbacks + report.fallbacks)
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])
@@ -139,7 +151,7 @@ class Trainer:
         for outcome in finished:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
-        return self._record(played, finished, report, seconds, factor, precision)
+        return self._record(played, finished, report, seconds, now, precision)
 
     def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
         """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.
@@ -187,6 +199,17 @@ class Trainer:
         self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
         self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
 
+    def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
+        """Return trajectories with the rewards that the update sees; the critic's values move with their scale."""
+        scale, before = self.reward_scale, self.reward_scale.divisor.item()
+        if self.settings.normalise_rewards:
+            scale.learn(trajectories, discounts)
+        else:
+            scale.divisor[0] = 1.0
+        if scale.divisor[0] != before:
+            self.updater.rescale_values(before / scale.divisor.item())
+        return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
+
     def _check_finite(self) -> None:
         if not bool(torch.isfinite(self.model.flat).all()):
             raise UserError(
@@ -214,7 +237,7 @@ class Trainer:
         finished: list[Outcome],
         report: UpdateReport,
         seconds: float,
-        factor: float,
+        now: Coefficients,
         precision: str,
     ) -> dict[str, Any]:
         steps = sum(e.trajectory.steps for e in played)
@@ -227,7 +250,9 @@ class Trainer:
             "simulation_seconds": seconds,
             "steps_per_second": steps / seconds,
             "precision": precision,
-            "learning_rate": self.updater.settings.learning_rate_actor * factor,
+            "learning_rate": self.updater.settings.learning_rate_actor * now.learning_rate_factor,
+            "clip_range": now.clip_range,
+            "entropy_coefficient": now.entropy_coefficient,
             **report._asdict(),
             "metrics": {
                 name: np.mean([e.metrics[name] for e in finished if name in e.metrics], axis=0).tolist()
@@ -257,6 +282,7 @@ class Trainer:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.tensors.items()}
         tensors |= {name: torch.from_numpy(record) for name, record in unfinished.records.items()}
         tensors |= {f"statistics.{name}": torch.from_numpy(value) for name, value in vars(self.statistics).items()}
+        tensors |= {f"rewards.{name}": torch.from_numpy(value) for name, value in self.reward_scale.arrays().items()}
         return tensors | self.updater.stepper.optimizer_tensors()
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -275,6 +301,8 @@ class Trainer:
             self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
         records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
         self.collector.restore(Unfinished(records, facts.get("rollout", [])))
+        rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
+        self.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
         self.episode, self.best = facts["episode"], facts["best"]
 
 

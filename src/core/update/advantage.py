@@ -34,6 +34,26 @@ def gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):
     return advantages, returns
 
 
+@njit(nogil=True)
+def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-untyped-def]
+    """Return G_t = r_t + discount_{t-1} G_{t-1} of a rollout, beginning anew after the end of an episode.
+
+    Args:
+        rewards: float32[T].
+        discounts: float64[T], the discount from t to t + 1.
+        ended: bool[T], terminated or truncated after t.
+        carried: float, what the rollout before left.
+
+    Returns:
+        float64[T], and what this rollout leaves to the next: the last sum, discounted; 0 if its episode ended.
+    """
+    sums = np.empty(len(rewards))
+    for t in range(len(rewards)):
+        sums[t] = rewards[t] + carried
+        carried = 0.0 if ended[t] else discounts[t] * sums[t]
+    return sums, carried
+
+
 def following_values(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     """Return float32[T], the value of what follows each decision of a rollout, for :func:`gae`.
 

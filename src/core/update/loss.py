@@ -19,6 +19,7 @@ class Batch(NamedTuple):
         features: float32[B, values of all choices, k], the action features.
         advantages: float32[B], normalised.
         returns: float32[B], in units of the value normalisation.
+        values: float32[B], what the critic said before the update, in the same units.
         weights: float32[B], the share of each sample in its minibatch: they add up to 1 over a whole minibatch, so that
             the gradients of its microbatches add up to its gradient; 0 for padding.
     """
@@ -30,6 +31,7 @@ class Batch(NamedTuple):
     features: Tensor
     advantages: Tensor
     returns: Tensor
+    values: Tensor
     weights: Tensor
 
 
@@ -53,6 +55,7 @@ def ppo_loss(
     clip_range: float,
     entropy_coefficient: float,
     value_coefficient: float,
+    value_clip_range: float = 0.0,
 ) -> LossTerms:
     """Return the loss and what to report of it.
 
@@ -64,13 +67,14 @@ def ppo_loss(
         clip_range: epsilon of equation (7).
         entropy_coefficient: c2 of equation (9).
         value_coefficient: c1 of equation (9).
+        value_clip_range: how far values may move from ``batch.values``; 0 for as far as they like.
     """
     weights = batch.weights
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
     policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
-    value = 0.5 * ((widened(values) - batch.returns).square() * weights).sum()
+    value = 0.5 * (_squared_errors(widened(values), batch, value_clip_range) * weights).sum()
     mean_entropy = (entropies * weights).sum()
     total = policy + value_coefficient * value - entropy_coefficient * mean_entropy  # (9)
     with torch.no_grad():
@@ -79,3 +83,16 @@ def ppo_loss(
         clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
         ratio_error = ((ratio - 1.0).abs() * (weights > 0)).max()
     return LossTerms(total, policy, value, mean_entropy, approx_kl, clip_fraction, ratio_error)
+
+
+def _squared_errors(values: Tensor, batch: Batch, clip_range: float) -> Tensor:
+    """Return float32[B] squared errors of the critic.
+
+    With a clip range the larger one of the value and of the value clipped around ``batch.values``, as in OpenAI
+    Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
+    """
+    errors = (values - batch.returns).square()
+    if clip_range == 0.0:
+        return errors
+    clipped = batch.values + (values - batch.values).clamp(-clip_range, clip_range)
+    return torch.maximum(errors, (clipped - batch.returns).square())

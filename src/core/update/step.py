@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -34,6 +34,7 @@ class StepSettings:
         precision: of the matrix products, until they are not finite.
         threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
             result does not depend on it; torch itself should use one thread.
+        value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
     """
 
     clip_range: float
@@ -43,6 +44,7 @@ class StepSettings:
     microbatch: int
     precision: Precision
     threads: int = 1
+    value_clip_range: float = 0.0
 
 
 class Stepper:
@@ -50,7 +52,7 @@ class Stepper:
 
     Args:
         model: changed by :meth:`step`.
-        settings: constant over a run.
+        settings: of the first steps; :meth:`set_coefficients` changes those that have a schedule.
         learning_rate_actor: of Adam (Kingma and Ba, 2015), initially.
         learning_rate_critic: the same for the critic.
         epsilon_actor: epsilon of the actor's Adam.
@@ -88,6 +90,15 @@ class Stepper:
         """Set the learning rates of the coming steps."""
         for group, rate in zip(self.optimizer.param_groups, (actor, critic), strict=True):
             group["lr"] = rate
+
+    def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
+        """Set those coefficients of the coming steps' loss that have a schedule."""
+        self.settings = replace(
+            self.settings,
+            clip_range=clip_range,
+            value_clip_range=value_clip_range,
+            entropy_coefficient=entropy_coefficient,
+        )
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by name; empty before the first step."""
@@ -169,7 +180,8 @@ class Stepper:
             values = self.model.values(normalised)
         log_probs, entropies = self.model.distribution(logits, self.model.log_std, batch.masks, batch.actions)
         s = self.settings
-        return ppo_loss(log_probs, entropies, values, batch, s.clip_range, s.entropy_coefficient, s.value_coefficient)
+        coefficients = (s.clip_range, s.entropy_coefficient, s.value_coefficient, s.value_clip_range)
+        return ppo_loss(log_probs, entropies, values, batch, *coefficients)
 
 
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:

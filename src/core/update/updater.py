@@ -158,6 +158,18 @@ class Updater:
         beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
         return upload([t.observations[:-1] for t in trajectories], self.device), upload([beyond], self.device)
 
+    @torch.no_grad()
+    def rescale_values(self, factor: float) -> None:
+        """Multiply all that the host's critic says, before an update whose rewards are in other units."""
+        if self._knows_returns(self.host):
+            for name in ("value_mean", "value_std"):
+                self.host.tensors[name].mul_(factor)
+
+    @staticmethod
+    def _knows_returns(model: ActorCritic) -> bool:
+        """Return whether the value normalisation has seen returns; a fresh model's is mean 0 and deviation 1."""
+        return not (model.tensors["value_mean"].item() == 0.0 and model.tensors["value_std"].item() == 1.0)
+
     @np.errstate(over="ignore", invalid="ignore")  # numbers that have exploded are looked for below
     def _prepare(
         self,
@@ -186,11 +198,14 @@ class Updater:
         else:  # the critic has diverged: no step of this update may be taken
             advantages[:] = np.nan
         mean, std = self.model.tensors["value_mean"].item(), self.model.tensors["value_std"].item()
-        normalised = (advantages - advantages.mean()) / spread, (returns - np.float32(mean)) / np.float32(std)
+        advantages = (advantages - advantages.mean()) / spread
+        normalised = advantages, *((column - np.float32(mean)) / np.float32(std) for column in (returns, values))
         rest = self.stepper.memory.run("upload", len(values), lambda: self._upload_rest(trajectories, *normalised))
         return rest._replace(observations=observations), explained_variance
 
-    def _upload_rest(self, trajectories: list[Trajectory], advantages: np.ndarray, returns: np.ndarray) -> Batch:
+    def _upload_rest(
+        self, trajectories: list[Trajectory], advantages: np.ndarray, returns: np.ndarray, values: np.ndarray
+    ) -> Batch:
         """Return the rollout on the device, without its observations."""
         return Batch(
             observations=torch.empty(0),
@@ -200,6 +215,7 @@ class Updater:
             features=upload([t.features for t in trajectories], self.device),
             advantages=upload([advantages], self.device),
             returns=upload([returns], self.device),
+            values=upload([values], self.device),
             weights=torch.empty(0),
         )
 
@@ -226,7 +242,7 @@ class Updater:
         tensors = self.model.tensors
         mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
         new_mean, new_std = float(returns.mean()), max(float(returns.std()), 1e-6)
-        if not (mean == 0.0 and std == 1.0):
+        if self._knows_returns(self.model):
             new_mean = _VALUE_MEMORY * mean + (1 - _VALUE_MEMORY) * new_mean
             new_std = _VALUE_MEMORY * std + (1 - _VALUE_MEMORY) * new_std
             weight, bias = self.model.layers("critic")[-1]
