@@ -45,19 +45,27 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
-    from core.training.builder import build_run
+    from core.training.budget import in_words
+    from core.training.builder import build_run, of_how_many
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
     with StopOnInterrupt(console) as interrupt:
         done = run.train(console, interrupt.requested)
-    directory, episodes = run.directory, run.trainer.settings.episodes
+    directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
     command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
+    if done and budget is not None and trainer.episode < trainer.settings.episodes:
+        of = of_how_many(trainer)
+        _say(
+            console,
+            f"The time budget of {in_words(budget.seconds)} ended the run after {in_words(budget.elapsed)}: "
+            f"{trainer.episode}{of} training episodes are done.",
+        )
     if done:
-        _say(console, f"Trained {episodes} episodes; everything is in {directory}.")
+        _say(console, f"Trained {trainer.episode} episodes; everything is in {directory}.")
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")
         return 0
-    _say(console, f"Stopped after episode {run.trainer.episode} of {episodes}; everything is saved.")
+    _say(console, f"Stopped after episode {trainer.episode}{of_how_many(trainer)}; everything is saved.")
     _say(
         console,
         f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",

@@ -15,6 +15,7 @@ from core.policy.normalisation import RunningStatistics
 from core.rollout.collector import Collects, Outcome, Played, Unfinished
 from core.seeding import stream
 from core.simulators.simulator import Simulator
+from core.training.budget import Budget
 from core.training.checkpoint import save_checkpoint
 from core.training.metrics import MetricsLog
 from core.training.notices import update_line
@@ -59,6 +60,7 @@ class Trainer:
         settings: of the loop.
         directory: of the run.
         facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
+        budget: of time; None for as long as it takes.
     """
 
     def __init__(
@@ -70,15 +72,16 @@ class Trainer:
         settings: TrainingSettings,
         directory: Path,
         facts: dict[str, Any],
+        budget: Budget | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
-        self.settings, self.directory, self.facts = settings, directory, facts
+        self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.episode = 0
         self.best: float | None = None
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train until the episodes are done or somebody asks to stop.
+        """Train until the episodes are done, the time budget is, or somebody asks to stop.
 
         Args:
             log: of the metrics.
@@ -86,16 +89,18 @@ class Trainer:
             should_stop: asked after each update.
 
         Returns:
-            Whether all episodes are done.
+            Whether the episodes or the time budget are done.
 
         Raises:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written.
         """
-        while self.episode < self.settings.episodes:
+        while self.episode < self.settings.episodes and (self.budget is None or self.budget.another_round()):
             record = self._one_update(progress)
             log.write(record)
             self.save("last")
+            if self.budget is not None:
+                progress.expect(min(self.settings.episodes, self.episode + self.budget.rounds_left()))
             progress.episode(record)
             if should_stop() and self.episode < self.settings.episodes:
                 return False
@@ -110,7 +115,7 @@ class Trainer:
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(finished)
         progress.phase("updating")
-        factor = 1.0 - self.episode / settings.episodes if settings.linear_schedule else 1.0
+        factor = 1.0 - self._share_done() if settings.linear_schedule else 1.0
         trajectories = [each.trajectory for each in played]
         discounts = [
             step_discounts(settings.gamma, t.elapsed, self.simulator.mean_interval, settings.discount_per)
@@ -126,6 +131,11 @@ class Trainer:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
         return self._record(played, finished, report, seconds, factor)
+
+    def _share_done(self) -> float:
+        """Return the share of the run that is over: of its episodes, or of its time where that is more."""
+        episodes = self.episode / self.settings.episodes
+        return episodes if self.budget is None else max(episodes, self.budget.share)
 
     def cpu_copy(self) -> np.ndarray:
         """Return the actor's part of the flat weights as the array that compiled code reads."""
@@ -194,6 +204,7 @@ class Trainer:
             "best": self.best,
             "main_metric": self.simulator.main_metric,
             "grad_scaler": self.updater.stepper.scaler.state_dict(),
+            **({} if self.budget is None else {"time_budget": self.budget.facts()}),
         }
         save_checkpoint(self.directory / "checkpoints" / which, self._tensors(unfinished), facts)
 
@@ -218,6 +229,8 @@ class Trainer:
         records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
         self.collector.restore(Unfinished(records, facts.get("rollout", [])))
         self.episode, self.best = facts["episode"], facts["best"]
+        if self.budget is not None:
+            self.budget.restore(facts.get("time_budget", {}))
 
 
 def _mean(values: list[float]) -> float | None:
