@@ -92,7 +92,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     for line in [*notes, *more, *announce(plan, machine, config)]:
         say(line)
     model = build_model(config, simulator, plan.device == "cuda")
-    trainer = _trainer(config, plan, model, loaded, directory, budget)
+    trainer = build_trainer(config, plan, model, loaded, directory, budget)
     if resume:
         _resume(trainer, directory, say)
     say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
@@ -139,7 +139,7 @@ def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCrit
     return model
 
 
-def _trainer(
+def build_trainer(
     config: Config,
     plan: Plan,
     model: ActorCritic,
@@ -147,6 +147,7 @@ def _trainer(
     directory: Path,
     budget: Budget | None,
 ) -> Trainer:
+    """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
     collector = build_collector(config, plan, model.actor_sizes, simulator)
     updater = Updater(
