@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
             return train(config, sources, own["resume"])
         if mode == "plan":
             _refuse(own, "plan", "resume", "checkpoint", "policy")
-            return plan(config, sources, own["gpu"])
+            return plan(config, sources, own["gpu"], own["hyperparameters"])
         _refuse(own, "evaluate", "resume", "gpu")
         return evaluate(config, sources, own["checkpoint"], own["policy"])
     except UserError as error:
@@ -106,12 +106,12 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     return 0
 
 
-def plan(config: Config, sources: dict[str, str], gpu: str | None) -> int:
+def plan(config: Config, sources: dict[str, str], gpu: str | None, file: Path | None) -> int:
     """Say how a run would use this machine or a card of the catalogue, and write plan.json."""
     from core.training.plan_mode import run_plan
 
     console = _console()
-    path = run_plan(config, sources, gpu, console, lambda text: _say(console, text))
+    path = run_plan(config, sources, gpu, file, console, lambda text: _say(console, text))
     _say(console, f"Written to {path}.")
     return 0
 

@@ -14,6 +14,7 @@ from core.hardware.memory import (
     auto_batch_size,
     fixed_bytes,
     footprint,
+    policy_size,
     sample_bytes,
     workspace_bytes,
 )
@@ -175,3 +176,12 @@ def test_what_the_plan_reserves_is_never_less_than_the_footprint(layers, half):
         reserved = fixed_bytes(shape, 100_000) + microbatch * sample_bytes(*shape[:2], half, *shape[2:])
         assert predicted.held + predicted.rollout + predicted.indices + predicted.activations <= reserved
         assert reserved < 1.15 * predicted.peak
+
+
+def test_the_figures_of_the_documentation():
+    """The rule of thumb against a step, in docs/training.md; the loan desk's sizes by hand."""
+    space = Discrete(62)
+    for width, critic, rule, real in ((128, 256, 1, 8), (4096, 4096, 275, 132)):
+        shape = Shape((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space, 2)
+        assert round(4 * policy_size(shape) / 1000 / 1000) == rule
+        assert round(sample_bytes(*shape[:2], False, space, 2) / 1000) == real

@@ -14,8 +14,10 @@ from core.commands import main
 from core.config import Config
 from core.hardware.catalogue import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
+from core.training import measure
 from core.training.measure import rounds_in
 from core.training.plan_report import make_report
+from core.training.rollouts import copies_per_update
 
 TOYS = Path(toy_simulators.__file__)
 BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
@@ -141,11 +143,11 @@ def test_rounds_in_a_budget_by_hand():
 
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
-    from core.training import measure
-
-    monkeypatch.setattr(measure, "measure", lambda *_: (5.0, 0.5, 0.0))
+    """A round of half of the decisions that the plan expects, played in half a second."""
+    half = 256 * copies_per_update(Config(), toy_simulators.Bandit()) // 2
+    monkeypatch.setattr(measure, "measure", lambda *_: measure.Measured(5.0, 0.5, half, 0.0))
     assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
     content = json.loads((tmp_path / "plan.json").read_text())
     budget, update = content["time_budget"], content["prediction"]["update_seconds"]
-    waves = -(-content["parallel_episodes"] // content["simulation_threads"])
-    assert budget["episodes"] == int((3600 - 5.0) / (0.5 * waves + update))
+    assert budget["update_seconds"] == pytest.approx(update / 2, rel=1e-3)
+    assert budget["episodes"] == pytest.approx((3600 - 5.0) / (0.5 + update / 2), rel=1e-3)

@@ -3,21 +3,22 @@
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from core.config import Config
 from core.hardware.machine import detect_machine
-from core.simulators.gymnasium_bridge import GymnasiumSimulator
+from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
-from core.simulators.simulator import Simulator
 from core.training.builder import Say, build_model, build_trainer
 from core.training.plan_report import PlanReport
 from core.training.planning import apply_plan, plan_run
-from core.training.rollouts import copies_per_update, decisions_per_update
+from core.training.rollouts import decisions_per_update
+from core.training.trainer import Trainer
 
-_MEASURED_SAMPLES = 8192
-"""Of the update that is measured."""
+_MEASURED_SAMPLES = 16_384
+"""Most samples of the update that is measured."""
 
 _SPREAD = {"measured": 1.5, "predicted": 3.0}
 """By what factor an estimate may be wrong either way: a judgement, not a statistic."""
@@ -47,7 +48,7 @@ class Estimate:
 
 
 def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
-    """Play one copy here, update on it where the run would update on this CPU, and divide the budget by a round.
+    """Play a round here, update on a part of it where the run would update on this CPU, and divide the budget.
 
     Args:
         config: of the run.
@@ -56,19 +57,21 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
         budget: seconds.
         say: prints a line.
     """
-    say("Measuring one copy of the simulation on this machine ...")
+    say("Measuring a round of play on this machine ...")
     on_gpu = report.gpu is not None and report.fits
-    startup, copy, per_sample = measure(config, loaded, not on_gpu)
-    waves = _waves(config, loaded.simulator, report)
-    simulation = copy * waves
-    samples = decisions_per_update(config, loaded.simulator)
-    update = report.update_seconds if on_gpu else per_sample * samples * config.num_epochs
-    basis = f"the simulation measured on this machine ({simulation:.2f} s a round)"
-    if update is None:
-        return Estimate(None, 0, 0, startup, simulation, None, "no figures of this GPU are known")
+    here = measure(config, loaded, not on_gpu)
+    basis = f"a round's simulation was measured on this machine ({here.simulation_seconds:.2f} s)"
+    startup, play = here.startup_seconds, here.simulation_seconds
+    if not on_gpu:
+        update = here.sample_seconds * here.steps * config.num_epochs
+    elif report.update_seconds is not None:
+        update = report.update_seconds * here.steps / decisions_per_update(config, loaded.simulator)
+    else:
+        return Estimate(None, 0, 0, startup, play, None, "no figures of this GPU are known")
     spread = _SPREAD["predicted" if on_gpu else "measured"]
-    basis += f", updates {'predicted' if on_gpu else 'measured on it too'} ({update:.3g} s)"
-    return Estimate(*rounds_in(budget - startup, simulation + update, spread), startup, simulation, update, basis)
+    basis += f", its update is {'predicted' if on_gpu else 'measured on a part'} ({update:.2f} s)"
+    rounds = rounds_in(budget - startup, play + update, spread)
+    return Estimate(*rounds, startup, play, update, basis)
 
 
 def rounds_in(seconds: float, a_round: float, spread: float) -> tuple[int, int, int]:
@@ -77,26 +80,37 @@ def rounds_in(seconds: float, a_round: float, spread: float) -> tuple[int, int, 
     return int(usable / a_round), int(usable / (a_round * spread)), int(usable / a_round * spread)
 
 
-def _waves(config: Config, simulator: Simulator, report: PlanReport) -> int:
-    """Return how many copies a thread plays one after the other; an environment in Python has one thread."""
-    threads = 1 if isinstance(simulator, GymnasiumSimulator) else report.plan.simulation_threads
-    return -(-copies_per_update(config, simulator) // threads)
+class Measured(NamedTuple):
+    """Of this machine: seconds of compiling and of a round of play, its decisions, an update's seconds a sample."""
+
+    startup_seconds: float
+    simulation_seconds: float
+    steps: int
+    sample_seconds: float
 
 
-def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> tuple[float, float, float]:
-    """Return the seconds of compiling, of playing one copy, and of an update on the CPU for each sample and epoch."""
-    changes = {"episodes_per_update": 1, "num_epochs": 1, "device": "cpu", "precision": "auto"}
-    one = config.model_copy(update=changes)
-    simulator = loaded.simulator
-    plan = apply_plan(plan_run(one, simulator, detect_machine()))
+def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
+    """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
+    changes = {"num_epochs": 1, "device": "cpu", "precision": "auto"}
+    config = config.model_copy(update=changes)
+    plan = apply_plan(plan_run(config, loaded.simulator, detect_machine()))
     with tempfile.TemporaryDirectory() as nowhere:
-        trainer = build_trainer(one, plan, build_model(one, simulator, False), loaded, Path(nowhere), None)
+        model = build_model(config, loaded.simulator, False)
+        trainer = build_trainer(config, plan, model, loaded, Path(nowhere), None)
         startup = trainer.collector.compile(trainer.cpu_copy())
-        played, seconds = trainer.collector.collect(trainer.cpu_copy(), 0, 1)
-        if not with_update:
-            return startup, seconds, 0.0
-        trajectory = played[0].trajectory
-        trajectory = trajectory.first(min(trajectory.steps, _MEASURED_SAMPLES))
-        discounts = [np.full(trajectory.steps, config.gamma)]
-        report = trainer.updater.update([trajectory], discounts, np.random.default_rng(0))
-    return startup, seconds, report.update_seconds / trajectory.steps
+        played, seconds = trainer.collector.collect(trainer.cpu_copy(), 0, trainer.settings.per_update)
+    trajectories = [each.trajectory for each in played]
+    steps = sum(t.steps for t in trajectories)
+    return Measured(startup, seconds, steps, _sample_seconds(trainer, trajectories) if with_update else 0.0)
+
+
+def _sample_seconds(trainer: Trainer, trajectories: list[Trajectory]) -> float:
+    """Return the seconds of an update for each sample of one epoch."""
+    part: list[Trajectory] = []
+    for trajectory in trajectories:
+        missing = _MEASURED_SAMPLES - sum(t.steps for t in part)
+        if missing > 0:
+            part.append(trajectory.first(min(trajectory.steps, missing)))
+    discounts = [np.full(t.steps, trainer.settings.gamma) for t in part]
+    reports = [trainer.updater.update(part, discounts, np.random.default_rng(0)) for _ in range(2)]
+    return reports[-1].update_seconds / sum(t.steps for t in part)

@@ -26,8 +26,18 @@ from core.training.rollouts import decisions_per_update
 Say = Callable[[str], None]
 
 
-def run_plan(config: Config, sources: dict[str, str], gpu: str | None, console: Console, say: Say) -> Path:
+def run_plan(
+    config: Config, sources: dict[str, str], gpu: str | None, file: Path | None, console: Console, say: Say
+) -> Path:
     """Plan, print and write; return the path of plan.json.
+
+    Args:
+        config: of the run.
+        sources: where its values come from.
+        gpu: a card of the catalogue; None for this machine.
+        file: that the user named in place of hyperparameters.py, for the command to run.
+        console: for tables.
+        say: prints a line.
 
     Raises:
         UserError: anything about the input is not right, or the run directory holds a run.
@@ -45,7 +55,7 @@ def run_plan(config: Config, sources: dict[str, str], gpu: str | None, console: 
         say(line)
     print_report(report, console)
     estimate = estimate_budget(config, loaded, report, budget, say) if budget else None
-    command = _command(config, sources, report)
+    command = _command(config, sources, file, report)
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)
     write_json(path, _content(report, machine, command, estimate))
@@ -101,9 +111,9 @@ def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
     ]
 
 
-def _command(config: Config, sources: dict[str, str], report: PlanReport) -> str:
+def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
-    flags: list[str] = []
+    flags = [f"--hyperparameters {shlex.quote(str(file))}"] if file else []
     for name, source in sources.items():
         value = getattr(config, name)
         if source != "flag" or (report.enough and name == "episodes_per_update"):

@@ -174,7 +174,7 @@ def print_report(report: PlanReport, console: Console) -> None:
 
 
 def _memory_table(report: PlanReport) -> Table:
-    table = Table("component", "MB", title=f"Memory of an update on {_where(report)}", title_justify="left")
+    table = Table("component", "MB", title="Memory of an update", title_justify="left")
     for name, size in asdict(report.memory).items():
         if name != "joining":
             table.add_row(name, megabytes(size))
@@ -208,10 +208,6 @@ def _unconfirmed(report: PlanReport) -> str:
     wide = "tf32" if report.plan.tf32 else "fp32"
     used = {report.plan.precision if report.plan.precision != "fp32" else wide, wide}
     return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in used) else ""
-
-
-def _where(report: PlanReport) -> str:
-    return f"the {report.gpu.name}" if report.gpu else "the CPU"
 
 
 def megabytes(size: int) -> str:
