@@ -59,6 +59,19 @@ def test_what_does_not_fit_and_what_would(desk):
     assert make_report(Config(), desk, tiny).enough == ""
 
 
+def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that_fits(tmp_path, capsys):
+    arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512", "--seed", "3"]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "NVIDIA GeForce RTX 3080 has 10.0 of 10.0 GB free, too little for an update" in out
+    assert "Does not fit on the NVIDIA GeForce RTX 3080: " in out
+    content = json.loads((tmp_path / "plan.json").read_text())
+    assert (content["fits"], content["device"]) == (False, "cpu")
+    assert content["memory"]["peak"] > content["room"]
+    assert content["command"].endswith(f"--seed 3 --run-directory {tmp_path} {content['enough']}")
+    assert "512" not in content["command"]
+
+
 def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     machine = machine_with(find_card("A40"))
     config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4)

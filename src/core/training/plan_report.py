@@ -35,7 +35,8 @@ class PlanReport:
     """What is known of a run before it begins.
 
     Attributes:
-        plan: how the run would use the machine.
+        plan: how the run would use the machine: its CPU, where the GPU has no room.
+        wanted: the plan with that GPU, had it room; the figures below are those of this one.
         gpu: that was looked at; None for a run without one.
         fits: whether the run would use that GPU.
         memory: bytes of an update at its peak.
@@ -49,6 +50,7 @@ class PlanReport:
     """
 
     plan: Plan
+    wanted: Plan
     gpu: Gpu | None
     fits: bool
     memory: Footprint
@@ -106,7 +108,8 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     work = roofline.update_work(shape, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs)
     card = card_of(gpu) if gpu else None
     return PlanReport(
-        plan=wanted,
+        plan=plan,
+        wanted=wanted,
         gpu=gpu,
         fits=fits,
         memory=_memory(shape, wanted, gpu, settings.samples, settings.parallel_episodes),
@@ -205,8 +208,8 @@ def _time_table(report: PlanReport) -> Table:
 
 def _unconfirmed(report: PlanReport) -> str:
     card = card_of(report.gpu) if report.gpu else None
-    wide = "tf32" if report.plan.tf32 else "fp32"
-    used = {report.plan.precision if report.plan.precision != "fp32" else wide, wide}
+    wide = "tf32" if report.wanted.tf32 else "fp32"
+    used = {report.wanted.precision if report.wanted.precision != "fp32" else wide, wide}
     return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in used) else ""
 
 
