@@ -26,7 +26,9 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
         return None, "DEVICE is cpu"
     elif not has_room(gpu, settings):
         problem = f"the {_room(gpu)}, too little for an update"
-        remedy = "free its memory, lower EPISODES_PER_UPDATE, or set DEVICE to auto or cpu or CUDA_VISIBLE_DEVICES to another"
+        remedy = (
+            "free its memory, lower EPISODES_PER_UPDATE, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
+        )
     else:
         more = f", the first of {len(machine.gpus)}, as an update uses one" if len(machine.gpus) > 1 else ""
         return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_room(gpu)}"
