@@ -14,6 +14,11 @@ TRAINING_EPISODES = 50
 # where it has its default here and no flag names it. Nothing about the machine depends on it.
 PRESET = ""
 
+# Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
+# run stops before the round that would end after it, and learning rates fall to zero inside it. Where TRAINING_EPISODES
+# has its default and no preset is named, the time alone ends the run. What is learned then depends on the clock.
+TIME_BUDGET = ""
+
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
 SEED = 0
 

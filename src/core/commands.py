@@ -25,12 +25,15 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     try:
         options = vars(_parser().parse_known_flags(arguments))
         mode = options.pop("mode")
-        own = {name: options.pop(name) for name in ("hyperparameters", "resume", "checkpoint", "policy")}
+        own = {name: options.pop(name) for name in ("hyperparameters", "resume", "checkpoint", "policy", "gpu")}
         config, sources = load_config(own["hyperparameters"] or default_file, options)
         if mode == "train":
-            _refuse(own, "train", "checkpoint", "policy")
+            _refuse(own, "train", "checkpoint", "policy", "gpu")
             return train(config, sources, own["resume"])
-        _refuse(own, "evaluate", "resume")
+        if mode == "plan":
+            _refuse(own, "plan", "resume", "checkpoint", "policy")
+            return plan(config, sources, own["gpu"], own["hyperparameters"])
+        _refuse(own, "evaluate", "resume", "gpu")
         return evaluate(config, sources, own["checkpoint"], own["policy"])
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -45,19 +48,27 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
-    from core.training.builder import build_run
+    from core.training.budget import in_words
+    from core.training.builder import build_run, of_how_many
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
     with StopOnInterrupt(console) as interrupt:
         done = run.train(console, interrupt.requested)
-    directory, episodes = run.directory, run.trainer.settings.episodes
+    directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
     command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
+    if done and budget is not None and trainer.episode < trainer.settings.episodes:
+        of = of_how_many(trainer)
+        _say(
+            console,
+            f"The time budget of {in_words(budget.seconds)} ended the run after {in_words(budget.elapsed)}: "
+            f"{trainer.episode}{of} training episodes are done.",
+        )
     if done:
-        _say(console, f"Trained {episodes} episodes; everything is in {directory}.")
+        _say(console, f"Trained {trainer.episode} episodes; everything is in {directory}.")
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")
         return 0
-    _say(console, f"Stopped after episode {run.trainer.episode} of {episodes}; everything is saved.")
+    _say(console, f"Stopped after episode {trainer.episode}{of_how_many(trainer)}; everything is saved.")
     _say(
         console,
         f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",
@@ -95,6 +106,16 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     return 0
 
 
+def plan(config: Config, sources: dict[str, str], gpu: str | None, file: Path | None) -> int:
+    """Say how a run would use this machine or a card of the catalogue, and write plan.json."""
+    from core.training.plan_mode import run_plan
+
+    console = _console()
+    path = run_plan(config, sources, gpu, file, console, lambda text: _say(console, text))
+    _say(console, f"Written to {path}.")
+    return 0
+
+
 class StopOnInterrupt:
     """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
 
@@ -128,8 +149,11 @@ def _parser() -> Parser:
         description="Train and evaluate policies on long, single-stream simulations.",
         allow_abbrev=False,
     )
-    parser.add_argument("--mode", choices=["train", "evaluate"], default="train", help="what to do (default: train)")
+    parser.add_argument(
+        "--mode", choices=["train", "evaluate", "plan"], default="train", help="what to do (default: train)"
+    )
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
+    parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: go on with the run in --run-directory")
     parser.add_argument("--checkpoint", metavar="DIR", help="evaluate: a run directory or one of its checkpoints")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")

@@ -24,6 +24,7 @@ class Config(BaseModel):
 
     training_episodes: int = Field(50, ge=1)
     preset: Literal["", "quick_test", "standard", "production", "extended"] = ""
+    time_budget: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(30, ge=2)
     run_directory: str = ""

@@ -126,6 +126,7 @@ def test_a_slice_has_no_card_even_one_with_all_of_its_memory():
 def test_a_machine_for_a_card_that_is_not_here():
     host = Machine(2, 1, 10**9, 10**8, gpu_note="this torch is a build without CUDA", cores_note="why")
     there = machine_with(find_card("A40"), host)
-    assert there.gpu == Gpu("NVIDIA A40", (8, 6), 48 * 10**9, 48 * 10**9)
+    assert there.gpu == Gpu("NVIDIA A40", (8, 6), 48 * 10**9, 48 * 10**9, context_bytes=2**29)
+    assert there.gpu.usable_bytes == 48 * 10**9 - 2**29
     assert (there.gpu_note, there.usable_cores, there.free_bytes, there.cores_note) == ("", 1, 10**8, "why")
     assert machine_with(find_card("A40")).usable_cores == catalogue.NOMINAL_HOST.usable_cores

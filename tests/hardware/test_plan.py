@@ -126,6 +126,17 @@ def test_a_gpu_that_others_fill_is_left_alone():
     assert plan(machine(replace(full, free_bytes=2_926_000))).device == "cuda", "256 * 8000 / 0.7 bytes suffice"
 
 
+def test_what_does_not_depend_on_the_minibatch_needs_room_too():
+    """0.7 * 10^9 - 6 * 10^8 = 10^8 bytes: 12,500 samples of 8000 bytes; a context of 10^8 bytes leaves 3,750."""
+    tight = Gpu("NVIDIA H200", (9, 0), 2 * 10**9, 10**9)
+    wishes = {"fixed_bytes": 600_000_000, "mixed_precision": False}
+    assert plan(machine(tight), **wishes).batch_size == 8192
+    assert plan(machine(replace(tight, context_bytes=10**8)), **wishes).batch_size == 2048
+    assert plan(machine(tight), **{**wishes, "fixed_bytes": 699_000_000}).device == "cpu", "125 samples"
+    assert plan(machine(tight), **wishes, joining_bytes=699_000_000).device == "cuda"
+    assert plan(machine(tight), **wishes, joining_bytes=701_000_000).device == "cpu"
+
+
 def test_a_small_rollout_fits_on_a_gpu_with_little_room():
     assert plan(machine(replace(H200, free_bytes=200_000)), samples=16).device == "cuda"
 
@@ -241,7 +252,7 @@ def test_every_card_of_the_catalogue_by_hand(card):
     p = plan(machine_with(card))
     assert (p.precision, p.tf32, p.tier) == CARDS_BY_HAND[card.name]
     assert (p.device, p.device_name, p.batch_size, p.microbatch) == ("cuda", card.driver_name, 32_768, 32_768)
-    memory = int(card.gigabytes * 10**9 * 0.7) // 4000
+    memory = int((card.gigabytes * 10**9 - 2**29) * 0.7) // 4000  # less the context that CUDA will take
     assert f"batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow {memory:,}" in p.lines()
 
 

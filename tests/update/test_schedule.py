@@ -12,18 +12,18 @@ from core.update.schedule import Coefficients, Schedule
 def test_coefficients_by_hand():
     """After one of four episodes three quarters of the way remain."""
     schedule = Schedule(Coefficients(1.0, 0.2, 0.4, 0.1), Coefficients(0.0, 0.2, 0.0, 0.02))
-    assert schedule.at(0, 4) == (1.0, 0.2, 0.4, 0.1)
-    assert schedule.at(1, 4) == pytest.approx((0.75, 0.2, 0.3, 0.08))
-    assert schedule.at(3, 4) == pytest.approx((0.25, 0.2, 0.1, 0.04))
+    assert schedule.at(0 / 4) == (1.0, 0.2, 0.4, 0.1)
+    assert schedule.at(1 / 4) == pytest.approx((0.75, 0.2, 0.3, 0.08))
+    assert schedule.at(3 / 4) == pytest.approx((0.25, 0.2, 0.1, 0.04))
 
 
 def test_what_is_constant_is_not_rounded():
     start = Coefficients(1.0, 0.1, 0.3, 0.7)
-    assert all(Schedule(start, start).at(i, 49) == start for i in range(49))
+    assert all(Schedule(start, start).at(i / 49) == start for i in range(49))
 
 
 def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
-    now = schedule_of(Config()).at(10, 50)
+    now = schedule_of(Config()).at(10 / 50)
     assert now == (1.0 - 10 / 50, 0.2, 0.0, 0.0)
 
 
@@ -41,7 +41,7 @@ def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
     ],
 )
 def test_options_become_a_schedule(values, expected):
-    assert schedule_of(Config(**values)).at(1, 4) == pytest.approx(expected)
+    assert schedule_of(Config(**values)).at(1 / 4) == pytest.approx(expected)
 
 
 def test_coefficients_reach_the_loss():

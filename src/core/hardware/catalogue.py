@@ -12,6 +12,7 @@ from typing import Literal
 
 from core.errors import UserError
 from core.hardware.facts import Gpu, Machine
+from core.hardware.memory import CONTEXT
 
 Tier = Literal["h100", "a100", "high", "medium", "low", "cpu"]
 
@@ -186,7 +187,7 @@ NOMINAL_HOST = Machine(physical_cores=8, usable_cores=8, total_bytes=64_000_000_
 def machine_with(card: Card, host: Machine = NOMINAL_HOST) -> Machine:
     """Return a host with an idle card of this model in place of its own GPUs."""
     size = card.gigabytes * 10**9
-    return host.with_gpu(Gpu(card.driver_name, card.capability, size, size))
+    return host.with_gpu(Gpu(card.driver_name, card.capability, size, size, context_bytes=CONTEXT))
 
 
 def _plain(name: str) -> str:

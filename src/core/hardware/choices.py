@@ -6,7 +6,7 @@ from core.hardware.facts import Gpu, Machine, PlanSettings
 from core.hardware.formats import Chosen, optional
 from core.hardware.memory import SAFETY, auto_batch_size
 
-_CPU_MICROBATCH = 2048
+CPU_MICROBATCH = 2048
 """Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
 
 _SMALLEST_MICROBATCH = 256
@@ -24,9 +24,11 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
         problem, remedy = machine.gpu_note, "set DEVICE to auto or cpu, or mend the installation"
     elif settings.device == "cpu":
         return None, "DEVICE is cpu"
-    elif _fits(gpu.free_bytes, settings.bytes_per_sample[False]) < min(_SMALLEST_MICROBATCH, settings.samples):
+    elif not has_room(gpu, settings):
         problem = f"the {_room(gpu)}, too little for an update"
-        remedy = "free its memory, name another GPU in CUDA_VISIBLE_DEVICES, or set DEVICE to auto or cpu"
+        remedy = (
+            "free its memory, lower EPISODES_PER_UPDATE, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
+        )
     else:
         more = f", the first of {len(machine.gpus)}, as an update uses one" if len(machine.gpus) > 1 else ""
         return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_room(gpu)}"
@@ -35,8 +37,24 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
     return None, problem
 
 
-def batch_size(settings: PlanSettings, free_bytes: int, bytes_per_sample: int) -> tuple[int, str]:
+def has_room(gpu: Gpu, settings: PlanSettings) -> bool:
+    """Return whether a GPU has room for the rollout and a small microbatch of an update."""
+    least = min(_SMALLEST_MICROBATCH, settings.samples)
+    joined = settings.joining_bytes <= gpu.usable_bytes * SAFETY
+    return joined and samples_in(settings, gpu.usable_bytes, half=False) >= least
+
+
+def samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
+    """Return the samples that free memory holds at once beside all else, with the safety margin; 0 for none."""
+    return max(int(free_bytes * SAFETY) - settings.fixed_bytes, 0) // settings.bytes_per_sample[half]
+
+
+def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     """Choose the minibatch: the user's, or the power of two within samples, memory and the user's limit.
+
+    Args:
+        settings: what the user wants.
+        room: samples that memory holds at once.
 
     Raises:
         UserError: the user's is not positive.
@@ -46,19 +64,17 @@ def batch_size(settings: PlanSettings, free_bytes: int, bytes_per_sample: int) -
         raise UserError(f"BATCH_SIZE is {largest}; a minibatch has at least one sample.")
     if not settings.auto_batch:
         return largest, "AUTO_BATCH_SIZE is off"
-    memory = _fits(free_bytes, bytes_per_sample)
-    reason = f"{settings.samples:,} samples, BATCH_SIZE {largest:,}, memory would allow {memory:,}"
-    return auto_batch_size(settings.samples, free_bytes, bytes_per_sample, largest), reason
+    reason = f"{settings.samples:,} samples, BATCH_SIZE {largest:,}, memory would allow {room:,}"
+    return auto_batch_size(settings.samples, room, largest), reason
 
 
-def microbatch(batch: int, gpu: Gpu | None, free_bytes: int, bytes_per_sample: int) -> tuple[int, str]:
+def microbatch(batch: int, gpu: Gpu | None, room: int) -> tuple[int, str]:
     """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
-        return min(batch, _CPU_MICROBATCH), f"activations of {_CPU_MICROBATCH:,} samples stay in a core's caches"
-    fits = _fits(free_bytes, bytes_per_sample)
-    if batch <= fits:
+        return min(batch, CPU_MICROBATCH), f"activations of {CPU_MICROBATCH:,} samples stay in a core's caches"
+    if batch <= room:
         return batch, "the whole minibatch fits in memory"
-    return auto_batch_size(batch, free_bytes, bytes_per_sample, batch), f"memory holds {fits:,} samples at once"
+    return auto_batch_size(batch, room, batch), f"memory holds {room:,} samples at once"
 
 
 def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> tuple[int, str]:
@@ -115,11 +131,6 @@ def _threads(name: str, wanted: int, machine: Machine) -> tuple[int, str]:
         return wanted, f"{name} is {wanted}" + (f", more than the {cores} usable cores" if wanted > cores else "")
     note = f"; {machine.cores_note}" if machine.cores_note else ""
     return cores, f"{cores} usable {'core' if cores == 1 else 'cores'}{note}"
-
-
-def _fits(free_bytes: int, bytes_per_sample: int) -> int:
-    """Return the samples that free memory holds, with the safety margin."""
-    return int(free_bytes * SAFETY) // bytes_per_sample
 
 
 def _room(gpu: Gpu) -> str:

@@ -18,6 +18,7 @@ class Gpu:
         uuid: of the device, without ``GPU-`` or ``MIG-``; empty if unknown.
         mig: whether it is a slice, of which other slices' memory and processes are no part.
         other_processes: that compute on it now; None if nobody can say (no NVML, or MIG).
+        context_bytes: of the free ones that CUDA will take for this process; 0 where it has done so.
     """
 
     name: str
@@ -27,6 +28,12 @@ class Gpu:
     uuid: str = ""
     mig: bool = False
     other_processes: int | None = None
+    context_bytes: int = 0
+
+    @property
+    def usable_bytes(self) -> int:
+        """Memory for tensors."""
+        return max(self.free_bytes - self.context_bytes, 0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,9 @@ class PlanSettings:
         auto_batch: choose the minibatch from samples and memory.
         largest_batch: most samples in a minibatch.
         samples: expected number in a rollout.
-        bytes_per_sample: from :func:`core.hardware.memory.sample_bytes`, by whether half precision is used.
+        bytes_per_sample: from :func:`core.hardware.memory.bytes_of_a_sample`, by whether half precision is used.
+        fixed_bytes: of an update, beside those of the samples of a microbatch.
+        joining_bytes: that are needed on the device before the first step, while the rollout is put together.
         widest_layer: units.
         parallel_episodes: played at once.
         parallel_reason: where that number comes from.
@@ -104,3 +113,5 @@ class PlanSettings:
     simulation_threads: int
     update_threads: int
     abilities: frozenset[str] = frozenset()
+    fixed_bytes: int = 0
+    joining_bytes: int = 0

@@ -1,7 +1,10 @@
 """Predicted bytes of an update, and the power-of-two minibatch that follows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
+from core.hardware.activations import Shape, column_bytes, parameters, step_moments
 from core.simulators.spaces import ActionSpace, Box, Discrete
 
 SAFETY = 0.7
@@ -9,11 +12,115 @@ SAFETY = 0.7
 
 LARGEST_BATCH = 65_536
 
-_NUMBER = 8 * 4
-"""Bytes of one real number of an action: draw, mean and what is made of them."""
+CONTEXT = 1 << 29
+"""Bytes that CUDA takes for a process before its first tensor: about 0.5 GiB, unconfirmed; it differs by driver, card
+and by the kernels that are loaded, and it is no part of what torch calls allocated."""
 
-_SQUASHED_NUMBER = _NUMBER + 16 * 4 * 4
-"""The same where the entropy is a quadrature over 16 points."""
+_INDEX = 8 + 4
+"""Bytes of a sample's place in the permutation of an epoch, and of its weight."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Predicted bytes of an update, by component.
+
+    Attributes:
+        weights: of actor and critic, with the normalisations.
+        gradients: those that the parameters hold and, where there are several microbatches, their sum and the last
+            microbatch's.
+        optimizer: the two moments of Adam.
+        activations: of a microbatch at the peak of its step, with the gradients that it has made by then.
+        rollout: observations, actions, log-probabilities, masks, action features, advantages and returns.
+        indices: of an epoch's permutation, with the weights of the samples.
+        workspace: of the library of matrix products.
+        joining: the second copy of a column of the rollout while the episodes are joined, less the columns that are
+            not there yet; there are no activations then.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    rollout: int
+    indices: int
+    workspace: int
+    joining: int
+
+    @property
+    def held(self) -> int:
+        """Bytes that are there from one update to the next."""
+        return self.weights + self.gradients + self.optimizer + self.workspace
+
+    @property
+    def peak(self) -> int:
+        """Most bytes alive at once: in a step, or while the rollout is put together."""
+        return self.held + self.rollout + max(self.indices + self.activations, self.joining)
+
+
+def footprint(
+    shape: Shape,
+    half: bool,
+    samples: int,
+    batch: int,
+    microbatch: int,
+    pieces: int,
+    workspace: int = 0,
+    workers: int = 1,
+) -> Footprint:
+    """Predict the bytes of an update.
+
+    Args:
+        shape: of the policy.
+        half: whether matrix products run in BF16 or FP16.
+        samples: of the rollout.
+        batch: samples of a minibatch.
+        microbatch: most samples in one forward pass.
+        pieces: trajectories that are joined to the rollout.
+        workspace: from :func:`workspace_bytes`.
+        workers: microbatches worked on at once.
+    """
+    weights = 4 * policy_size(shape)
+    columns = column_bytes(shape).values()
+    parts = -(-batch // microbatch)
+    at_once = min(workers, parts)
+    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_moments(shape, half))
+    before = accumulate(columns, initial=0)
+    joining = max(2 * column + there for column, there in zip(columns, before, strict=False)) - sum(columns)
+    return Footprint(
+        weights=weights,
+        gradients=weights * min(parts, 3),
+        optimizer=2 * weights,
+        activations=peak * at_once,
+        rollout=sum(columns) * samples,
+        indices=_INDEX * samples,
+        workspace=workspace,
+        joining=max(joining, 0) * samples if pieces > 1 else 0,
+    )
+
+
+def policy_size(shape: Shape) -> int:
+    """Return the number of float32 values of a policy: layers, log-deviations, feature weights, normalisations."""
+    layers = parameters(shape.actor_sizes) + parameters(shape.critic_sizes)
+    deviations = shape.space.outputs if isinstance(shape.space, Box) else 0
+    return layers + deviations + shape.action_features + 2 * shape.actor_sizes[0] + 2
+
+
+def workspace_bytes(capability: tuple[int, int]) -> int:
+    """Return what torch's cuBLAS handles take, one for the forward and one for the backward thread.
+
+    Torch's defaults, not measured here: 32 MiB each from compute capability 9.0, else 8 MiB and 128 KiB.
+    """
+    return 2 * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))
+
+
+def fixed_bytes(shape: Shape, samples: int) -> int:
+    """Return the bytes of an update that do not depend on the minibatch, at most (whatever precision and microbatch).
+
+    The rollout, its indices, and for each weight: itself, up to three gradients, two moments of Adam.
+    """
+    rollout = (sum(column_bytes(shape).values()) + _INDEX) * samples
+    step = max(moment.fixed for half in (False, True) for moment in step_moments(shape, half))
+    return rollout + 4 * 6 * policy_size(shape) + step + workspace_bytes((9, 0))
 
 
 def sample_bytes(
@@ -23,10 +130,7 @@ def sample_bytes(
     space: ActionSpace | None = None,
     action_features: int = 0,
 ) -> int:
-    """Return the bytes that one sample of a minibatch needs at the peak of a step.
-
-    Kept for the backward pass: the gathered observation, each hidden activation (and under autocast its half-precision
-    form), logits, log-probabilities and mask; at the peak also two gradients of the widest layer.
+    """Return the bytes that one sample of a microbatch needs at the peak of a step.
 
     Args:
         actor_sizes: layer sizes of the actor.
@@ -35,32 +139,23 @@ def sample_bytes(
         space: of the actions; one choice among the actor's outputs by default.
         action_features: figures per action.
     """
-    hidden = sum(actor_sizes[1:-1]) + sum(critic_sizes[1:-1])
-    activation_bytes = 2 if half else 4
-    widest = max(*actor_sizes, *critic_sizes)
-    observation = actor_sizes[0] * (4 + (2 if half else 0))
-    heads = _head_bytes(space or Discrete(actor_sizes[-1])) + 16 * 4 + 4 * actor_sizes[-1] * action_features
-    # The heads are computed in float32 and keep their inputs in it.
-    head_inputs = 4 * (actor_sizes[-2] + critic_sizes[-2]) if half else 0
-    return observation + hidden * activation_bytes + heads + head_inputs + 2 * widest * activation_bytes
+    return bytes_of_a_sample(
+        Shape(actor_sizes, critic_sizes, space or Discrete(actor_sizes[-1]), action_features), half
+    )
 
 
-def _head_bytes(space: ActionSpace) -> int:
-    """Return the bytes of a sample's distribution: logits and what is made of them, or means and draws."""
-    if isinstance(space, Box):
-        return space.outputs * (_SQUASHED_NUMBER if space.squashed else _NUMBER)
-    return sum(space.choices) * (6 * 4 + 1) + (len(space.choices) - 1) * 8 * 4
+def bytes_of_a_sample(shape: Shape, half: bool) -> int:
+    """Return the bytes that one sample of a microbatch needs at the peak of a step."""
+    return max(moment.per_sample for moment in step_moments(shape, half))
 
 
-def auto_batch_size(samples: int, free_bytes: int, bytes_per_sample: int, largest: int) -> int:
+def auto_batch_size(samples: int, room: int, largest: int) -> int:
     """Return the largest power of two that is at most ``samples``, ``largest``, 65,536 and what memory holds.
 
     Args:
         samples: of a rollout, >= 1.
-        free_bytes: memory that nobody uses.
-        bytes_per_sample: from :func:`sample_bytes`.
+        room: samples that memory holds at once.
         largest: the user's limit, >= 1.
     """
-    fits = int(free_bytes * SAFETY) // bytes_per_sample
-    limit = max(1, min(samples, largest, LARGEST_BATCH, fits))
+    limit = max(1, min(samples, largest, LARGEST_BATCH, room))
     return 1 << (limit.bit_length() - 1)

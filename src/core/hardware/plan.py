@@ -81,9 +81,9 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     """
     gpu, device_reason = choices.device(machine, settings)
     precision, precision_reason = formats.precision(settings, gpu, device_reason)
-    free = gpu.free_bytes if gpu else machine.free_bytes
-    per_sample = settings.bytes_per_sample[precision != "fp32"]
-    batch = choices.batch_size(settings, free, per_sample)
+    free = gpu.usable_bytes if gpu else machine.free_bytes
+    room = choices.samples_in(settings, free, precision != "fp32")
+    batch = choices.batch_size(settings, room)
     usual = usual_on(gpu)
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
@@ -94,7 +94,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
             "kernels are tried once for shapes that stay the same" if gpu else "no GPU",
         ),
         "batch_size": batch,
-        "microbatch": choices.microbatch(batch[0], gpu, free, per_sample),
+        "microbatch": choices.microbatch(batch[0], gpu, room),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
         "simulation_threads": choices.simulation_threads(settings, machine),
         "update_threads": choices.update_threads(settings, machine),

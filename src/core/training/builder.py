@@ -19,6 +19,7 @@ from core.simulators.check import check_simulator
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator, load_simulator
 from core.simulators.simulator import Simulator, function_of
+from core.training.budget import NO_LIMIT, Budget, budget_of, with_budget
 from core.training.checkpoint import FACTS, load_run
 from core.training.files import write_json
 from core.training.metrics import MetricsLog
@@ -51,10 +52,11 @@ class Run:
     plan: Plan
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether all episodes are done (False: somebody asked to stop)."""
+        """Train; return whether episodes or time budget are done (False: somebody asked to stop)."""
         trainer = self.trainer
         log = MetricsLog(self.directory, trainer.episode)
-        progress = Progress(console, trainer.settings.episodes, trainer.episode, trainer.simulator.main_metric)
+        episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
+        progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
         with progress:
             if log.note:
                 progress.say(log.note)
@@ -76,14 +78,8 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     Raises:
         UserError: anything about the input, the run directory or the checkpoint is not right.
     """
-    loaded = load_simulator(
-        config.simulator,
-        config.scenario,
-        config.event_log,
-        config.log_columns,
-        config.log_arrivals,
-        config.simulator_options,
-    )
+    budget = budget_of(config)  # the time of loading and compiling is part of it
+    loaded = load_configured(config)
     simulator = loaded.simulator
     directory = _run_directory(config, resume, loaded)
     for note in loaded.notes:
@@ -92,12 +88,13 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         for hint in check_simulator(simulator):
             say(f"Hint: {hint}")
     config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
+    config, sources, more = with_budget(config, sources)
     machine = detect_machine()
     plan = apply_plan(plan_run(config, simulator, machine))
-    for line in [*notes, *announce(plan, machine, config)]:
+    for line in [*notes, *more, *announce(plan, machine, config)]:
         say(line)
     model = build_model(config, simulator, plan.device == "cuda")
-    trainer = _trainer(config, plan, model, loaded, directory)
+    trainer = build_trainer(config, plan, model, loaded, directory, budget)
     if resume:
         _resume(trainer, directory, say)
     say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
@@ -114,6 +111,22 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     return Run(directory, trainer, plan)
 
 
+def load_configured(config: Config) -> LoadedSimulator:
+    """Load the simulator that a Config names.
+
+    Raises:
+        UserError: there is none, or it cannot be built.
+    """
+    return load_simulator(
+        config.simulator,
+        config.scenario,
+        config.event_log,
+        config.log_columns,
+        config.log_arrivals,
+        config.simulator_options,
+    )
+
+
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
     """Build a freshly initialised model on the host."""
     actor, critic = network_sizes(config, simulator)
@@ -128,7 +141,15 @@ def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCrit
     return model
 
 
-def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimulator, directory: Path) -> Trainer:
+def build_trainer(
+    config: Config,
+    plan: Plan,
+    model: ActorCritic,
+    loaded: LoadedSimulator,
+    directory: Path,
+    budget: Budget | None,
+) -> Trainer:
+    """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
     collector = build_collector(config, plan, model.actor_sizes, simulator)
     updater = Updater(
@@ -174,7 +195,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
         "activation": config.activation,
         "update_threads": plan.update_threads,
     }
-    return Trainer(simulator, model, collector, updater, settings, directory, facts)
+    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget)
 
 
 def schedule_of(config: Config) -> Schedule:
@@ -225,7 +246,12 @@ def _resume(trainer: Trainer, directory: Path, say: Say) -> None:
         )
     _refuse_other_copies(trainer, facts, directory)
     trainer.restore(tensors, facts)
-    say(f"Resuming after episode {trainer.episode} of {trainer.settings.episodes}.")
+    say(f"Resuming after episode {trainer.episode}{of_how_many(trainer)}.")
+
+
+def of_how_many(trainer: Trainer) -> str:
+    """Return how many training episodes the run has, for people; nothing where only time ends it."""
+    return f" of {trainer.settings.episodes}" if trainer.settings.episodes != NO_LIMIT else ""
 
 
 def _refuse_other_copies(trainer: Trainer, facts: dict[str, Any], directory: Path) -> None:

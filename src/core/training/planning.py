@@ -6,8 +6,9 @@ from pathlib import Path
 import torch
 
 from core.config import Config
+from core.hardware.activations import Shape
 from core.hardware.facts import Machine, PlanSettings
-from core.hardware.memory import sample_bytes
+from core.hardware.memory import bytes_of_a_sample, fixed_bytes, footprint
 from core.hardware.plan import Plan, make_plan
 from core.simulators.simulator import Simulator
 from core.training.files import write_json
@@ -25,6 +26,11 @@ def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list
     return actor, [observation, *[config.critic_hidden_size] * layers, 1]
 
 
+def policy_shape(config: Config, simulator: Simulator) -> Shape:
+    """Return the sizes of the policy that a run trains."""
+    return Shape(*network_sizes(config, simulator), simulator.action_space, simulator.action_feature_size)
+
+
 def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
     """Plan how a run uses a machine, which need not be this one.
 
@@ -36,8 +42,9 @@ def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
 
 def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
     """Return what a plan needs to know of a run."""
-    actor, critic = network_sizes(config, simulator)
-    space, features = simulator.action_space, simulator.action_feature_size
+    shape, samples = policy_shape(config, simulator), decisions_per_update(config, simulator)
+    copies = copies_per_update(config, simulator)
+    whole = footprint(shape, False, samples, 1, 1, copies)
     return PlanSettings(
         device=config.device,
         precision=config.precision,
@@ -45,10 +52,12 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=decisions_per_update(config, simulator),
-        bytes_per_sample={half: sample_bytes(actor, critic, half, space, features) for half in (False, True)},
-        widest_layer=max(*actor, *critic),
-        parallel_episodes=copies_per_update(config, simulator),
+        samples=samples,
+        bytes_per_sample={half: bytes_of_a_sample(shape, half) for half in (False, True)},
+        fixed_bytes=fixed_bytes(shape, samples),
+        joining_bytes=whole.held + whole.rollout + whole.joining,
+        widest_layer=max(*shape.actor_sizes, *shape.critic_sizes),
+        parallel_episodes=copies,
         parallel_reason=_why_so_many_copies(config, simulator),
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,

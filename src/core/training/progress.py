@@ -14,12 +14,12 @@ class Progress:
 
     Args:
         console: where to print; its ``is_terminal`` decides between live display and plain lines.
-        total: episodes of the run.
+        total: episodes of the run; None if nobody knows yet.
         done: episodes that are done already.
         metric: the simulator's main metric.
     """
 
-    def __init__(self, console: Console, total: int, done: int, metric: str) -> None:
+    def __init__(self, console: Console, total: int | None, done: int, metric: str) -> None:
         self._console, self._total, self._metric = console, total, metric
         self._first = self._done = done
         self._begin = time.perf_counter()
@@ -42,6 +42,10 @@ class Progress:
         """Say what is going on now."""
         self._phase = name
 
+    def expect(self, total: int) -> None:
+        """Say how many episodes the run will have as things stand."""
+        self._total = total
+
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -50,7 +54,7 @@ class Progress:
         """Show a finished update's record; on a terminal it changes the display, elsewhere it is a line."""
         self._record, self._done = record, record["episode"]
         if not self._console.is_terminal:
-            self.say(f"episode {self._done}/{self._total}  " + "  ".join(f"{v} {k}" for k, v in self._figures()))
+            self.say(f"episode {self._of_total()}  " + "  ".join(f"{v} {k}" for k, v in self._figures()))
 
     def _figures(self) -> list[tuple[str, str]]:
         r = self._record
@@ -62,16 +66,19 @@ class Progress:
         figures += [("s simulation", f"{r['simulation_seconds']:.2f}"), ("s update", f"{r['update_seconds']:.2f}")]
         return [*figures, ("left", self._left())]
 
+    def _of_total(self) -> str:
+        return f"{self._done}/{'?' if self._total is None else self._total}"
+
     def _left(self) -> str:
         done = self._done - self._first
-        if done == 0:
+        if done == 0 or self._total is None:
             return "?"
         seconds = (time.perf_counter() - self._begin) / done * (self._total - self._done)
         return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
 
     def _table(self) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        table.add_row("episode", f"{self._done}/{self._total}", self._phase)
+        table.add_row("episode", self._of_total(), self._phase)
         if self._record:
             for name, value in self._figures():
                 table.add_row(name, value)

@@ -17,6 +17,7 @@ from core.rollout.collector import Collects, Outcome, Played, Rollout, Unfinishe
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
+from core.training.budget import Budget
 from core.training.checkpoint import save_checkpoint
 from core.training.failures import (
     divergence_error,
@@ -72,6 +73,7 @@ class Trainer:
         settings: of the loop.
         directory: of the run.
         facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
+        budget: of time; None for as long as it takes.
     """
 
     def __init__(
@@ -83,16 +85,17 @@ class Trainer:
         settings: TrainingSettings,
         directory: Path,
         facts: dict[str, Any],
+        budget: Budget | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
-        self.settings, self.directory, self.facts = settings, directory, facts
+        self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
         self.best: float | None = None
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train until the episodes are done or somebody asks to stop.
+        """Train until the episodes are done, the time budget is, or somebody asks to stop.
 
         Args:
             log: of the metrics.
@@ -100,16 +103,18 @@ class Trainer:
             should_stop: asked after each update.
 
         Returns:
-            Whether all episodes are done.
+            Whether the episodes or the time budget are done.
 
         Raises:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
         """
-        while self.episode < self.settings.episodes:
+        while self.episode < self.settings.episodes and (self.budget is None or self.budget.another_round()):
             record = self._one_update(progress)
             log.write(record)
             self.save("last")
+            if self.budget is not None:
+                progress.expect(min(self.settings.episodes, self.episode + self.budget.rounds_left()))
             progress.episode(record)
             if should_stop() and self.episode < self.settings.episodes:
                 return False
@@ -123,7 +128,7 @@ class Trainer:
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(finished)
         progress.phase("updating")
-        now = settings.schedule.at(self.episode, settings.episodes)
+        now = settings.schedule.at(self._share_done())
         now = now._replace(learning_rate_factor=now.learning_rate_factor * self.updater.guard.rate_factor)
         self.updater.stepper.set_coefficients(*now[1:])
         precision = self.updater.stepper.precision
@@ -187,6 +192,11 @@ class Trainer:
             sizes = settings.batch_size, rollout_steps, self.settings.per_update
             gpu = updater.device.type == "cuda"
             raise memory_error(error, self.episode, self.directory, *sizes, gpu) from error
+
+    def _share_done(self) -> float:
+        """Return the share of the run that is over: of its episodes, or of its time where that is more."""
+        episodes = self.episode / self.settings.episodes
+        return episodes if self.budget is None else max(episodes, self.budget.share)
 
     def cpu_copy(self) -> np.ndarray:
         """Return the actor's part of the flat weights as the array that compiled code reads."""
@@ -275,6 +285,7 @@ class Trainer:
             "main_metric": self.simulator.main_metric,
             "grad_scaler": self.updater.stepper.scaler.state_dict(),
             "recovery": self.updater.recovery_facts(),
+            **({} if self.budget is None else {"time_budget": self.budget.facts()}),
         }
         save_checkpoint(self.directory / "checkpoints" / which, self._tensors(unfinished), facts)
 
@@ -304,6 +315,8 @@ class Trainer:
         rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
         self.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
         self.episode, self.best = facts["episode"], facts["best"]
+        if self.budget is not None:
+            self.budget.restore(facts.get("time_budget", {}))
 
 
 def _mean(values: list[float]) -> float | None:

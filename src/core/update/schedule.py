@@ -32,13 +32,12 @@ class Schedule:
     start: Coefficients
     end: Coefficients
 
-    def at(self, episode: int, episodes: int) -> Coefficients:
+    def at(self, share_done: float) -> Coefficients:
         """Return the coefficients of an update.
 
         Args:
-            episode: number of the training episode, from 0.
-            episodes: of the whole run.
+            share_done: share of the run that is over, from 0 to 1.
         """
-        remaining = 1.0 - episode / episodes
+        remaining = 1.0 - share_done
         pairs = zip(self.start, self.end, strict=True)
         return Coefficients(*(a if a == b else b + (a - b) * remaining for a, b in pairs))

@@ -1,0 +1,140 @@
+"""Bytes that are alive at the moments of an update's step, one after the other: the peak is the largest.
+
+A step gathers the samples of a microbatch, normalises their observations, runs actor and critic, evaluates the
+distribution of the actions and the loss, and goes back through the critic and then the actor. Autograd keeps what the
+backward pass reads and releases it on the way back, while gradients grow.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.simulators.spaces import ActionSpace, Box, MultiDiscrete
+
+_SCALARS = 16 * 4
+"""Bytes of the single numbers of a sample in the loss: log-probability, ratio, value and what is made of them."""
+
+_QUADRATURE_POINTS = 16
+"""Of the entropy of a squashed Gaussian."""
+
+
+class Shape(NamedTuple):
+    """Sizes of a policy.
+
+    Attributes:
+        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
+        critic_sizes: observation size, hidden sizes ..., 1.
+        space: of the actions.
+        action_features: figures per action.
+    """
+
+    actor_sizes: Sequence[int]
+    critic_sizes: Sequence[int]
+    space: ActionSpace
+    action_features: int = 0
+
+
+class Moment(NamedTuple):
+    """Bytes alive at one moment: what each sample of the microbatch adds, and what does not depend on their number."""
+
+    per_sample: int
+    fixed: int
+
+    def bytes(self, samples: int) -> int:
+        """Return the bytes with a microbatch of some samples."""
+        return self.per_sample * samples + self.fixed
+
+
+def parameters(sizes: Sequence[int]) -> int:
+    """Return the number of weights and biases of a multilayer perceptron."""
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
+
+
+def column_bytes(shape: Shape) -> dict[str, int]:
+    """Return the bytes of a sample in each column of a rollout on the device, in the order in which they go up."""
+    space, values = shape.space, sum(shape.space.choices)
+    numbers = space.outputs if isinstance(space, Box) else 2 * len(space.choices)  # float32 numbers or int64 choices
+    return {
+        "observations": 4 * shape.actor_sizes[0],
+        "actions": 4 * numbers,
+        "log_probs": 4,
+        "masks": values,
+        "features": 4 * values * shape.action_features,
+        "advantages": 4,
+        "returns": 4,
+        "values": 4,
+    }
+
+
+def step_moments(shape: Shape, half: bool) -> list[Moment]:
+    """Return the moments of one microbatch that can be the peak.
+
+    Not counted: weights, the gradients that the parameters hold from the step before, the state of the optimiser, the
+    rollout.
+
+    Args:
+        shape: of the policy.
+        half: whether matrix products run in BF16 or FP16.
+    """
+    return [*_forward(shape, half), *_backward(shape, half)]
+
+
+def _forward(shape: Shape, half: bool) -> Iterator[Moment]:
+    """Yield what is alive while the loss is computed: the gathered samples, and more with every layer."""
+    columns = column_bytes(shape)
+    observation, number = columns["observations"], 2 if half else 4
+    alive = sum(columns.values())
+    yield Moment(alive + 2 * observation, 0)  # shifted and scaled
+    alive += observation * (2 if half else 1)  # normalised, and a half-precision copy of it for each network
+    fixed = _weight_copies(shape) if half else 0
+    for sizes in (shape.actor_sizes, shape.critic_sizes):
+        for units in sizes[1:-1]:
+            yield Moment(alive + 2 * number * units, fixed)  # before and after the activation
+            alive += number * units
+        alive += 4 * sizes[-1] + (4 * sizes[-2] if half else 0)  # the head computes in float32
+    for distribution in _distribution(shape.space):
+        yield Moment(alive + distribution, fixed)
+
+
+def _distribution(space: ActionSpace) -> Iterator[int]:
+    """Yield the bytes of a sample at the moments of log-probability and entropy, and of the loss that follows."""
+    if isinstance(space, Box):
+        yield 4 * 4 * space.outputs  # difference, z, and two temporaries of the square
+        if space.squashed:
+            yield 4 * (2 + 5 * _QUADRATURE_POINTS) * space.outputs
+        yield 4 * 2 * space.outputs + _SCALARS
+        return
+    kept = 0
+    for size in space.choices:
+        yield kept + 4 * 4 * size  # log-probabilities, probabilities, their products, and those without forbidden ones
+        kept += 4 * 2 * size + 8
+    yield kept + 4 * len(space.choices) * isinstance(space, MultiDiscrete) + _SCALARS
+
+
+def _backward(shape: Shape, half: bool) -> Iterator[Moment]:
+    """Yield what is alive on the way back: less of what was kept with every layer, more gradients of weights."""
+    columns, number = column_bytes(shape), 2 if half else 4
+    networks = shape.actor_sizes, shape.critic_sizes
+    alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
+    alive += sum(number * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0) for sizes in networks)
+    alive += 4 * shape.actor_sizes[-1]  # the gradient of the logits
+    fixed = _weight_copies(shape) if half else 0
+    for sizes in reversed(networks):
+        fixed += 4 * parameters(sizes[-2:])
+        yield Moment(alive + 4 * sizes[-2], fixed)
+        alive -= 4 * sizes[-2] if half else 0
+        yield Moment(alive + (4 + number) * sizes[-2], fixed)  # cast, or through the activation
+        for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
+            yield Moment(alive + 2 * number * units, fixed)  # the gradient before and after the activation
+            alive -= number * units
+            below = number * inputs if layer else 0  # observations need no gradient
+            gradient = 4 * (inputs + 1) * units
+            copy = 2 * inputs * units if half else 0
+            yield Moment(alive + number * units + below, fixed + (copy or gradient))
+            fixed += gradient - (copy if layer else 0)  # the half-precision copy of the weights goes
+            yield Moment(alive + below, fixed + copy)  # the gradient of the weights is widened
+
+
+def _weight_copies(shape: Shape) -> int:
+    """Return the bytes of the half-precision weights that are kept: all that a gradient goes back through."""
+    return sum(2 * a * b for sizes in (shape.actor_sizes, shape.critic_sizes) for a, b in pairwise(sizes[1:-1]))

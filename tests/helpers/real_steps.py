@@ -1,0 +1,53 @@
+"""A step of the updater with everything that is there before it, to count what it adds."""
+
+import torch
+from helpers.toy_runs import toy_stepper
+
+from core.policy.networks import ActorCritic, initialise
+from core.update.loss import Batch
+
+
+def rollout_of(shape, samples, device="cpu"):
+    """Return a rollout of random samples, all actions allowed."""
+    space, values = shape.space, sum(shape.space.choices)
+    columns = {
+        "observations": torch.randn(samples, shape.actor_sizes[0]),
+        "actions": torch.zeros(samples, *space.shape, dtype=torch.int64 if space.choices else torch.float32),
+        "log_probs": torch.full((samples,), -1.0),
+        "masks": torch.ones(samples, values, dtype=torch.bool),
+        "features": torch.zeros(samples, values, shape.action_features),
+        "advantages": torch.randn(samples),
+        "returns": torch.randn(samples),
+        "weights": torch.empty(0),
+    }
+    missing = {name: torch.zeros(samples) for name in Batch._fields if name not in columns}
+    return Batch(**{name: column.to(device) for name, column in {**columns, **missing}.items()})
+
+
+def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu"):
+    """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights."""
+    model = ActorCritic(*shape[:2], activation, space=shape.space, action_features=shape.action_features)
+    initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
+    if device != "cpu":
+        on_device = ActorCritic(
+            *shape[:2], activation, device, space=shape.space, action_features=shape.action_features
+        )
+        with torch.no_grad():
+            on_device.flat.copy_(model.flat)
+        model = on_device
+    stepper = toy_stepper(model, microbatch=microbatch, precision=precision)
+    rollout = rollout_of(shape, samples, device)
+    indices = torch.arange(samples, device=device)
+    weights = torch.full((samples,), 1 / samples, device=device)
+    stepper.step(rollout, indices, weights)
+    return stepper, rollout, indices, weights
+
+
+def optimizer_moments(stepper):
+    """Return the tensors of Adam's state that are as large as the parameters."""
+    return [tensor for name, tensor in stepper.optimizer_tensors().items() if not name.endswith("step")]
+
+
+def bytes_of(tensors):
+    """Return the bytes of tensors that share no memory."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
