@@ -15,7 +15,7 @@ from core.errors import UserError
 from core.training.builder import build_run
 from core.training.checkpoint import load_checkpoint
 from core.training.metrics import MetricsLog, read_metrics
-from core.training.trainer import restore_model
+from core.training.state import restore_model
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",

@@ -1,6 +1,7 @@
 """What a user reads when memory runs out or numbers explode."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,34 @@ import numpy as np
 from core.errors import SimulatorError, UserError
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.training.notices import gigabytes
+from core.update.divergence import DivergedError
+from core.update.recovery import is_out_of_memory
 from core.update.report import UpdateReport
+from core.update.updater import Updater
+
+
+@contextmanager
+def explaining(updater: Updater, episode: int, directory: Path, copies: int, rollout_steps: int) -> Iterator[None]:
+    """Turn failures of an update that nothing helped against into sentences.
+
+    Args:
+        updater: whose update it is.
+        episode: training episodes done.
+        directory: of the run.
+        copies: that play in a round.
+        rollout_steps: decisions of each where episodes are cut, else 0.
+    """
+    settings = updater.settings
+    try:
+        yield
+    except DivergedError as error:
+        rates = settings.learning_rate_actor, settings.learning_rate_critic
+        raise divergence_error(error, episode, directory, [r * updater.guard.rate_factor for r in rates]) from error
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        sizes = settings.batch_size, rollout_steps, copies
+        raise memory_error(error, episode, directory, *sizes, updater.device.type == "cuda") from error
 
 
 def update_failure_lines(episode: int, report: UpdateReport) -> list[str]:

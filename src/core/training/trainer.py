@@ -1,7 +1,7 @@
 """The episode loop, readable top to bottom."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,21 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError, UserError
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
-from core.rollout.collector import Collects, Outcome, Played, Rollout, Unfinished
+from core.rollout.collector import Collects, Outcome, Played, Rollout
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.budget import Budget
 from core.training.checkpoint import save_checkpoint
-from core.training.failures import (
-    divergence_error,
-    memory_error,
-    require_finite,
-    update_failure_lines,
-)
+from core.training.failures import explaining, require_finite, update_failure_lines
 from core.training.metrics import MetricsLog
 from core.training.notices import update_line
 from core.training.progress import Progress
+from core.training.record import mean_of, round_record
+from core.training.state import restore_state, state_of
 from core.update.advantage import step_discounts
-from core.update.divergence import DivergedError
-from core.update.recovery import is_out_of_memory
-from core.update.report import UpdateReport
 from core.update.reward_scale import RewardScale
-from core.update.schedule import Coefficients, Schedule
+from core.update.schedule import Schedule
 from core.update.updater import Updater
 
 
@@ -156,7 +150,8 @@ class Trainer:
         for outcome in finished:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
-        return self._record(played, finished, report, seconds, now, precision)
+        rate = self.updater.settings.learning_rate_actor
+        return round_record(self.episode, played, finished, report, seconds, now, rate, precision)
 
     def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
         """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.
@@ -176,22 +171,8 @@ class Trainer:
                     fallbacks.append(self.updater.fall_back(str(error)))
             self.collector.restore(before)
 
-    @contextmanager
-    def _explaining(self, rollout_steps: int) -> Iterator[None]:
-        """Turn failures that nothing helped against into sentences."""
-        updater, settings = self.updater, self.updater.settings
-        try:
-            yield
-        except DivergedError as error:
-            rates = settings.learning_rate_actor, settings.learning_rate_critic
-            rates_now = [rate * updater.guard.rate_factor for rate in rates]
-            raise divergence_error(error, self.episode, self.directory, rates_now) from error
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            sizes = settings.batch_size, rollout_steps, self.settings.per_update
-            gpu = updater.device.type == "cuda"
-            raise memory_error(error, self.episode, self.directory, *sizes, gpu) from error
+    def _explaining(self, rollout_steps: int) -> AbstractContextManager[None]:
+        return explaining(self.updater, self.episode, self.directory, self.settings.per_update, rollout_steps)
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its episodes, or of its time where that is more."""
@@ -230,8 +211,8 @@ class Trainer:
     def _main_metric(self, finished: list[Outcome]) -> float | None:
         name = self.simulator.main_metric
         if name == "return":
-            return _mean([e.total_reward for e in finished])
-        return _mean([e.metrics[name] for e in finished if name in e.metrics])
+            return mean_of([e.total_reward for e in finished])
+        return mean_of([e.metrics[name] for e in finished if name in e.metrics])
 
     def _keep_best(self, finished: list[Outcome]) -> None:
         """Save the weights that played the best episodes so far, before the update changes them."""
@@ -241,60 +222,13 @@ class Trainer:
             self.best = value
             self.save("best")
 
-    def _record(
-        self,
-        played: Sequence[Played],
-        finished: list[Outcome],
-        report: UpdateReport,
-        seconds: float,
-        now: Coefficients,
-        precision: str,
-    ) -> dict[str, Any]:
-        steps = sum(e.trajectory.steps for e in played)
-        names = dict.fromkeys(name for e in finished for name in e.metrics)
-        return {
-            "episode": self.episode,
-            "simulated_episodes": len(finished),
-            "steps": steps,
-            "return": _mean([e.total_reward for e in finished]),
-            "simulation_seconds": seconds,
-            "steps_per_second": steps / seconds,
-            "precision": precision,
-            "learning_rate": self.updater.settings.learning_rate_actor * now.learning_rate_factor,
-            "clip_range": now.clip_range,
-            "entropy_coefficient": now.entropy_coefficient,
-            **report._asdict(),
-            "metrics": {
-                name: np.mean([e.metrics[name] for e in finished if name in e.metrics], axis=0).tolist()
-                for name in names
-            },
-        }
-
     def save(self, which: str) -> None:
         """Write the checkpoint ``"last"`` or ``"best"``.
 
         Raises:
             UserError: it cannot be written.
         """
-        unfinished = self.collector.unfinished()
-        facts = {
-            **self.facts,
-            "rollout": unfinished.facts,
-            "episode": self.episode,
-            "best": self.best,
-            "main_metric": self.simulator.main_metric,
-            "grad_scaler": self.updater.stepper.scaler.state_dict(),
-            "recovery": self.updater.recovery_facts(),
-            **({} if self.budget is None else {"time_budget": self.budget.facts()}),
-        }
-        save_checkpoint(self.directory / "checkpoints" / which, self._tensors(unfinished), facts)
-
-    def _tensors(self, unfinished: Unfinished) -> dict[str, Tensor]:
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.tensors.items()}
-        tensors |= {name: torch.from_numpy(record) for name, record in unfinished.records.items()}
-        tensors |= {f"statistics.{name}": torch.from_numpy(value) for name, value in vars(self.statistics).items()}
-        tensors |= {f"rewards.{name}": torch.from_numpy(value) for name, value in self.reward_scale.arrays().items()}
-        return tensors | self.updater.stepper.optimizer_tensors()
+        save_checkpoint(self.directory / "checkpoints" / which, *state_of(self))
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Continue from a checkpoint of the same architecture and simulator.
@@ -302,41 +236,4 @@ class Trainer:
         Raises:
             UserError: the checkpoint has other tensors or shapes.
         """
-        restore_model(self.model, tensors)
-        self.updater.receive()
-        for name in vars(self.statistics):
-            setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
-        self.updater.stepper.load_optimizer_tensors(tensors)
-        self.updater.restore_recovery(facts.get("recovery", {}))
-        if facts["grad_scaler"]:  # empty where the run did not compute in FP16 then
-            self.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
-        records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
-        self.collector.restore(Unfinished(records, facts.get("rollout", [])))
-        rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
-        self.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
-        self.episode, self.best = facts["episode"], facts["best"]
-        if self.budget is not None:
-            self.budget.restore(facts.get("time_budget", {}))
-
-
-def _mean(values: list[float]) -> float | None:
-    """Return the mean, None of nothing: a rollout in which no episode ended."""
-    return float(np.mean(values)) if values else None
-
-
-def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
-    """Copy the weights of a checkpoint into a model.
-
-    Raises:
-        UserError: the checkpoint has other tensors or shapes.
-    """
-    for name, target in model.tensors.items():
-        source = tensors.get(f"model.{name}")
-        if source is None or source.shape != target.shape:
-            found = "is missing" if source is None else f"has shape {list(source.shape)}"
-            raise UserError(
-                f"The checkpoint does not fit: {name} {found}, expected {list(target.shape)}; use the network "
-                "sizes that it was trained with (they are in the run's config.json)."
-            )
-        with torch.no_grad():
-            target.copy_(source)
+        restore_state(self, tensors, facts)
