@@ -1,0 +1,159 @@
+"""The compiled counterpart of :class:`core.update.step.Stepper`: the same steps, checkpoints and remedies."""
+
+from collections import deque
+from concurrent.futures import Future, wait
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.policy.networks import ActorCritic
+from core.update.compiled.adam import clip_and_step
+from core.update.compiled.blas import hold_to_one_thread
+from core.update.compiled.heads import Coefficients, Columns
+from core.update.compiled.passes import Passes, Workspace
+from core.update.loss import Batch, LossTerms
+from core.update.step import Stepper, StepSettings
+
+_ROWS = 256
+"""Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
+gradients are added up, so the number of threads must not."""
+
+_RATIO_ERROR = LossTerms._fields.index("ratio_error")
+
+
+class CompiledStepper(Stepper):
+    """Runs minibatch steps on one model on the CPU, in FP32.
+
+    A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
+    pieces are added up in order. Arguments are those of :class:`Stepper`, whose learning rates, coefficients, memory
+    ladder and threads this one shares.
+    """
+
+    def __init__(self, model: ActorCritic, settings: StepSettings, *rates: float) -> None:
+        super().__init__(model, settings, *rates)
+        hold_to_one_thread()
+        self._passes = Passes(model)
+        self._flat = model.flat.numpy()
+        self._moments = np.zeros((2, model.flat.numel()), np.float32)
+        self._steps = 0
+        self._ranges = np.array([_range_of(part) for part in self._parts])
+        self._spaces: list[Workspace] = []
+        self._total = np.zeros_like(self._flat)
+
+    def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
+        """Take one optimiser step as :meth:`Stepper.step` does."""
+        columns, order, shares = _columns(rollout), indices.numpy(), weights.numpy()
+        terms = self.memory.run("gradients", len(order), lambda: self._sum_up(columns, order, shares))
+        s = self.settings
+        terms[0] = terms[1] + s.value_coefficient * terms[2] - s.entropy_coefficient * terms[3]
+        groups = self.optimizer.param_groups
+        stepped = clip_and_step(
+            self._flat,
+            self._total,
+            self._moments,
+            self._ranges,
+            np.array([group["lr"] for group in groups], np.float64),
+            np.array([group["eps"] for group in groups], np.float64),
+            self._steps,
+            s.max_grad_norm,
+            terms[0],
+        )
+        self._steps += stepped
+        return torch.from_numpy(np.append(terms, not stepped).astype(np.float32))
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the optimiser by the names of :class:`Stepper`; empty before the first step."""
+        if self._steps == 0:
+            return {}
+        moments = torch.from_numpy(self._moments)
+        tensors = {}
+        for i, parameter in enumerate(self._parameters):
+            begin, end = _range_of([parameter])
+            tensors[f"optimizer.{i}.step"] = torch.tensor(float(self._steps))
+            for name, flat in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
+                tensors[f"optimizer.{i}.{name}"] = flat[begin:end].view(parameter.shape).clone()
+        return tensors
+
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take over what ``optimizer_tensors`` of either stepper returned; without any the optimiser begins anew."""
+        self._steps = int(tensors.get("optimizer.0.step", torch.zeros(())).item())
+        self._moments.fill(0.0)
+        for i, parameter in enumerate(self._parameters if self._steps else []):
+            begin, end = _range_of([parameter])
+            for row, name in enumerate(("exp_avg", "exp_avg_sq")):
+                self._moments[row, begin:end] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
+
+    def _sum_up(self, columns: Columns, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Leave the gradient of a minibatch in the total; return float64[7], its loss terms but for their total."""
+        rows = min(self.memory.microbatch, _ROWS)
+        s = self.settings
+        coefficients = Coefficients(s.clip_range, s.entropy_coefficient, s.value_coefficient, 0.0)
+        pieces = [slice(i, i + rows) for i in range(0, len(indices), rows)]
+        free = self._workspaces(rows, len(pieces))
+        terms, first = np.zeros(len(LossTerms._fields)), True
+        running: deque[tuple[Future[None] | None, Workspace]] = deque()
+        try:
+            for piece in pieces:
+                if not free:
+                    free.append(self._add(*running.popleft(), terms, first))
+                    first = False
+                task = self._passes.run, columns, indices[piece], weights[piece], coefficients, free[-1]
+                running.append((self._start(*task), free.pop()))
+            while running:
+                self._add(*running.popleft(), terms, first)
+                first = False
+        finally:  # after a failure nothing may be running any more that writes to a workspace
+            wait([future for future, _ in running if future])
+        return terms
+
+    def _start(self, function: Any, *arguments: Any) -> Future[None] | None:
+        """Run a function on a thread if there are some, otherwise now."""
+        if self._pool:
+            return self._pool.submit(function, *arguments)
+        function(*arguments)
+        return None
+
+    def _add(self, future: Future[None] | None, space: Workspace, terms: np.ndarray, first: bool) -> Workspace:
+        """Add a piece's gradient and terms to the total; return its workspace for the next piece."""
+        if future:
+            future.result()
+        if first:
+            np.copyto(self._total, space.gradient)
+        else:
+            self._total += space.gradient
+        largest = np.maximum(terms[_RATIO_ERROR], space.terms[_RATIO_ERROR])  # the others are sums
+        terms += space.terms
+        terms[_RATIO_ERROR] = largest
+        return space
+
+    def _workspaces(self, rows: int, pieces: int) -> list[Workspace]:
+        """Return a workspace for each thread and one to read from meanwhile, as far as there are pieces."""
+        count = min(pieces, self.settings.threads + 1 if self._pool else 1)
+        if self._spaces and self._spaces[0].rows != rows:
+            self._spaces = []
+        while len(self._spaces) < count:
+            self._spaces.append(self._passes.workspace(rows))
+        return self._spaces[:count]
+
+
+def _range_of(parameters: list[nn.Parameter]) -> tuple[int, int]:
+    """Return where parameters that follow each other begin and end in the flat array."""
+    return parameters[0].storage_offset(), parameters[-1].storage_offset() + parameters[-1].numel()
+
+
+def _columns(rollout: Batch) -> Columns:
+    """Return the rollout's arrays, which share its memory."""
+    actions = rollout.actions.numpy()
+    returns = rollout.returns.numpy()
+    return Columns(
+        rollout.observations.numpy(),
+        actions.reshape(len(actions), -1),
+        rollout.log_probs.numpy(),
+        rollout.masks.numpy(),
+        rollout.features.numpy(),
+        rollout.advantages.numpy(),
+        returns,
+        returns,
+    )
