@@ -150,6 +150,7 @@ def _trainer(config: Config, plan: Plan, model: ActorCritic, loaded: LoadedSimul
             microbatch=plan.microbatch,
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
+            execution=plan.update_execution,
         ),
     )
     settings = TrainingSettings(

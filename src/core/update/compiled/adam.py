@@ -1,4 +1,4 @@
-"""Clipping and Adam (Kingma and Ba, 2015) over the flat arrays of parameters, gradients and moments."""
+"""Clipping and Adam (Kingma and Ba, 2015) over flat arrays of parameters, gradients and moments."""
 
 import math
 
@@ -6,54 +6,45 @@ import numpy as np
 from numba import njit
 
 BETAS = 0.9, 0.999
-_BETA2 = np.float32(BETAS[1])
-_REST1, _REST2 = np.float32(1.0 - BETAS[0]), np.float32(1.0 - BETAS[1])
+_BETA2, _REST1, _REST2 = (np.float32(number) for number in (BETAS[1], 1.0 - BETAS[0], 1.0 - BETAS[1]))
 
 
 @njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def _norm(gradient):  # type: ignore[no-untyped-def]
-    """Return the norm; it is finite only if all numbers are, which reassociation does not change."""
+def norm(gradient):  # type: ignore[no-untyped-def]
+    """Return the norm of a float32 array; it is finite only if all numbers are, which reassociation does not change."""
     total = 0.0
     for g in gradient:
         total += np.float64(g) * np.float64(g)
     return math.sqrt(total)
 
 
-@njit(nogil=True)
-def clip_and_step(flat, gradient, moments, ranges, rates, epsilons, steps, max_norm, loss):  # type: ignore[no-untyped-def]
-    """Step, unless the loss or a norm is not finite.
+@njit(nogil=True, error_model="numpy")  # a check for division by 0 would prevent vectorising
+def adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: ignore[no-untyped-def]
+    """Step.
 
     Args:
-        flat: float32[*], changed in place.
-        gradient: float32, of the shape of ``flat``.
-        moments: float32[2, *], first and second, changed in place.
-        ranges: int64[2, 2], where actor and critic begin and end.
-        rates: float64[2], their learning rates.
-        epsilons: float64[2], of their Adam.
-        steps: taken before this one.
-        max_norm: the gradients of each are clipped to this norm, as by ``torch.nn.utils.clip_grad_norm_``.
-        loss: of the minibatch.
-
-    Returns:
-        bool, whether the step was taken.
+        values: float32[n], the parameters, changed in place.
+        gradient: float32[n].
+        first: float32[n], first moments, changed in place.
+        second: float32[n], second moments, changed in place.
+        scale: of the gradient, from :func:`clipping`.
+        rate: learning rate, corrected, from :func:`corrections`.
+        root: corrects the root of the second moments, from :func:`corrections`.
+        epsilon: of the denominator.
     """
-    norms = _norm(gradient[ranges[0, 0] : ranges[0, 1]]), _norm(gradient[ranges[1, 0] : ranges[1, 1]])
-    if not (math.isfinite(np.float32(loss)) and math.isfinite(norms[0]) and math.isfinite(norms[1])):
-        return False
-    root = np.float32(math.sqrt(1.0 - BETAS[1] ** (steps + 1)))
-    for part in range(2):
-        scale = np.float32(min(1.0, max_norm / (norms[part] + 1e-6)))
-        rate = np.float32(rates[part] / (1.0 - BETAS[0] ** (steps + 1)))
-        begin, end = ranges[part, 0], ranges[part, 1]
-        state = flat[begin:end], gradient[begin:end], moments[0, begin:end], moments[1, begin:end]
-        _adam(*state, scale, rate, root, np.float32(epsilons[part]))
-    return True
-
-
-@njit(nogil=True)
-def _adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: ignore[no-untyped-def]
+    scale, rate, root, epsilon = np.float32(scale), np.float32(rate), np.float32(root), np.float32(epsilon)
     for i in range(len(values)):
         g = gradient[i] * scale
         first[i] += (g - first[i]) * _REST1
         second[i] = second[i] * _BETA2 + g * g * _REST2
         values[i] -= rate * first[i] / (np.sqrt(second[i]) / root + epsilon)
+
+
+def clipping(length: float, longest: float) -> float:
+    """Return the factor that ``torch.nn.utils.clip_grad_norm_`` applies to a gradient of that norm."""
+    return min(1.0, longest / (length + 1e-6))
+
+
+def corrections(steps: int) -> tuple[float, float]:
+    """Return what the steps taken, this one among them, divide the learning rate and the second moments' root by."""
+    return 1.0 - BETAS[0] ** steps, math.sqrt(1.0 - BETAS[1] ** steps)

@@ -92,65 +92,50 @@ def choices_head(logits, parts, indices, weights, columns, c, flat, features_at,
         gradient: float32, of the shape of ``flat``; its part for those weights is overwritten.
         terms: float64[7].
     """
-    n_features = columns.features.shape[2]
+    n_features, n = columns.features.shape[2], logits.shape[1]
+    p, entropies = np.empty(n, np.float32), np.empty(len(parts) - 1, np.float32)
     for f in range(n_features):  # a slice assignment would take Numba longer to compile
         gradient[features_at + f] = 0.0
     for row in range(len(indices)):
         k, weight, z = indices[row], weights[row], logits[row]
         mask, features, actions = columns.masks[k], columns.features[k], columns.actions[k]
-        for j in range(len(z) if n_features else 0):
+        for j in range(n if n_features else 0):
             for f in range(n_features):
                 z[j] += features[j, f] * flat[features_at + f]
         log_prob, entropy = np.float32(0.0), np.float32(0.0)
-        for part in range(len(parts) - 1):
-            entropy += _log_softmax(z, mask, parts[part], parts[part + 1])
+        for part in range(len(entropies)):
+            entropies[part] = _log_softmax(z, mask, parts[part], parts[part + 1], p)
+            entropy += entropies[part]
             log_prob += z[parts[part] + actions[part]]
         terms[ENTROPY] += entropy * weight
         by_log_prob = np.float32(policy_term(log_prob, k, weight, columns, c, terms))
         by_entropy = np.float32(-c.entropy_coefficient * weight)
-        for part in range(len(parts) - 1):
-            chosen = parts[part] + actions[part]
-            _by_logits(z, mask, parts[part], parts[part + 1], chosen, by_log_prob, by_entropy)
-        for j in range(len(z) if n_features else 0):
-            for f in range(n_features if mask[j] else 0):
+        for part in range(len(entropies)):
+            for j in range(parts[part], parts[part + 1]):  # dlog p_a/dz_j = [j = a] - p_j, dH/dz_j = -p_j (log p_j + H)
+                chosen = np.float32(j == parts[part] + actions[part])
+                slope = by_log_prob * (chosen - p[j]) - by_entropy * p[j] * (z[j] + entropies[part])
+                z[j] = slope if mask[j] else np.float32(0.0)
+        for j in range(n if n_features else 0):
+            for f in range(n_features):
                 gradient[features_at + f] += z[j] * features[j, f]
 
 
-@njit(nogil=True)
-def _log_softmax(z, mask, begin, end):  # type: ignore[no-untyped-def]
-    """Replace the logits of one choice by log-probabilities; return its entropy."""
-    largest, total, products = np.float32(-np.inf), np.float32(0.0), np.float32(0.0)
+@njit(nogil=True, error_model="numpy")
+def _log_softmax(z, mask, begin, end, p):  # type: ignore[no-untyped-def]
+    """Replace the logits of one choice by log-probabilities, write its probabilities, return its entropy."""
+    largest, total, entropy = np.float32(-np.inf), np.float32(0.0), np.float32(0.0)
     for j in range(begin, end):
-        if not mask[j]:
-            z[j] = _FORBIDDEN
-        elif z[j] > largest:
-            largest = z[j]
+        z[j] = z[j] if mask[j] else _FORBIDDEN
+        largest = z[j] if z[j] > largest else largest
     for j in range(begin, end):
-        z[j] -= largest
-        if mask[j]:
-            p = math.exp(z[j])
-            total += p
-            products += p * z[j]
-    shift = math.log(total)
+        p[j] = math.exp(z[j] - largest) if mask[j] else np.float32(0.0)
+        total += p[j]
+    shift, scale = largest + math.log(total), np.float32(1.0) / total
     for j in range(begin, end):
         z[j] -= shift
-    return shift - products / total
-
-
-@njit(nogil=True)
-def _by_logits(z, mask, begin, end, chosen, by_log_prob, by_entropy):  # type: ignore[no-untyped-def]
-    """Replace log-probabilities by derivatives: dH/dz_j = -p_j (log p_j + H), dlog p_a/dz_j = [j = a] - p_j."""
-    entropy = np.float32(0.0)
-    for j in range(begin, end if by_entropy != 0.0 else begin):
-        if mask[j]:
-            entropy -= math.exp(z[j]) * z[j]
-    for j in range(begin, end):
-        if mask[j]:
-            p = math.exp(z[j])
-            slope = by_log_prob * (np.float32(j == chosen) - p)
-            z[j] = slope - by_entropy * p * (z[j] + entropy) if by_entropy != 0.0 else slope
-        else:
-            z[j] = 0.0
+        p[j] *= scale
+        entropy -= p[j] * z[j]
+    return entropy
 
 
 @njit(nogil=True)

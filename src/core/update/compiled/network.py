@@ -56,8 +56,9 @@ def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: igno
         offset += n_in * n_out
         bias = flat[offset : offset + n_out]
         for row in range(rows):
+            sums = target[row]
             for j in range(n_out):
-                target[row, j] += bias[j]
+                sums[j] += bias[j]
         if layer < last and uses_tanh:
             tanh(values, rows * n_out)
         elif layer < last:
@@ -70,7 +71,12 @@ def backward(flat, offset, sizes, x, rows, uses_tanh, activations, deltas, gradi
     """Compute the gradient of a sum over the samples from its derivatives by the network's outputs.
 
     Args:
-        flat: as for :func:`forward`, like ``offset``, ``sizes``, ``x``, ``rows`` and ``uses_tanh``.
+        flat: float32[*], as for :func:`forward`.
+        offset: int, the same.
+        sizes: int64[layers + 1], the same.
+        x: float32, the same.
+        rows: samples.
+        uses_tanh: the same.
         activations: float32, from :func:`forward`; its last layer has been overwritten by the derivatives.
         deltas: float32[2, >= rows * widest hidden layer], scratch.
         gradient: float32, of the shape of ``flat``; the layers' part is overwritten.
@@ -84,11 +90,13 @@ def backward(flat, offset, sizes, x, rows, uses_tanh, activations, deltas, gradi
         layer = last - back
         n_in, n_out = sizes[layer], sizes[layer + 1]
         bias, matrix = end - n_out, end - n_out - n_in * n_out
-        for j in range(n_out):
-            gradient[bias + j] = 0.0
+        by_bias = gradient[bias:end]
+        for j in range(n_out):  # a slice assignment would take Numba longer to compile
+            by_bias[j] = 0.0
         for row in range(rows):
+            by_output = delta[row]
             for j in range(n_out):
-                gradient[bias + j] += delta[row, j]
+                by_bias[j] += by_output[j]
         below = x[: rows * n_in] if layer == 0 else activations[start - rows * n_in : start]
         np.dot(below.reshape((rows, n_in)).T, delta, gradient[matrix:bias].reshape((n_in, n_out)))
         if layer > 0:

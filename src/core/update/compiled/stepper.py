@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from core.policy.networks import ActorCritic
-from core.update.compiled.adam import clip_and_step
+from core.update.compiled.adam import adam, clipping, corrections, norm
 from core.update.compiled.blas import hold_to_one_thread
 from core.update.compiled.heads import Coefficients, Columns
 from core.update.compiled.passes import Passes, Workspace
@@ -38,7 +38,7 @@ class CompiledStepper(Stepper):
         self._flat = model.flat.numpy()
         self._moments = np.zeros((2, model.flat.numel()), np.float32)
         self._steps = 0
-        self._ranges = np.array([_range_of(part) for part in self._parts])
+        self._slices = [slice(*_range_of(part)) for part in self._parts]
         self._spaces: list[Workspace] = []
         self._total = np.zeros_like(self._flat)
 
@@ -48,20 +48,22 @@ class CompiledStepper(Stepper):
         terms = self.memory.run("gradients", len(order), lambda: self._sum_up(columns, order, shares))
         s = self.settings
         terms[0] = terms[1] + s.value_coefficient * terms[2] - s.entropy_coefficient * terms[3]
-        groups = self.optimizer.param_groups
-        stepped = clip_and_step(
-            self._flat,
-            self._total,
-            self._moments,
-            self._ranges,
-            np.array([group["lr"] for group in groups], np.float64),
-            np.array([group["eps"] for group in groups], np.float64),
-            self._steps,
-            s.max_grad_norm,
-            terms[0],
-        )
-        self._steps += stepped
-        return torch.from_numpy(np.append(terms, not stepped).astype(np.float32))
+        norms = [norm(self._total[part]) for part in self._slices]
+        report = np.append(terms, 0.0).astype(np.float32)
+        if np.isfinite([*norms, report[0]]).all():
+            self._adam(norms)
+        else:
+            report[-1] = 1.0
+        return torch.from_numpy(report)
+
+    def _adam(self, norms: list[float]) -> None:
+        """Clip the gradients, of these norms, and step."""
+        self._steps += 1
+        correction, root = corrections(self._steps)
+        for part, length, group in zip(self._slices, norms, self.optimizer.param_groups, strict=True):
+            scale, rate = clipping(length, self.settings.max_grad_norm), group["lr"] / correction
+            arrays = (self._flat[part], self._total[part], self._moments[0][part], self._moments[1][part])
+            adam(*arrays, scale, rate, root, group["eps"])
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by the names of :class:`Stepper`; empty before the first step."""
@@ -140,13 +142,12 @@ class CompiledStepper(Stepper):
 
 def _range_of(parameters: list[nn.Parameter]) -> tuple[int, int]:
     """Return where parameters that follow each other begin and end in the flat array."""
-    return parameters[0].storage_offset(), parameters[-1].storage_offset() + parameters[-1].numel()
+    return int(parameters[0].storage_offset()), int(parameters[-1].storage_offset()) + parameters[-1].numel()
 
 
 def _columns(rollout: Batch) -> Columns:
     """Return the rollout's arrays, which share its memory."""
-    actions = rollout.actions.numpy()
-    returns = rollout.returns.numpy()
+    actions, returns = rollout.actions.numpy(), rollout.returns.numpy()
     return Columns(
         rollout.observations.numpy(),
         actions.reshape(len(actions), -1),
@@ -155,5 +156,5 @@ def _columns(rollout: Batch) -> Columns:
         rollout.features.numpy(),
         rollout.advantages.numpy(),
         returns,
-        returns,
+        values=returns,  # not read: nothing clips the critic
     )
