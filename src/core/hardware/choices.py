@@ -94,7 +94,7 @@ def update_execution(settings: PlanSettings, gpu: Gpu | None) -> tuple[Execution
         return "eager", "compiled kernels are for the CPU"
     if settings.update_execution != "auto":
         return settings.update_execution, f"UPDATE_EXECUTION is {settings.update_execution}"
-    return "compiled", "on the CPU compiled kernels are faster than torch, most of all for small networks"
+    return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
 def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:

@@ -1,8 +1,7 @@
 """The compiled counterpart of :class:`core.update.step.Stepper`: the same steps, checkpoints and remedies."""
 
-from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any
 
 import numpy as np
 import torch
@@ -89,50 +88,46 @@ class CompiledStepper(Stepper):
 
     def _sum_up(self, columns: Columns, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Leave the gradient of a minibatch in the total; return float64[7], its loss terms but for their total."""
-        rows = min(self.memory.microbatch, _ROWS)
-        s = self.settings
+        s, rows = self.settings, min(self.memory.microbatch, _ROWS)
         coefficients = Coefficients(s.clip_range, s.entropy_coefficient, s.value_coefficient, 0.0)
         pieces = [slice(i, i + rows) for i in range(0, len(indices), rows)]
-        free = self._workspaces(rows, len(pieces))
-        terms, first = np.zeros(len(LossTerms._fields)), True
-        running: deque[tuple[Future[None] | None, Workspace]] = deque()
-        try:
-            for piece in pieces:
-                if not free:
-                    free.append(self._add(*running.popleft(), terms, first))
-                    first = False
-                task = self._passes.run, columns, indices[piece], weights[piece], coefficients, free[-1]
-                running.append((self._start(*task), free.pop()))
-            while running:
-                self._add(*running.popleft(), terms, first)
-                first = False
-        finally:  # after a failure nothing may be running any more that writes to a workspace
-            wait([future for future, _ in running if future])
+        self._total.fill(0.0)
+        terms = np.zeros(len(LossTerms._fields))
+        for space in self._spaces_of(
+            pieces, rows, lambda at, space: self._passes.run(columns, indices[at], weights[at], coefficients, space)
+        ):
+            self._total += space.gradient
+            largest = np.maximum(terms[_RATIO_ERROR], space.terms[_RATIO_ERROR])  # the others are sums
+            terms += space.terms
+            terms[_RATIO_ERROR] = largest
         return terms
 
-    def _start(self, function: Any, *arguments: Any) -> Future[None] | None:
-        """Run a function on a thread if there are some, otherwise now."""
-        if self._pool:
-            return self._pool.submit(function, *arguments)
-        function(*arguments)
-        return None
+    def _spaces_of(
+        self, pieces: list[slice], rows: int, work: Callable[[slice, Workspace], None]
+    ) -> Iterator[Workspace]:
+        """Yield the workspace of each piece in order, which the next but a few overwrite."""
+        pool = self._pool if len(pieces) > 1 else None
+        spaces = self._workspaces(rows, min(len(pieces), self.settings.threads + 1) if pool else 1)
+        if pool is None:
+            for piece in pieces:
+                work(piece, spaces[0])
+                yield spaces[0]
+            return
+        futures: list[Future[None]] = []
+        try:
+            for i, piece in enumerate(pieces):
+                if i >= len(spaces):
+                    futures[i - len(spaces)].result()
+                    yield spaces[i % len(spaces)]
+                futures.append(pool.submit(work, piece, spaces[i % len(spaces)]))
+            for i in range(len(pieces) - len(spaces), len(pieces)):
+                futures[i].result()
+                yield spaces[i % len(spaces)]
+        finally:
+            wait(futures)  # after a failure nothing may be running any more that writes to a workspace
 
-    def _add(self, future: Future[None] | None, space: Workspace, terms: np.ndarray, first: bool) -> Workspace:
-        """Add a piece's gradient and terms to the total; return its workspace for the next piece."""
-        if future:
-            future.result()
-        if first:
-            np.copyto(self._total, space.gradient)
-        else:
-            self._total += space.gradient
-        largest = np.maximum(terms[_RATIO_ERROR], space.terms[_RATIO_ERROR])  # the others are sums
-        terms += space.terms
-        terms[_RATIO_ERROR] = largest
-        return space
-
-    def _workspaces(self, rows: int, pieces: int) -> list[Workspace]:
-        """Return a workspace for each thread and one to read from meanwhile, as far as there are pieces."""
-        count = min(pieces, self.settings.threads + 1 if self._pool else 1)
+    def _workspaces(self, rows: int, count: int) -> list[Workspace]:
+        """Return workspaces for so many samples each, made once."""
         if self._spaces and self._spaces[0].rows != rows:
             self._spaces = []
         while len(self._spaces) < count:
