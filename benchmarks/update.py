@@ -28,12 +28,20 @@ from core.update.loss import Batch
 from core.update.step import Stepper, StepSettings
 
 SMALL = (4, 64, 64, 2), (4, 64, 64, 1), "tanh"
+MIDDLE = (16, 256, 256, 8), (16, 256, 256, 1), "tanh"
 LARGE = (151, 128, 128, 128, 62), (151, 256, 256, 256, 1), "relu"
+WIDE = (64, 1024, 1024, 1024, 16), (64, 1024, 1024, 1024, 1), "relu"
 ROWS = [
     ("2 x 64 tanh, 64 samples", SMALL, 64, 1),
     ("2 x 64 tanh, 256 samples", SMALL, 256, 1),
     ("2 x 64 tanh, 2,048 samples", SMALL, 2048, 1),
+    ("2 x 256 tanh, 64 samples", MIDDLE, 64, 1),
+    ("2 x 256 tanh, 256 samples", MIDDLE, 256, 1),
+    ("2 x 256 tanh, 2,048 samples", MIDDLE, 2048, 1),
+    ("defaults, 256 samples", LARGE, 256, 1),
+    ("defaults, 2,048 samples", LARGE, 2048, 1),
     ("defaults, 8,192 samples", LARGE, 8192, 1),
+    ("3 x 1,024 relu, 2,048 samples", WIDE, 2048, 1),
     ("2 x 64 tanh, 64 samples", SMALL, 64, 2),
     ("2 x 64 tanh, 256 samples", SMALL, 256, 2),
     ("defaults, 8,192 samples", LARGE, 8192, 2),
