@@ -182,3 +182,8 @@ ROLLOUT_STEPS = 0
 # physical cores that the affinity and the quota (of a container) leave. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
+
+# How the steps of an update on the CPU run: "eager" by torch, operation by operation; "compiled" by kernels of our own,
+# which take about 3 s to compile, once a run. "auto" is compiled on the CPU and eager on a GPU. The results agree but
+# for rounding, and a run can be resumed with the other one.
+UPDATE_EXECUTION = "auto"

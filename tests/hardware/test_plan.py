@@ -267,6 +267,7 @@ def test_the_printed_plan_of_a_gpu():
         "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "update threads 8: 8 usable cores",
+        "update execution eager: compiled kernels are for the CPU",
         "compile off: the updater cannot do it yet (usual on this card)",
         "graph capture off: the updater cannot do it yet (it would save the launches that small networks wait for)",
         "gradient checkpointing off: microbatches save memory without computing anything twice",
@@ -284,6 +285,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "parallel episodes 1: EPISODES_PER_UPDATE is 1",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "update threads 8: 8 usable cores",
+        "update execution compiled: compiled kernels are faster than torch on the CPU, most of all for small networks",
     ]
 
 
@@ -308,8 +310,8 @@ def test_the_schema_of_plan_json():
     assert content["schema"] == 1
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
-        *("microbatch", "parallel_episodes", "simulation_threads", "update_threads", "compile", "graph_capture"),
-        *("gradient_checkpointing", "fp8", "allocator", "reasons"),
+        *("microbatch", "parallel_episodes", "simulation_threads", "update_threads", "update_execution"),
+        *("compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator", "reasons"),
     ]
     assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile", "fp8"]
 
@@ -333,3 +335,13 @@ def test_planning_does_not_ask_the_machine(monkeypatch):
     for module in ("psutil", "pynvml"):
         monkeypatch.setitem(sys.modules, module, None)
     assert plan(machine(H200)) == plan(machine(H200))
+
+
+def test_steps_are_compiled_on_the_cpu_and_torchs_on_a_gpu():
+    assert plan(machine()).update_execution == "compiled"
+    assert plan(machine(H200)).update_execution == "eager"
+    insisting = plan(machine(), update_execution="eager")
+    assert (insisting.update_execution, insisting.reasons["update_execution"]) == ("eager", "UPDATE_EXECUTION is eager")
+    assert plan(machine(H200), device="cpu", update_execution="compiled").update_execution == "compiled"
+    with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, which is for the CPU"):
+        plan(machine(H200), update_execution="compiled")

@@ -52,7 +52,7 @@ def failing_loss(error, *calls):
 
 def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
-    lines = said_by(new_run(tmp_path / "run", training_episodes=3, update_threads=1))
+    lines = said_by(new_run(tmp_path / "run", training_episodes=3, update_threads=1, update_execution="eager"))
     first, *later = read_metrics(tmp_path / "run")
     (event,) = first["out_of_memory"]
     assert set(event) == {"phase", "bytes_asked", "bytes_free", "microbatch_before", "microbatch_after"}
@@ -68,10 +68,10 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, stop in ((whole, None), (parts, 1)):
         monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
-        train(new_run(directory, training_episodes=3, update_threads=1), stop_after=stop)
+        train(new_run(directory, training_episodes=3, update_threads=1, update_execution="eager"), stop_after=stop)
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
-    resumed = new_run(parts, resume=True, training_episodes=3, update_threads=1)
+    resumed = new_run(parts, resume=True, training_episodes=3, update_threads=1, update_execution="eager")
     assert resumed.trainer.updater.stepper.memory.microbatch < resumed.trainer.updater.stepper.settings.microbatch
     train(resumed)
     for a, b in zip(figures(whole), figures(parts), strict=True):
@@ -79,16 +79,16 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
             event.pop("bytes_free")
         assert a == b
     assert_same_state(whole, parts)
-    other = new_run(parts, resume=True, training_episodes=3, update_threads=1, batch_size=16)
+    other = new_run(parts, resume=True, training_episodes=3, update_threads=1, update_execution="eager", batch_size=16)
     assert other.trainer.updater.stepper.memory.microbatch == 16, "another plan begins afresh"
 
 
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):
-    assert main(train_arguments(tmp_path / "run", 1)) == 0
+    assert main(train_arguments(tmp_path / "run", 1, "--update-execution", "eager")) == 0
     before = (tmp_path / "run/checkpoints/last/checkpoint.json").read_bytes()
     monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
     capsys.readouterr()
-    assert main(train_arguments(tmp_path / "run", 3, "--resume")) == 2
+    assert main(train_arguments(tmp_path / "run", 3, "--resume", "--update-execution", "eager")) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "Traceback" not in error

@@ -2,7 +2,7 @@
 
 from core.errors import UserError
 from core.hardware.catalogue import Usual, tier_of
-from core.hardware.facts import Gpu, Machine, PlanSettings
+from core.hardware.facts import Execution, Gpu, Machine, PlanSettings
 from core.hardware.formats import Chosen, optional
 from core.hardware.memory import SAFETY, auto_batch_size
 
@@ -96,6 +96,21 @@ def simulation_threads(settings: PlanSettings, machine: Machine) -> tuple[int, s
 def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
     """Choose torch's threads."""
     return _threads("UPDATE_THREADS", settings.update_threads, machine)
+
+
+def update_execution(settings: PlanSettings, gpu: Gpu | None) -> tuple[Execution, str]:
+    """Choose between torch's operations and compiled kernels.
+
+    Raises:
+        UserError: compiled kernels are demanded for a GPU.
+    """
+    if gpu and settings.update_execution == "compiled":
+        raise UserError("UPDATE_EXECUTION is compiled, which is for the CPU; set it to auto, or DEVICE to cpu.")
+    if gpu:
+        return "eager", "compiled kernels are for the CPU"
+    if settings.update_execution != "auto":
+        return settings.update_execution, f"UPDATE_EXECUTION is {settings.update_execution}"
+    return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
 def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
+Execution = Literal["eager", "compiled"]
+"""Of the update's steps: torch operation by operation, or compiled kernels, on the CPU only."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class PlanSettings:
         simulation_threads: 0 for all usable cores.
         update_threads: 0 for all usable cores.
         abilities: optional parts that the updater has, of ``compile``, ``graph_capture``, ``fp8``.
+        update_execution: ``"auto"``, or the one that is insisted on.
     """
 
     device: str
@@ -115,3 +118,4 @@ class PlanSettings:
     abilities: frozenset[str] = frozenset()
     fixed_bytes: int = 0
     joining_bytes: int = 0
+    update_execution: Execution | Literal["auto"] = "auto"

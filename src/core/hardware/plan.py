@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from core.hardware import choices, formats
 from core.hardware.catalogue import Tier, Usual, tier_of, usual_on
+from core.hardware.facts import Execution as Execution
 from core.hardware.facts import Machine, PlanSettings
 from core.hardware.facts import Precision as Precision
 
@@ -32,6 +33,7 @@ class Plan:
         parallel_episodes: copies of the simulator that play in a round.
         simulation_threads: threads that play them.
         update_threads: torch's threads.
+        update_execution: whether torch or compiled kernels take the steps.
         compile: whether steps are compiled.
         graph_capture: whether steps are replayed as a CUDA graph.
         gradient_checkpointing: whether activations are computed twice to save memory.
@@ -52,6 +54,7 @@ class Plan:
     parallel_episodes: int
     simulation_threads: int
     update_threads: int
+    update_execution: Execution
     compile: bool
     graph_capture: bool
     gradient_checkpointing: bool
@@ -98,6 +101,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
         "simulation_threads": choices.simulation_threads(settings, machine),
         "update_threads": choices.update_threads(settings, machine),
+        "update_execution": choices.update_execution(settings, gpu),
         "compile": choices.compile_steps(settings, gpu, usual),
         "graph_capture": choices.graph_capture(settings, gpu),
         "gradient_checkpointing": choices.gradient_checkpointing(gpu),

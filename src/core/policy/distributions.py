@@ -33,7 +33,7 @@ def distribution_of(space: ActionSpace) -> Distribution:
     if isinstance(space, MultiDiscrete):
         return partial(multi_discrete, list(space.sizes))
     if isinstance(space, Box):
-        return partial(squashed_gaussian, _log_area(space)) if space.squashed else gaussian
+        return partial(squashed_gaussian, log_area(space)) if space.squashed else gaussian
     return discrete
 
 
@@ -115,15 +115,19 @@ def widened(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def _log_area(space: Box) -> float:
+def log_area(space: Box) -> float:
+    """Return the logarithm of the product of half the widths between the bounds."""
     low, high = space.bounds.astype(np.float64)
     return float(np.log(0.5 * (high - low)).sum())
 
 
+def quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Return float64 nodes and weights whose weighted sum of f(nodes) is the mean of f under the standard normal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    return nodes, weights / weights.sum()
+
+
 @cache
 def _quadrature(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return nodes and weights whose weighted sum of f(nodes) is the mean of f under the standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    return torch.tensor(nodes, dtype=dtype, device=device), torch.tensor(
-        weights / weights.sum(), dtype=dtype, device=device
-    )
+    nodes, weights = (torch.tensor(numbers, dtype=dtype, device=device) for numbers in quadrature())
+    return nodes, weights

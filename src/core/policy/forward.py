@@ -60,7 +60,7 @@ def relu(values, n):  # type: ignore[no-untyped-def]
             values[j] = 0.0
 
 
-@njit(nogil=True, fastmath={"contract"})
+@njit(nogil=True, fastmath={"contract"}, error_model="numpy")  # a check for division by 0 would prevent vectorising
 def tanh(values, n):  # type: ignore[no-untyped-def]
     """Replace the first n values by their hyperbolic tangent, to 4 units in the last place.
 

@@ -62,6 +62,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
         abilities=ABILITIES,
+        update_execution=config.update_execution,
     )
 
 

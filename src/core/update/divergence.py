@@ -99,7 +99,6 @@ class DivergenceGuard:
             raise DivergedError(reason)
         with torch.no_grad():
             stepper.model.flat.copy_(good["flat"])
-        stepper.optimizer.state.clear()
         stepper.load_optimizer_tensors(good)
         before, after = stepper.precision, safer_precision(stepper.precision, has_bf16(stepper.device.type))
         stepper.use_precision(after)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from core.hardware.plan import Precision
+from core.hardware.plan import Execution, Precision
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch, LossTerms, ppo_loss
 from core.update.precision import autocast, grad_scaler
@@ -35,6 +35,7 @@ class StepSettings:
         threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
             result does not depend on it; torch itself should use one thread.
         value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
+        execution: whether torch or compiled kernels (:mod:`core.update.compiled`) do the work.
     """
 
     clip_range: float
@@ -45,6 +46,7 @@ class StepSettings:
     precision: Precision
     threads: int = 1
     value_clip_range: float = 0.0
+    execution: Execution = "eager"
 
 
 class Stepper:
@@ -109,7 +111,8 @@ class Stepper:
         }
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what :meth:`optimizer_tensors` returned; other names are ignored."""
+        """Take over what :meth:`optimizer_tensors` returned in place of the state; other names are ignored."""
+        self.optimizer.state.clear()
         for i, parameter in enumerate(self._parameters):
             prefix = f"optimizer.{i}."
             state = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

@@ -11,6 +11,7 @@ from torch import Tensor
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 from core.update.advantage import following_values, gae
+from core.update.compiled.stepper import CompiledStepper
 from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
@@ -67,7 +68,8 @@ class Updater:
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
         rates = settings.learning_rate_actor, settings.learning_rate_critic
-        self.stepper = Stepper(self.model, step_settings, *rates, settings.epsilon_actor)
+        stepper = CompiledStepper if step_settings.execution == "compiled" else Stepper
+        self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
         self.guard = DivergenceGuard(self.stepper)
 
     def update(

@@ -1,0 +1,155 @@
+"""The compiled counterpart of :class:`core.update.step.Stepper`: the same steps, checkpoints and remedies."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.policy.networks import ActorCritic
+from core.update.compiled.adam import adam, clipping, corrections, norm
+from core.update.compiled.blas import hold_to_one_thread
+from core.update.compiled.heads import Coefficients, Columns
+from core.update.compiled.passes import Passes, Workspace
+from core.update.loss import Batch, LossTerms
+from core.update.step import Stepper, StepSettings
+
+_ROWS = 256
+"""Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
+gradients are added up, so the number of threads must not."""
+
+_RATIO_ERROR = LossTerms._fields.index("ratio_error")
+
+
+class CompiledStepper(Stepper):
+    """Runs minibatch steps on one model on the CPU, in FP32.
+
+    A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
+    pieces are added up in order. Arguments are those of :class:`Stepper`, whose learning rates, coefficients, memory
+    ladder and threads this one shares.
+    """
+
+    def __init__(self, model: ActorCritic, settings: StepSettings, *rates: float) -> None:
+        super().__init__(model, settings, *rates)
+        hold_to_one_thread()
+        self._passes = Passes(model)
+        self._flat = model.flat.numpy()
+        self._moments = np.zeros((2, model.flat.numel()), np.float32)
+        self._steps = 0
+        self._slices = [slice(*_range_of(part)) for part in self._parts]
+        self._spaces: list[Workspace] = []
+        self._total = np.zeros_like(self._flat)
+
+    def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
+        """Take one optimiser step as :meth:`Stepper.step` does."""
+        columns, order, shares = _columns(rollout), indices.numpy(), weights.numpy()
+        terms = self.memory.run("gradients", len(order), lambda: self._sum_up(columns, order, shares))
+        s = self.settings
+        terms[0] = terms[1] + s.value_coefficient * terms[2] - s.entropy_coefficient * terms[3]
+        norms = [norm(self._total[part]) for part in self._slices]
+        report = np.append(terms, 0.0).astype(np.float32)
+        if np.isfinite([*norms, report[0]]).all():
+            self._adam(norms)
+        else:
+            report[-1] = 1.0
+        return torch.from_numpy(report)
+
+    def _adam(self, norms: list[float]) -> None:
+        """Clip the gradients, of these norms, and step."""
+        self._steps += 1
+        correction, root = corrections(self._steps)
+        for part, length, group in zip(self._slices, norms, self.optimizer.param_groups, strict=True):
+            scale, rate = clipping(length, self.settings.max_grad_norm), group["lr"] / correction
+            arrays = (self._flat[part], self._total[part], self._moments[0][part], self._moments[1][part])
+            adam(*arrays, scale, rate, root, group["eps"])
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the optimiser by the names of :class:`Stepper`; empty before the first step."""
+        if self._steps == 0:
+            return {}
+        moments = torch.from_numpy(self._moments)
+        tensors = {}
+        for i, parameter in enumerate(self._parameters):
+            begin, end = _range_of([parameter])
+            tensors[f"optimizer.{i}.step"] = torch.tensor(float(self._steps))
+            for name, flat in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
+                tensors[f"optimizer.{i}.{name}"] = flat[begin:end].view(parameter.shape).clone()
+        return tensors
+
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take over what ``optimizer_tensors`` of either stepper returned; without any the optimiser begins anew."""
+        self._steps = int(tensors.get("optimizer.0.step", torch.zeros(())).item())
+        self._moments.fill(0.0)
+        for i, parameter in enumerate(self._parameters if self._steps else []):
+            begin, end = _range_of([parameter])
+            for row, name in enumerate(("exp_avg", "exp_avg_sq")):
+                self._moments[row, begin:end] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
+
+    def _sum_up(self, columns: Columns, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Leave the gradient of a minibatch in the total; return float64[7], its loss terms but for their total."""
+        s, rows = self.settings, min(self.memory.microbatch, _ROWS)
+        coefficients = Coefficients(s.clip_range, s.entropy_coefficient, s.value_coefficient, s.value_clip_range)
+        pieces = [slice(i, i + rows) for i in range(0, len(indices), rows)]
+        self._total.fill(0.0)
+        terms = np.zeros(len(LossTerms._fields))
+        for space in self._spaces_of(
+            pieces, rows, lambda at, space: self._passes.run(columns, indices[at], weights[at], coefficients, space)
+        ):
+            self._total += space.gradient
+            largest = np.maximum(terms[_RATIO_ERROR], space.terms[_RATIO_ERROR])  # the others are sums
+            terms += space.terms
+            terms[_RATIO_ERROR] = largest
+        return terms
+
+    def _spaces_of(
+        self, pieces: list[slice], rows: int, work: Callable[[slice, Workspace], None]
+    ) -> Iterator[Workspace]:
+        """Yield the workspace of each piece in order, which the next but a few overwrite."""
+        pool = self._pool if len(pieces) > 1 else None
+        spaces = self._workspaces(rows, min(len(pieces), self.settings.threads + 1) if pool else 1)
+        if pool is None:
+            for piece in pieces:
+                work(piece, spaces[0])
+                yield spaces[0]
+            return
+        futures: list[Future[None]] = []
+        try:
+            for i, piece in enumerate(pieces):
+                if i >= len(spaces):
+                    futures[i - len(spaces)].result()
+                    yield spaces[i % len(spaces)]
+                futures.append(pool.submit(work, piece, spaces[i % len(spaces)]))
+            for i in range(len(pieces) - len(spaces), len(pieces)):
+                futures[i].result()
+                yield spaces[i % len(spaces)]
+        finally:
+            wait(futures)  # after a failure nothing may be running any more that writes to a workspace
+
+    def _workspaces(self, rows: int, count: int) -> list[Workspace]:
+        """Return workspaces for so many samples each, made once."""
+        if self._spaces and self._spaces[0].rows != rows:
+            self._spaces = []
+        while len(self._spaces) < count:
+            self._spaces.append(self._passes.workspace(rows))
+        return self._spaces[:count]
+
+
+def _range_of(parameters: list[nn.Parameter]) -> tuple[int, int]:
+    """Return where parameters that follow each other begin and end in the flat array."""
+    return int(parameters[0].storage_offset()), int(parameters[-1].storage_offset()) + parameters[-1].numel()
+
+
+def _columns(rollout: Batch) -> Columns:
+    """Return the rollout's arrays, which share its memory."""
+    actions = rollout.actions.numpy()
+    return Columns(
+        rollout.observations.numpy(),
+        actions.reshape(len(actions), -1),
+        rollout.log_probs.numpy(),
+        rollout.masks.numpy(),
+        rollout.features.numpy(),
+        rollout.advantages.numpy(),
+        rollout.returns.numpy(),
+        rollout.values.numpy(),
+    )

@@ -1,0 +1,64 @@
+"""Whole updates with compiled steps: the updater takes them where the plan says so, with all remedies."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_updater
+
+from core.update.compiled.stepper import CompiledStepper
+from core.update.report import UpdateReport
+
+
+def updated(execution, **changes):
+    """Return updater and report after two epochs over an episode, four minibatches each."""
+    model = toy_model("bandit")
+    updater = toy_updater(model, step=step_settings(execution=execution, **changes))
+    return updater, update(updater)
+
+
+def update(updater) -> UpdateReport:
+    episodes = toy_episodes("bandit", toy_model("bandit"), 1)
+    return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
+
+
+def test_an_update_learns_the_same_as_torchs():
+    (eager, expected), (compiled, report) = updated("eager"), updated("compiled")
+    assert isinstance(compiled.stepper, CompiledStepper)
+    assert not isinstance(eager.stepper, CompiledStepper)
+    assert report.initial_ratio_error < 1e-3
+    assert report.optimizer_steps == expected.optimizer_steps == 8
+    torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=1e-3, atol=1e-4)
+    for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
+        np.testing.assert_allclose(getattr(report, name), getattr(expected, name), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_coefficients_that_change_between_updates_hold():
+    results = []
+    for execution in ("eager", "compiled"):
+        updater, _ = updated(execution)
+        updater.stepper.settings = replace(updater.stepper.settings, clip_range=0.01, entropy_coefficient=0.5)
+        update(updater)
+        results.append(updater.model.flat)
+    torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
+
+
+def test_going_back_restores_weights_and_state():
+    updater, _ = updated("compiled")
+    good = {name: t.clone() for name, t in updater.stepper.optimizer_tensors().items()}
+    weights = updater.model.flat.clone()
+    update(updater)
+    assert not torch.equal(updater.model.flat, weights)
+    updater.fall_back("a test")
+    assert torch.equal(updater.model.flat, weights)
+    assert all(torch.equal(updater.stepper.optimizer_tensors()[name], tensor) for name, tensor in good.items())
+
+
+def test_an_update_none_of_whose_steps_is_finite_changes_nothing():
+    updater, _ = updated("compiled")
+    with torch.no_grad():
+        updater.model.tensors["critic.0.weight"][0, 0] = np.nan
+    report = update(updater)
+    assert report.skipped_steps == report.optimizer_steps == 8
+    assert report.fallbacks
+    assert updater.model.flat.isfinite().all(), "back at the weights before"
