@@ -340,6 +340,8 @@ def test_planning_does_not_ask_the_machine(monkeypatch):
 def test_steps_are_compiled_on_the_cpu_and_torchs_on_a_gpu():
     assert plan(machine()).update_execution == "compiled"
     assert plan(machine(H200)).update_execution == "eager"
+    assert plan(machine(), widest_layer=513).update_execution == "eager"
+    assert plan(machine(), widest_layer=513, update_execution="compiled").update_execution == "compiled"
     insisting = plan(machine(), update_execution="eager")
     assert (insisting.update_execution, insisting.reasons["update_execution"]) == ("eager", "UPDATE_EXECUTION is eager")
     assert plan(machine(H200), device="cpu", update_execution="compiled").update_execution == "compiled"

@@ -12,6 +12,9 @@ CPU_MICROBATCH = 2048
 _SMALLEST_MICROBATCH = 256
 """Samples that a GPU must have room for; below that the CPU is the better place."""
 
+_WIDEST_COMPILED = 512
+"""Units. With 256 compiled steps take 0.5 to 0.9 of torch's time, with 1,024 the same (docs/benchmarks.md)."""
+
 
 def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
     """Choose the GPU, if there is one with room, or the CPU.
@@ -110,6 +113,8 @@ def update_execution(settings: PlanSettings, gpu: Gpu | None) -> tuple[Execution
         return "eager", "compiled kernels are for the CPU"
     if settings.update_execution != "auto":
         return settings.update_execution, f"UPDATE_EXECUTION is {settings.update_execution}"
+    if settings.widest_layer > _WIDEST_COMPILED:
+        return "eager", f"torch is as fast with layers of more than {_WIDEST_COMPILED} units, and compiles nothing"
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
