@@ -1,5 +1,6 @@
 """--mode doctor: each finding on a machine and a run that have it, and on ones that have not."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.fake_gpus import install, of_catalogue
 from oracles.toy_simulators import Shop
+from rich.console import Console
 
 pytest.importorskip("pydantic")
 
@@ -19,8 +21,8 @@ from core.hardware.machine import detect_machine
 from core.hardware.plan import make_plan
 from core.hardware.surroundings import Surroundings, detect_surroundings, measure_cache_bandwidth
 from core.training.doctor import gpu_checks, run_checks
-from core.training.doctor.case import Case
-from core.training.doctor.mode import CHECKS, diagnose
+from core.training.doctor.case import Case, Finding
+from core.training.doctor.mode import CHECKS, diagnose, findings_table
 from core.training.planning import plan_settings
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
@@ -237,3 +239,10 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def test_flags_that_mean_nothing_here_are_refused(flags, capsys):
     assert main([*SHOP, *flags]) == 2
     assert "does not go with --mode doctor" in capsys.readouterr().err
+
+
+def test_the_table_loses_no_words():
+    text = io.StringIO()
+    Console(file=text, width=60).print(findings_table([Finding("disk", "ok", "word " * 40, "[bracketed]")]))
+    assert text.getvalue().count("word") == 40
+    assert "[bracketed]" in text.getvalue()
