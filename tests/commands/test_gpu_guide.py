@@ -81,6 +81,14 @@ def test_every_command_is_understood():
     assert modes == {"train", "plan", "doctor"}
 
 
+def test_every_file_that_the_guide_names_is_there():
+    inline = re.findall(r"`python (\S+\.py)`", GUIDE) + re.findall(r"`(tests/\S+\.py)`", GUIDE)
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]*)\)", GUIDE)]
+    assert inline and links
+    assert all((ROOT / name).is_file() for name in inline)
+    assert all((ROOT / "docs" / link).is_file() for link in links)
+
+
 def test_the_doctor_and_its_checks(capsys, monkeypatch):
     install(monkeypatch, [], cuda=None, driver=False)
     (quoted,) = blocks("text doctor")

@@ -76,6 +76,7 @@ def test_a_machine_on_which_all_is_well(examined):
 def test_a_cpu_without_any_gpu_is_no_fault(examined):
     case = examined(card=None, around=replace(WELL, torch_cuda=None, listed=(), pinned=None, throttled=None))
     assert {f.level for f in diagnose(case)} == {"ok", "not measured"}
+    assert level(gpu_checks.driver, case) == "ok"
 
 
 def test_torch_without_cuda_beside_a_gpu_is_broken(examined):

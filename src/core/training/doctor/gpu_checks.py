@@ -37,10 +37,10 @@ def driver(case: Case) -> Finding:
     if machine.gpu is not None:
         compute = ".".join(map(str, machine.gpu.capability))
         return Finding(name, "ok", f"{machine.gpu.name}, compute capability {compute}, driver {machine.driver or '?'}")
+    if not around.listed:
+        return Finding(name, "ok", "no NVIDIA driver lists a GPU here")
     if around.torch_cuda is None:
         return Finding(name, "not measured", "torch has no CUDA")
-    if not around.listed:
-        return Finding(name, "ok", f"{machine.gpu_note}; no NVIDIA driver lists a GPU here")
     if around.visible is not None and "CUDA_VISIBLE_DEVICES" in machine.gpu_note:
         return Finding(name, "warning", machine.gpu_note, "unset CUDA_VISIBLE_DEVICES to use the GPU")
     remedy = "update the NVIDIA driver, or install a torch that is built for this driver and card"

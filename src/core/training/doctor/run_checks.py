@@ -80,7 +80,7 @@ def memory(case: Case) -> Finding:
             "memory", "not measured", "needs a run", "--mode plan predicts it; name a run with --run-directory"
         )
     if not events:
-        return Finding("memory", "ok", f"never ran out in {len(case.records)} rounds")
+        return Finding("memory", "ok", f"never ran out in {_rounds(case)}")
     last = events[-1]
     measured = f"ran out {len(events)} times; the microbatch fell to {last['microbatch_after']:,}"
     remedy = "lower BATCH_SIZE, then ROLLOUT_STEPS, then EPISODES_PER_UPDATE, then the network"
@@ -148,3 +148,8 @@ def simulation(case: Case) -> Finding:
         f"{mean(rates):,.0f} decisions/s, {a_thread:,.0f} a thread; at {case.actor_bytes / 1e3:,.0f} kB of weights "
         f"each (less with relu) {100 * share:.0f} % of the {cache / 1e9:,.0f} GB/s that a core moves in its caches now",
     )
+
+
+def _rounds(case: Case) -> str:
+    count = len(case.records)
+    return f"{count} round{'' if count == 1 else 's'}"
