@@ -111,7 +111,7 @@ def stepping(kind: type[Stepper], network: tuple, samples: int, threads: int, sp
 def made_up(model: ActorCritic, samples: int) -> Batch:
     """Return random samples, a fifth of whose actions are forbidden."""
     generator, space = torch.Generator().manual_seed(2), model.space
-    observations, *rest = (torch.randn(samples, n, generator=generator) for n in (model.actor_sizes[0], 1, 1))
+    observations, *rest = (torch.randn(samples, n, generator=generator) for n in (model.actor_sizes[0], 1, 1, 1))
     masks = torch.rand(samples, sum(space.choices), generator=generator) < 0.8
     actions = torch.randn(samples, space.outputs, generator=generator)
     if isinstance(space, Discrete):

@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         if mode == "train":
             _refuse(own, "train", "checkpoint", "policy", "gpu")
             return train(config, sources, own["resume"])
+        if mode == "doctor":
+            _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu")
+            return doctor(config)
         if mode == "plan":
             _refuse(own, "plan", "resume", "checkpoint", "policy")
             return plan(config, sources, own["gpu"], own["hyperparameters"])
@@ -116,6 +119,14 @@ def plan(config: Config, sources: dict[str, str], gpu: str | None, file: Path | 
     return 0
 
 
+def doctor(config: Config) -> int:
+    """Check machine, settings and, with a run directory, what a run measured; return 1 if something is broken."""
+    from core.training.doctor.mode import run_doctor
+
+    console = _console()
+    return run_doctor(config, console, lambda text: _say(console, text))
+
+
 class StopOnInterrupt:
     """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
 
@@ -150,7 +161,7 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--mode", choices=["train", "evaluate", "plan"], default="train", help="what to do (default: train)"
+        "--mode", choices=["train", "evaluate", "plan", "doctor"], default="train", help="what to do (default: train)"
     )
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")

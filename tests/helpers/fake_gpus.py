@@ -29,6 +29,9 @@ class FakeCard:
         mig: "" for a whole card, "slice" where NVML finds the slice, "card" where it only finds the card around it.
         pids: of the processes on it.
         uuid: without prefix.
+        busy: percent that NVML says; None where it does not know. watts, mhz alike.
+        reasons: NVML's bits of why the clock is what it is.
+        asked: how often NVML was asked for busy.
     """
 
     name: str
@@ -40,6 +43,11 @@ class FakeCard:
     mig: str = ""
     pids: tuple = ()
     uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    busy: int | None = 0
+    watts: float | None = 60.0
+    mhz: int | None = 1410
+    reasons: int | None = 0
+    asked: int = 0
 
     @property
     def nvml_uuid(self):
@@ -96,6 +104,26 @@ class FakeNvml(types.ModuleType):
 
     def nvmlDeviceGetComputeRunningProcesses(self, card):  # noqa: N802
         return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in card.pids]
+
+    def nvmlDeviceGetUtilizationRates(self, card):  # noqa: N802
+        card.asked += 1
+        return SimpleNamespace(gpu=_known(card.busy), memory=0)
+
+    def nvmlDeviceGetPowerUsage(self, card):  # noqa: N802
+        return round(1000 * _known(card.watts))
+
+    def nvmlDeviceGetClockInfo(self, card, kind):  # noqa: N802
+        assert kind == 1, "NVML_CLOCK_SM"
+        return _known(card.mhz)
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, card):  # noqa: N802
+        return _known(card.reasons)
+
+
+def _known(value):
+    if value is None:
+        raise NVMLError("Not Supported")
+    return value
 
 
 def install(

@@ -22,6 +22,7 @@ from core.simulators.simulator import Simulator, function_of
 from core.training.budget import NO_LIMIT, Budget, budget_of, with_budget
 from core.training.checkpoint import FACTS, load_run
 from core.training.files import write_json
+from core.training.instruments import Instruments, build_instruments
 from core.training.metrics import MetricsLog
 from core.training.notices import memory_lines
 from core.training.planning import announce, apply_plan, network_sizes, plan_run, write_plan
@@ -61,14 +62,18 @@ class Run:
             if log.note:
                 progress.say(log.note)
             try:
-                done = trainer.run(log, progress, should_stop)
+                with trainer.instruments.monitor:
+                    done = trainer.run(log, progress, should_stop)
             finally:
                 log.close()
             progress.say(plot_learning_curve(self.directory, trainer.simulator.main_metric))
             if self.plan.device == "cuda":
                 free, total = free_and_total_bytes()
-                for line in memory_lines(self.plan.device_name, total, free):
+                lines = memory_lines(self.plan.device_name, total, free)
+                for line in [*lines, *trainer.instruments.phase_lines()]:
                     progress.say(line)
+            if line := trainer.instruments.efficiency_line():
+                progress.say(line)
         return done
 
 
@@ -94,7 +99,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     for line in [*notes, *more, *announce(plan, machine, config)]:
         say(line)
     model = build_model(config, simulator, plan.device == "cuda")
-    trainer = build_trainer(config, plan, model, loaded, directory, budget)
+    trainer = build_trainer(config, plan, model, loaded, directory, budget, build_instruments(plan, machine))
     if resume:
         _resume(trainer, directory, say)
     say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
@@ -148,6 +153,7 @@ def build_trainer(
     loaded: LoadedSimulator,
     directory: Path,
     budget: Budget | None,
+    instruments: Instruments | None = None,
 ) -> Trainer:
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
@@ -196,7 +202,7 @@ def build_trainer(
         "activation": config.activation,
         "update_threads": plan.update_threads,
     }
-    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget)
+    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget, instruments)
 
 
 def schedule_of(config: Config) -> Schedule:

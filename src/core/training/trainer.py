@@ -20,6 +20,7 @@ from core.simulators.simulator import Simulator
 from core.training.budget import Budget
 from core.training.checkpoint import save_checkpoint
 from core.training.failures import explaining, require_finite, update_failure_lines
+from core.training.instruments import Instruments
 from core.training.metrics import MetricsLog
 from core.training.notices import update_line
 from core.training.progress import Progress
@@ -68,6 +69,7 @@ class Trainer:
         directory: of the run.
         facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
         budget: of time; None for as long as it takes.
+        instruments: that watch the machine.
     """
 
     def __init__(
@@ -80,9 +82,11 @@ class Trainer:
         directory: Path,
         facts: dict[str, Any],
         budget: Budget | None = None,
+        instruments: Instruments | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
         self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
+        self.instruments = instruments or Instruments()
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
@@ -105,6 +109,7 @@ class Trainer:
         """
         while self.episode < self.settings.episodes and (self.budget is None or self.budget.another_round()):
             record = self._one_update(progress)
+            record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
             log.write(record)
             self.save("last")
             if self.budget is not None:
@@ -117,11 +122,11 @@ class Trainer:
     def _one_update(self, progress: Progress) -> dict[str, Any]:
         """Play, keep the best, update; return the record of it."""
         settings = self.settings
-        progress.phase("simulating")
+        self._phase(progress, "simulating")
         played, seconds, fallbacks = self._play()
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(finished)
-        progress.phase("updating")
+        self._phase(progress, "updating")
         now = settings.schedule.at(self._share_done())
         now = now._replace(learning_rate_factor=now.learning_rate_factor * self.updater.guard.rate_factor)
         self.updater.stepper.set_coefficients(*now[1:])
@@ -152,6 +157,10 @@ class Trainer:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
         rate = self.updater.settings.learning_rate_actor
         return round_record(self.episode, played, finished, report, seconds, now, rate, precision)
+
+    def _phase(self, progress: Progress, name: str) -> None:
+        progress.phase(name)
+        self.instruments.phase(name)
 
     def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
         """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.

@@ -1,0 +1,108 @@
+"""All checks, the table of their findings, and the exit code."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from core.config import Config
+from core.errors import UserError
+from core.hardware.activations import parameters
+from core.hardware.machine import detect_machine
+from core.hardware.memory import policy_size
+from core.hardware.plan import Plan, make_plan
+from core.hardware.surroundings import detect_surroundings
+from core.training.builder import load_configured
+from core.training.doctor import gpu_checks, run_checks
+from core.training.doctor.case import Case, Finding
+from core.training.metrics import read_metrics
+from core.training.planning import plan_settings, policy_shape
+
+_COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
+
+CHECKS: tuple[Callable[[Case], Finding], ...] = (
+    gpu_checks.torch_build,
+    gpu_checks.driver,
+    gpu_checks.device,
+    gpu_checks.precision,
+    gpu_checks.tf32,
+    gpu_checks.compiled,
+    gpu_checks.fp8,
+    gpu_checks.utilisation,
+    gpu_checks.efficiency,
+    gpu_checks.clocks,
+    gpu_checks.pinned,
+    run_checks.batch,
+    run_checks.episodes,
+    run_checks.memory,
+    run_checks.fragmentation,
+    run_checks.numbers,
+    run_checks.threads,
+    run_checks.load,
+    run_checks.simulation,
+    run_checks.disk,
+)
+
+
+def diagnose(case: Case) -> list[Finding]:
+    """Return the finding of every check."""
+    return [check(case) for check in CHECKS]
+
+
+def run_doctor(config: Config, console: Console, say: Callable[[str], None]) -> int:
+    """Look, print the table and a last sentence; return the exit code: 1 if something is broken.
+
+    Args:
+        config: of the run; its run directory may hold one already.
+        console: for the table.
+        say: prints a line.
+
+    Raises:
+        UserError: the simulator cannot be loaded.
+    """
+    findings = diagnose(_examine(config))
+    console.print(findings_table(findings))
+    broken, warnings = (sum(f.level == level for f in findings) for level in ("broken", "warning"))
+    say(f"{len(findings)} checks: {broken} broken, {_counted(warnings, 'warning')}.")
+    return 1 if broken else 0
+
+
+def findings_table(findings: list[Finding]) -> Table:
+    """Return a row for each finding."""
+    table = Table("check", "finding", "measured", "remedy")
+    for finding in findings:
+        colour = _COLOURS[finding.level]
+        table.add_row(finding.check, f"[{colour}]{finding.level}[/]", _plain(finding.measured), _plain(finding.remedy))
+    return table
+
+
+def _examine(config: Config) -> Case:
+    simulator = load_configured(config).simulator
+    directory, machine = Path(config.run_directory or "."), detect_machine()
+    settings, shape = plan_settings(config, simulator), policy_shape(config, simulator)
+    plan: Plan | None = None
+    plan_error = ""
+    try:
+        plan = make_plan(machine, settings)
+    except UserError as error:
+        plan_error = str(error)
+    return Case(
+        config,
+        machine,
+        settings,
+        plan,
+        plan_error,
+        checkpoint_bytes=3 * 4 * policy_size(shape),  # weights and Adam's two moments
+        actor_bytes=4 * parameters(shape.actor_sizes),
+        around=detect_surroundings(directory, machine.gpu),
+        records=read_metrics(directory) if config.run_directory else (),
+    )
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
