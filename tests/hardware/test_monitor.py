@@ -9,8 +9,10 @@ from helpers.fake_gpus import install, of_catalogue
 
 from core.hardware.catalogue import find_card
 from core.hardware.machine import detect_machine
-from core.hardware.monitor import Monitor
+from core.hardware.monitor import Monitor, take_sample
+from core.hardware.nvml import nvml
 
+REAL = pytest.importorskip("pynvml")
 NEVER = 3600.0
 """Seconds: with this interval only the ends of phases are sampled."""
 
@@ -80,6 +82,20 @@ def test_nothing_is_sampled_between_rounds(card):
         asked = card.asked
         assert monitor.take_round() == {}
     assert card.asked == asked == 1
+
+
+def test_the_reasons_are_those_of_the_library(card):
+    """The names and bits of nvidia-ml-py; idling and clocks that somebody chose are no slowdown."""
+    names = {
+        "SwPowerCap": ("power cap",),
+        "HwSlowdown": ("hardware slowdown",),
+        "SwThermalSlowdown": ("heat (software)",),
+        "HwThermalSlowdown": ("heat (hardware)",),
+        "HwPowerBrakeSlowdown": ("power brake",),
+    }
+    for name in (*names, "GpuIdle", "ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"):
+        card.reasons = getattr(REAL, f"nvmlClocksThrottleReason{name}")
+        assert take_sample(nvml(), card).throttled == names.get(name, ()), name
 
 
 def test_what_a_slice_does_not_say_is_none(card):
