@@ -66,6 +66,7 @@ def test_choices_of_a_matrix_and_bounds_of_one():
         ("CartPole-v7", r"no environment CartPole-v7; did you mean gymnasium:CartPole-v[01]\?"),
         ("Lunarlander", r"did you mean gymnasium:LunarLander-v3\?"),
         ("nowhere/CartPole-v1", r"no environment nowhere/CartPole-v1; did you mean gymnasium:CartPole-v1\?"),
+        ("oracles.toy_environments:LongstridWalk-v0", "mean gymnasium:oracles.toy_environments:LongstrideWalk-v0"),
         ("qqqqqqqq", r"no environment qqqqqqqq; gymnasium\.pprint_registry\(\) lists"),
         ("no_such_module:Foo-v0", "cannot make no_such_module:Foo-v0: ModuleNotFoundError"),
     ],

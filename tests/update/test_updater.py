@@ -85,6 +85,20 @@ def test_epochs_end_early_at_a_high_divergence():
     assert report.optimizer_steps == report.epochs * 4
 
 
+@pytest.mark.parametrize(("share", "epochs"), [(0.99, 1), (1.01, 2)])
+def test_epochs_end_where_the_divergence_exceeds_one_and_a_half_times_the_target(share, epochs):
+    """The divergence of the first epoch is that of an update of one epoch with the same minibatches."""
+    reports = []
+    for changes in ({"epochs": 1}, {"epochs": 2}):
+        if reports:
+            changes["target_kl"] = share * reports[0].approx_kl / 1.5
+        model = toy_model("bandit")
+        updater = toy_updater(model, learning_rate_actor=0.01, **changes)
+        reports.append(update(updater, toy_episodes("bandit", model, 1)))
+    assert reports[0].approx_kl > 1e-4
+    assert reports[1].epochs == epochs
+
+
 def values_in_reward_units(model, observations):
     with torch.no_grad():
         values = model.values(model.normalise(torch.from_numpy(observations)))

@@ -253,8 +253,13 @@ def _make(name: str, options: Mapping[str, Any]) -> Any:
         return gymnasium.make(name, **{"disable_env_checker": True, **options})
     except UnregisteredEnv:
         known = {each.lower(): each for each in gymnasium.registry}
-        near = get_close_matches(name.rpartition(":")[2].lower(), known, 1)
-        hint = f"did you mean {PREFIX}{known[near[0]]}?" if near else "gymnasium.pprint_registry() lists what there is."
+        module, colon, wanted = name.rpartition(":")
+        near = get_close_matches(wanted.lower(), known, 1)
+        hint = (
+            f"did you mean {PREFIX}{module}{colon}{known[near[0]]}?"
+            if near
+            else "gymnasium.pprint_registry() lists what there is."
+        )
         raise UserError(f"Gymnasium has no environment {name}; {hint}") from None
     except Exception as error:
         given = "".join(f" with {option}={value}" for option, value in options.items())

@@ -151,7 +151,7 @@ def _changes(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: in
         saved = now - _memory(shape, plan, gpu, samples * fewer // copies, fewer).peak
         what = f"{fewer} episodes a round in place of {copies}: noisier updates, more often"
         found.append(Change(what, f"--episodes-per-update {fewer}", saved))
-    return found
+    return [change for change in found if change.saves > 0]
 
 
 def _enough(config: Config, simulator: Simulator, gpu: Gpu, copies: int) -> str:
