@@ -1,6 +1,9 @@
 """What is collected where: a bare GPU machine lacks some packages that the tests compare with."""
 
+import os
 from importlib.util import find_spec
+
+os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables that tests read
 
 
 def _lacks(*packages):
