@@ -135,7 +135,7 @@ def _memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int
 
 
 def _changes(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
-    """Return what would need less memory. Gradient checkpointing is not among it: the updater has none."""
+    """Return what would lower the peak. Gradient checkpointing is not among it: the updater has none."""
     now = _memory(shape, plan, gpu, samples, copies).peak
     found = []
     if plan.microbatch > 1:
