@@ -32,7 +32,7 @@ from core.training.progress import Progress
 from core.training.rollouts import build_collector, copies_per_update, decisions_per_update, rollout_in_words
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.schedule import Coefficients, Schedule
-from core.update.step import StepSettings
+from core.update.stepper import StepSettings
 from core.update.updater import Updater, UpdateSettings
 
 Say = Callable[[str], None]

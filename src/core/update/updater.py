@@ -16,7 +16,8 @@ from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
 from core.update.report import UpdateReport, figures_of_steps, finite
-from core.update.step import Stepper, StepSettings
+from core.update.step import EagerStepper
+from core.update.stepper import Stepper, StepSettings
 from core.update.transfer import ModelTransfer, synchronise, upload
 
 _GUARD_FACTS = "rate_factor", "fallbacks", "streak"
@@ -68,7 +69,7 @@ class Updater:
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
         rates = settings.learning_rate_actor, settings.learning_rate_critic
-        stepper = CompiledStepper if step_settings.execution == "compiled" else Stepper
+        stepper = CompiledStepper if step_settings.execution == "compiled" else EagerStepper
         self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
         self.guard = DivergenceGuard(self.stepper)
 
