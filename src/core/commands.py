@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.budget import in_words
-    from core.training.builder import build_run, of_how_many
+    from core.training.builder import build_run
+    from core.training.resuming import of_how_many
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))

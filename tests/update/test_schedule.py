@@ -5,7 +5,7 @@ import pytest
 from helpers.toy_runs import toy_model, toy_stepper
 
 from core.config import Config
-from core.training.builder import schedule_of
+from core.training.parts import schedule_of
 from core.update.schedule import Coefficients, Schedule
 
 

@@ -13,7 +13,7 @@ from core.hardware.machine import detect_machine
 from core.hardware.memory import policy_size
 from core.hardware.plan import Plan, make_plan
 from core.hardware.surroundings import detect_surroundings
-from core.training.builder import load_configured
+from core.training.configured import load_configured
 from core.training.doctor import gpu_checks, run_checks
 from core.training.doctor.case import Case, Finding
 from core.training.metrics import read_metrics
