@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
             return train(config, sources, own["resume"])
         if mode == "doctor":
             _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu")
-            return doctor(config)
+            return doctor(config, sources)
         if mode == "plan":
             _refuse(own, "plan", "resume", "checkpoint", "policy")
             return plan(config, sources, own["gpu"], own["hyperparameters"])
@@ -120,12 +120,12 @@ def plan(config: Config, sources: dict[str, str], gpu: str | None, file: Path | 
     return 0
 
 
-def doctor(config: Config) -> int:
+def doctor(config: Config, sources: dict[str, str]) -> int:
     """Check machine, settings and, with a run directory, what a run measured; return 1 if something is broken."""
     from core.training.doctor.mode import run_doctor
 
     console = _console()
-    return run_doctor(config, console, lambda text: _say(console, text))
+    return run_doctor(config, sources, console, lambda text: _say(console, text))
 
 
 class StopOnInterrupt:

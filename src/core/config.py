@@ -97,6 +97,19 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
     return config, sources
 
 
+def load_values(values: Mapping[str, Any], where: str) -> Config:
+    """Return the Config of some lower-case names; the others have their defaults.
+
+    Args:
+        values: of the types of Config.
+        where: they come from, for people.
+
+    Raises:
+        UserError: an unknown name, a wrong type or a value out of range.
+    """
+    return _validate(dict(values), {name: f"{where}: {name}" for name in values})
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add one flag for each name of Config; values stay text until pydantic reads them."""
     group = parser.add_argument_group("hyperparameters (see hyperparameters.py for what each one does)")

@@ -13,7 +13,7 @@ from core.simulators.check import check_simulator
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.training.budget import NO_LIMIT, budget_of, with_budget
-from core.training.configured import load_configured
+from core.training.configured import CONFIG_FILE, load_configured
 from core.training.files import write_json
 from core.training.instruments import build_instruments
 from core.training.metrics import MetricsLog
@@ -95,7 +95,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     if resume:
         resume_run(trainer, directory, say)
     say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
-    write_json(directory / "config.json", {"values": config.model_dump(), "sources": sources})
+    write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources})
     write_plan(directory, plan, machine)
     if loaded.scenario is not None:
         write_json(directory / "scenario.json", loaded.source["scenario"])
