@@ -15,8 +15,9 @@ TRAINING_EPISODES = 50
 PRESET = ""
 
 # Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
-# run stops before the round that would end after it, and learning rates fall to zero inside it. Where TRAINING_EPISODES
-# has its default and no preset is named, the time alone ends the run. What is learned then depends on the clock.
+# run stops before the round that would end after it, and learning rates fall with the time that is over: the last round
+# still has the share of about one round. Where TRAINING_EPISODES has its default and no preset is named, the time alone
+# ends the run. What is learned then depends on the clock.
 TIME_BUDGET = ""
 
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.

@@ -1,11 +1,14 @@
 """The power-of-two minibatch, and the predicted bytes against a real step."""
 
+import numpy as np
 import pytest
 import torch
 from helpers.peak_memory import PeakBytes
 from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, rollout_of
+from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_updater
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles.toy_simulators import Shop
 
 from core.hardware.activations import Shape, column_bytes
 from core.hardware.memory import (
@@ -18,6 +21,7 @@ from core.hardware.memory import (
     sample_bytes,
     workspace_bytes,
 )
+from core.policy.networks import ActorCritic, initialise
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 from core.update.loss import Batch
 from core.update.transfer import upload
@@ -64,7 +68,8 @@ def test_components_by_hand():
     row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4  # observation, action, log-probability, mask, features, ...
     assert (found.rollout, found.indices) == (100 * row, 100 * 12)
     assert found.joining == 100 * (46 + 2 * 24 - row), "features twice, with the 46 bytes before them"
-    assert found.held == found.weights + found.gradients + found.optimizer + 7
+    assert found.snapshots == 2 * (found.weights + found.optimizer), "the last good state, and that before this update"
+    assert found.held == found.weights + found.gradients + found.optimizer + found.snapshots + 7
     assert found.peak == found.held + found.rollout + found.indices + found.activations
     assert footprint(shape, False, 100, 40, 40, 2).gradients == found.weights
     assert footprint(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
@@ -110,7 +115,7 @@ def real_and_predicted(layers, space, precision, samples, microbatch, features=0
     predicted = footprint(shape, precision != "fp32", samples, samples, microbatch, pieces=1)
     fresh = predicted.activations + predicted.gradients - predicted.weights
     held_bytes = bytes_of([*held, *rollout, indices, weights])
-    return (real.peak, fresh), (held_bytes, predicted.peak - fresh)
+    return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
 
 
 def check(*case, **changes):
@@ -166,6 +171,28 @@ def test_joining_trajectories_needs_the_largest_column_twice(features):
     predicted = footprint(shape, False, pieces * steps, 64, 64, pieces)
     assert bytes_of(joined) == predicted.rollout
     assert real.peak == predicted.rollout + predicted.joining
+
+
+@pytest.mark.parametrize("width", [16, 64, 1024])
+def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
+    """All that an update does, with the states to go back to: half of the bytes where the network is wide."""
+    shop = Shop()
+    sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
+    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    episodes = toy_episodes("shop", model, 4)
+    played = [e.trajectory for e in episodes], discounts_of(episodes)
+    updater = toy_updater(model, step=step_settings(microbatch=64), epochs=1, batch_size=128)
+    for seed in range(2):  # until there is a state to go back to
+        updater.update(*played, np.random.default_rng(seed))
+    states = [*updater.stepper.optimizer_tensors().values(), *updater.guard._good.values()]
+    held = {t.untyped_storage()._cdata: t for t in (model.flat, *states, *(p.grad for p in model.parameters()))}
+    with PeakBytes(*held.values()) as real:
+        updater.update(*played, np.random.default_rng(2))
+    samples = sum(t.steps for t in played[0])
+    shape = Shape(*sizes, shop.action_space, shop.action_feature_size)
+    predicted = footprint(shape, False, samples, 128, 64, pieces=4)
+    assert predicted.peak == pytest.approx(bytes_of(held.values()) + real.peak, rel=0.1)
 
 
 @pytest.mark.parametrize("half", [False, True])
