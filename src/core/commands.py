@@ -84,16 +84,12 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     """Compare a trained policy and heuristics on the same random streams."""
     from core.training.comparison import evaluation_table, run_evaluation
     from core.training.files import write_json
-    from core.training.presets import with_preset
 
     console = _console()
     if checkpoint is None and policies is None:
         raise UserError(
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
-    config, sources, notes = with_preset(config, sources, None)
-    for line in notes:
-        _say(console, line)
     names = [name.strip() for name in policies.split(",") if name.strip()] if policies else None
     result, simulator = run_evaluation(
         config, sources, Path(checkpoint) if checkpoint else None, names, lambda text: _say(console, text)

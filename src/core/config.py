@@ -27,6 +27,7 @@ class Config(BaseModel):
     time_budget: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(30, ge=2)
+    evaluate_every: int = Field(0, ge=0)
     run_directory: str = ""
     simulator: str = "process"
     simulator_options: dict[str, JsonValue] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from core.config import Config
+from core.hardware.machine import usable_cores
 from core.hardware.plan import Plan
 from core.policy.networks import ActorCritic, initialise
 from core.seeding import stream
@@ -12,6 +13,7 @@ from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.budget import Budget
 from core.training.instruments import Instruments
+from core.training.periodic import PeriodicEvaluation, greedy_player
 from core.training.planning import network_sizes
 from core.training.rollouts import build_collector, copies_per_update
 from core.training.trainer import Trainer, TrainingSettings
@@ -90,7 +92,17 @@ def build_trainer(
         "activation": config.activation,
         "update_threads": plan.update_threads,
     }
-    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget, instruments)
+    evaluation = build_evaluation(config, model, simulator)
+    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget, instruments, evaluation)
+
+
+def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -> PeriodicEvaluation | None:
+    """Return what evaluates the policy while the run goes on; None where nobody asked for it."""
+    if not config.evaluate_every:
+        return None
+    how = config.activation, config.evaluation_episodes, config.seed, config.simulation_threads or usable_cores()
+    play = greedy_player(simulator, model.actor_sizes, *how)
+    return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)
 
 
 def schedule_of(config: Config) -> Schedule:
