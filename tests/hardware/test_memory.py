@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 from helpers.peak_memory import PeakBytes
-from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, rollout_of
-from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_updater
+from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, prepared_update, rollout_of
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.toy_simulators import Shop
 
 from core.hardware.activations import Shape, column_bytes
 from core.hardware.memory import (
@@ -21,7 +19,6 @@ from core.hardware.memory import (
     sample_bytes,
     workspace_bytes,
 )
-from core.policy.networks import ActorCritic, initialise
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 from core.update.loss import Batch
 from core.update.transfer import upload
@@ -176,22 +173,12 @@ def test_joining_trajectories_needs_the_largest_column_twice(features):
 @pytest.mark.parametrize("width", [16, 64, 1024])
 def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
     """All that an update does, with the states to go back to: half of the bytes where the network is wide."""
-    shop = Shop()
-    sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
-    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
-    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    episodes = toy_episodes("shop", model, 4)
-    played = [e.trajectory for e in episodes], discounts_of(episodes)
-    updater = toy_updater(model, step=step_settings(microbatch=64), epochs=1, batch_size=128)
-    for seed in range(2):  # until there is a state to go back to
-        updater.update(*played, np.random.default_rng(seed))
+    updater, played, predicted = prepared_update(width)
+    model = updater.model
     states = [*updater.stepper.optimizer_tensors().values(), *updater.guard._good.values()]
     held = {t.untyped_storage()._cdata: t for t in (model.flat, *states, *(p.grad for p in model.parameters()))}
     with PeakBytes(*held.values()) as real:
         updater.update(*played, np.random.default_rng(2))
-    samples = sum(t.steps for t in played[0])
-    shape = Shape(*sizes, shop.action_space, shop.action_feature_size)
-    predicted = footprint(shape, False, samples, 128, 64, pieces=4)
     assert predicted.peak == pytest.approx(bytes_of(held.values()) + real.peak, rel=0.1)
 
 

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.toy_runs import toy_model, toy_stepper
 
 from core.config import Config
