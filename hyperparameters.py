@@ -10,13 +10,14 @@ a wrong type or a value out of range ends the command with a sentence.
 TRAINING_EPISODES = 50
 
 # How long to train: "quick_test" (10 million decisions), "standard" (50), "production" (200) or "extended" (500); empty
-# for none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATION_EPISODES (25, 50, 100, 200), each only
-# where it has its default here and no flag names it. Nothing about the machine depends on it.
+# for none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), each only where
+# it has its default here and no flag names it. Nothing about the machine depends on it.
 PRESET = ""
 
 # Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
-# run stops before the round that would end after it, and learning rates fall to zero inside it. Where TRAINING_EPISODES
-# has its default and no preset is named, the time alone ends the run. What is learned then depends on the clock.
+# run stops before the round that would end after it, and learning rates fall with the time that is over: the last round
+# still has the share of about one round. Where TRAINING_EPISODES has its default and no preset is named, the time alone
+# ends the run. What is learned then depends on the clock.
 TIME_BUDGET = ""
 
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
@@ -25,6 +26,11 @@ SEED = 0
 # Episodes of an evaluation, each with its own random streams, the same for all policies. Integer >= 2.
 # More: narrower intervals (with the square root).
 EVALUATION_EPISODES = 30
+
+# Evaluate the policy, greedily, after each so many training episodes and after the last. Integer >= 0; 0 for never.
+# The best checkpoint is then chosen by these evaluations, which are all of the same episodes, in place of the luck of a
+# training round. More often: closer to the best weights, more time; what is learned stays the same.
+EVALUATE_EVERY = 0
 
 # Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""

@@ -25,7 +25,8 @@ from core.simulators.spaces import ActionSpace, Box, Discrete
 from core.update.compiled.blas import hold_to_one_thread
 from core.update.compiled.stepper import CompiledStepper
 from core.update.loss import Batch
-from core.update.step import Stepper, StepSettings
+from core.update.step import EagerStepper
+from core.update.stepper import Stepper, StepSettings
 
 SMALL = (4, 64, 64, 2), (4, 64, 64, 1), "tanh"
 MIDDLE = (16, 256, 256, 8), (16, 256, 256, 1), "tanh"
@@ -82,7 +83,7 @@ def main() -> None:
 
 def measure(name: str, network: tuple, samples: int, threads: int, pairs: int) -> dict:
     """Return the medians of a row."""
-    sides = [stepping(kind, network, samples, threads) for kind in (Stepper, CompiledStepper)]
+    sides = [stepping(kind, network, samples, threads) for kind in (EagerStepper, CompiledStepper)]
     products, operations = floor(network, samples)
     times = np.array([[times_of(side) for side in (*sides, products)] for _ in range(pairs + 1)])[1:]
     eager, compiled, least = np.median(times[:, :, 0], axis=0)

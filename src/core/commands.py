@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
             return train(config, sources, own["resume"])
         if mode == "doctor":
             _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu")
-            return doctor(config)
+            return doctor(config, sources)
         if mode == "plan":
             _refuse(own, "plan", "resume", "checkpoint", "policy")
             return plan(config, sources, own["gpu"], own["hyperparameters"])
@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.budget import in_words
-    from core.training.builder import build_run, of_how_many
+    from core.training.builder import build_run
+    from core.training.resuming import of_how_many
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
@@ -83,16 +84,12 @@ def evaluate(config: Config, sources: dict[str, str], checkpoint: str | None, po
     """Compare a trained policy and heuristics on the same random streams."""
     from core.training.comparison import evaluation_table, run_evaluation
     from core.training.files import write_json
-    from core.training.presets import with_preset
 
     console = _console()
     if checkpoint is None and policies is None:
         raise UserError(
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
-    config, sources, notes = with_preset(config, sources, None)
-    for line in notes:
-        _say(console, line)
     names = [name.strip() for name in policies.split(",") if name.strip()] if policies else None
     result, simulator = run_evaluation(
         config, sources, Path(checkpoint) if checkpoint else None, names, lambda text: _say(console, text)
@@ -119,12 +116,12 @@ def plan(config: Config, sources: dict[str, str], gpu: str | None, file: Path | 
     return 0
 
 
-def doctor(config: Config) -> int:
+def doctor(config: Config, sources: dict[str, str]) -> int:
     """Check machine, settings and, with a run directory, what a run measured; return 1 if something is broken."""
     from core.training.doctor.mode import run_doctor
 
     console = _console()
-    return run_doctor(config, console, lambda text: _say(console, text))
+    return run_doctor(config, sources, console, lambda text: _say(console, text))
 
 
 class StopOnInterrupt:

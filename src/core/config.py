@@ -27,6 +27,7 @@ class Config(BaseModel):
     time_budget: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(30, ge=2)
+    evaluate_every: int = Field(0, ge=0)
     run_directory: str = ""
     simulator: str = "process"
     simulator_options: dict[str, JsonValue] = Field(default_factory=dict)
@@ -95,6 +96,19 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
         name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
     }
     return config, sources
+
+
+def load_values(values: Mapping[str, Any], where: str) -> Config:
+    """Return the Config of some lower-case names; the others have their defaults.
+
+    Args:
+        values: of the types of Config.
+        where: they come from, for people.
+
+    Raises:
+        UserError: an unknown name, a wrong type or a value out of range.
+    """
+    return _validate(dict(values), {name: f"{where}: {name}" for name in values})
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

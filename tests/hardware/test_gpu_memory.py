@@ -1,8 +1,9 @@
 """The predicted bytes of a step against what torch's allocator counts on a real GPU."""
 
+import numpy as np
 import pytest
 import torch
-from helpers.real_steps import prepared_step
+from helpers.real_steps import prepared_step, prepared_update
 
 from core.hardware.activations import Shape
 from core.hardware.memory import footprint
@@ -37,3 +38,18 @@ def test_the_prediction_is_within_a_tenth_of_a_real_step(shape, precision, parts
     real = torch.cuda.max_memory_allocated() - before
     predicted = footprint(shape, precision != "fp32", samples, samples, samples // parts, pieces=1)
     assert predicted.activations + predicted.gradients - predicted.weights == pytest.approx(real, rel=0.1)
+
+
+@pytest.mark.parametrize("width", [1024, 4096])
+def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
+    """Beside the workspaces of matrix products, which a product forward and one backward make before."""
+    a = torch.randn(64, 64, device="cuda", requires_grad=True)
+    (a @ a).sum().backward()
+    del a
+    before = torch.cuda.memory_allocated()
+    updater, played, predicted = prepared_update(width, "cuda")
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    updater.update(*played, np.random.default_rng(2))
+    torch.cuda.synchronize()
+    assert predicted.peak == pytest.approx(torch.cuda.max_memory_allocated() - before, rel=0.1)

@@ -1,9 +1,10 @@
 """The power-of-two minibatch, and the predicted bytes against a real step."""
 
+import numpy as np
 import pytest
 import torch
 from helpers.peak_memory import PeakBytes
-from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, rollout_of
+from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, prepared_update, rollout_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +65,8 @@ def test_components_by_hand():
     row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4  # observation, action, log-probability, mask, features, ...
     assert (found.rollout, found.indices) == (100 * row, 100 * 12)
     assert found.joining == 100 * (46 + 2 * 24 - row), "features twice, with the 46 bytes before them"
-    assert found.held == found.weights + found.gradients + found.optimizer + 7
+    assert found.snapshots == 2 * (found.weights + found.optimizer), "the last good state, and that before this update"
+    assert found.held == found.weights + found.gradients + found.optimizer + found.snapshots + 7
     assert found.peak == found.held + found.rollout + found.indices + found.activations
     assert footprint(shape, False, 100, 40, 40, 2).gradients == found.weights
     assert footprint(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
@@ -110,7 +112,7 @@ def real_and_predicted(layers, space, precision, samples, microbatch, features=0
     predicted = footprint(shape, precision != "fp32", samples, samples, microbatch, pieces=1)
     fresh = predicted.activations + predicted.gradients - predicted.weights
     held_bytes = bytes_of([*held, *rollout, indices, weights])
-    return (real.peak, fresh), (held_bytes, predicted.peak - fresh)
+    return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
 
 
 def check(*case, **changes):
@@ -166,6 +168,18 @@ def test_joining_trajectories_needs_the_largest_column_twice(features):
     predicted = footprint(shape, False, pieces * steps, 64, 64, pieces)
     assert bytes_of(joined) == predicted.rollout
     assert real.peak == predicted.rollout + predicted.joining
+
+
+@pytest.mark.parametrize("width", [16, 64, 1024])
+def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
+    """All that an update does, with the states to go back to: half of the bytes where the network is wide."""
+    updater, played, predicted = prepared_update(width)
+    model = updater.model
+    states = [*updater.stepper.optimizer_tensors().values(), *updater.guard._good.values()]
+    held = {t.untyped_storage()._cdata: t for t in (model.flat, *states, *(p.grad for p in model.parameters()))}
+    with PeakBytes(*held.values()) as real:
+        updater.update(*played, np.random.default_rng(2))
+    assert predicted.peak == pytest.approx(bytes_of(held.values()) + real.peak, rel=0.1)
 
 
 @pytest.mark.parametrize("half", [False, True])

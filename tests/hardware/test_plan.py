@@ -78,6 +78,8 @@ def test_no_gpu_is_normal():
     assert (p.device, p.precision, p.tf32, p.cudnn_benchmark, p.device_name) == ("cpu", "fp32", False, False, "CPU")
     assert p.batch_size == 32_768
     assert p.microbatch <= 4096, "a CPU works in pieces that its caches hold"
+    torchs = plan(machine(), update_execution="eager")
+    assert torchs.reasons["microbatch"] == "activations of 2,048 samples stay in a core's caches"
     (line,) = precision_lines(p, None)
     assert line.startswith(f"No GPU ({NOTE}): updates run on the CPU in FP32 on 8 threads")
 
@@ -281,7 +283,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         f"device cpu: {NOTE}",
         "precision fp32: the CPU updates in FP32",
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 4,199,999",  # 0.7 is a bit less in binary
-        "microbatch 2048: activations of 2,048 samples stay in a core's caches",
+        "microbatch 2048: activations of 2,048 samples stay in a core's caches; compiled steps cut it smaller",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "update threads 8: 8 usable cores",

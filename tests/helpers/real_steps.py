@@ -1,8 +1,12 @@
-"""A step of the updater with everything that is there before it, to count what it adds."""
+"""A step or an update with everything that is there before it, to count what it adds."""
 
+import numpy as np
 import torch
-from helpers.toy_runs import toy_stepper
+from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_stepper, toy_updater
+from oracles.toy_simulators import Shop
 
+from core.hardware.activations import Shape
+from core.hardware.memory import footprint
 from core.policy.networks import ActorCritic, initialise
 from core.update.loss import Batch
 
@@ -41,6 +45,23 @@ def prepared_step(shape, precision, samples, microbatch, activation="relu", devi
     weights = torch.full((samples,), 1 / samples, device=device)
     stepper.step(rollout, indices, weights)
     return stepper, rollout, indices, weights
+
+
+def prepared_update(width, device="cpu"):
+    """Return an updater with a critic of some width that has something to go back to, what it updates from, and its
+    predicted bytes."""
+    shop = Shop()
+    sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
+    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    episodes = toy_episodes("shop", model, 4)
+    played = [e.trajectory for e in episodes], discounts_of(episodes)
+    updater = toy_updater(model, device, step=step_settings(microbatch=64), epochs=1, batch_size=128)
+    for seed in range(2):
+        updater.update(*played, np.random.default_rng(seed))
+    samples = sum(t.steps for t in played[0])
+    shape = Shape(*sizes, shop.action_space, shop.action_feature_size)
+    return updater, played, footprint(shape, False, samples, 128, 64, pieces=4)
 
 
 def optimizer_moments(stepper):

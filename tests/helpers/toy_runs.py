@@ -11,7 +11,8 @@ from core.policy.networks import ActorCritic, initialise
 from core.rollout.collector import Collector, Episode
 from core.simulators.simulator import Simulator
 from core.update.advantage import step_discounts
-from core.update.step import Stepper, StepSettings
+from core.update.step import EagerStepper
+from core.update.stepper import StepSettings
 from core.update.updater import Updater, UpdateSettings
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
@@ -113,6 +114,6 @@ def toy_updater(model: ActorCritic, device: str = "cpu", step: StepSettings | No
     return Updater(model, torch.device(device), update_settings(**changes), step or step_settings())
 
 
-def toy_stepper(model: ActorCritic, **changes) -> Stepper:
+def toy_stepper(model: ActorCritic, **changes) -> EagerStepper:
     """Return a stepper of a model."""
-    return Stepper(model, step_settings(**changes), 1e-3, 1e-3)
+    return EagerStepper(model, step_settings(**changes), 1e-3, 1e-3)

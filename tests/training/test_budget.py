@@ -72,6 +72,19 @@ def test_rounds_go_on_while_one_like_the_longest_and_a_tenth_fits():
     assert (budget.elapsed, budget.share) == (45.0, 45 / 66)
 
 
+def test_a_round_with_an_evaluation_needs_its_time_too():
+    """After a round of 10 seconds of 40: one more and 15 of evaluation end by 37.5, with 20 of evaluation too late."""
+    clock = Clock()
+    budget = Budget(40.0, clock)
+    budget.another_round()
+    clock.now += 10.0
+    assert budget.another_round(15.0)
+    other = Budget(40.0, clock)
+    other.another_round()
+    clock.now += 10.0
+    assert not other.another_round(20.0)
+
+
 def test_no_round_begins_when_the_time_is_over():
     clock = Clock()
     budget = Budget(5.0, clock)

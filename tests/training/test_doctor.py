@@ -236,6 +236,38 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "1 broken" in printed
 
 
+def test_the_settings_of_a_run_are_its_own_but_for_flags(tmp_path, capsys, monkeypatch):
+    """The run had one thread too many for the machine and another simulator; neither is named in the command."""
+    install(monkeypatch, [], cuda=None, driver=False)
+    values = {"simulator": "oracles.toy_simulators:Shop", "simulation_threads": 4096, "episodes_per_update": 3}
+    (tmp_path / "config.json").write_text(json.dumps({"values": values, "sources": {}}))
+    command = ["--mode", "doctor", "--run-directory", str(tmp_path)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert f"Settings are those of the run in {tmp_path} (its config.json)." in printed.replace("\n", "")
+    assert "SIMULATION_THREADS is 4096" in printed
+    assert f"about {3 * Shop().max_steps:,} decisions a round" in printed
+    assert main([*command, "--simulation-threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "but for SIMULATION_THREADS." in printed
+    assert "SIMULATION_THREADS is" not in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "is damaged"),
+        ('{"values": 3}', "is damaged"),
+        ('{"values": {"gama": 0.9}}', "did you mean GAMMA?"),
+        ('{"values": {"gamma": 9.0}}', "gamma: 9.0 should be"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_a_sentence(content, sentence, tmp_path, capsys):
+    (tmp_path / "config.json").write_text(content)
+    assert main(["--mode", "doctor", "--run-directory", str(tmp_path)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("flags", [["--gpu", "A40"], ["--resume"], ["--checkpoint", "x"]])
 def test_flags_that_mean_nothing_here_are_refused(flags, capsys):
     assert main([*SHOP, *flags]) == 2

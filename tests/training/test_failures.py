@@ -19,7 +19,7 @@ from core.errors import SimulatorError, UserError
 from core.training.checkpoint import load_checkpoint
 from core.training.failures import divergence_error, memory_error
 from core.training.metrics import MetricsLog, read_metrics
-from core.update.step import Stepper
+from core.update.step import EagerStepper
 
 ASKED = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
 
@@ -39,7 +39,7 @@ def said_by(run):
 
 def failing_loss(error, *calls):
     """Return a loss that raises at some of its calls, counted from 1."""
-    real, count = Stepper.loss, [0]
+    real, count = EagerStepper.loss, [0]
 
     def loss(self, batch):
         count[0] += 1
@@ -51,7 +51,7 @@ def failing_loss(error, *calls):
 
 
 def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
+    monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
     lines = said_by(new_run(tmp_path / "run", training_episodes=3, update_threads=1, update_execution="eager"))
     first, *later = read_metrics(tmp_path / "run")
     (event,) = first["out_of_memory"]
@@ -67,7 +67,7 @@ def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, mo
 def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, stop in ((whole, None), (parts, 1)):
-        monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
+        monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
         train(new_run(directory, training_episodes=3, update_threads=1, update_execution="eager"), stop_after=stop)
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
@@ -86,7 +86,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):
     assert main(train_arguments(tmp_path / "run", 1, "--update-execution", "eager")) == 0
     before = (tmp_path / "run/checkpoints/last/checkpoint.json").read_bytes()
-    monkeypatch.setattr(Stepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
+    monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
     capsys.readouterr()
     assert main(train_arguments(tmp_path / "run", 3, "--resume", "--update-execution", "eager")) == 2
     error = capsys.readouterr().err

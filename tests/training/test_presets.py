@@ -1,4 +1,4 @@
-"""Presets adjust how long is trained and how closely evaluated; nothing of the machine, nothing that the user set."""
+"""Presets adjust how long is trained and how often evaluated; nothing of the machine, nothing that the user set."""
 
 import json
 from dataclasses import replace
@@ -12,6 +12,7 @@ from oracles.toy_simulators import Bandit
 from core.commands import main
 from core.config import Config, load_config
 from core.hardware.catalogue import CARDS, machine_with
+from core.training.metrics import read_metrics
 from core.training.planning import plan_run
 from core.training.presets import PRESETS, with_preset
 
@@ -22,7 +23,7 @@ def preset(name, file="", **flags):
     """Return the values after a preset, where they come from, and the lines."""
     config, sources = load_config(file or None, {"preset": name, **flags})
     config, sources, lines = with_preset(config, sources, DECISIONS)
-    names = ("training_episodes", "num_epochs", "evaluation_episodes")
+    names = ("training_episodes", "num_epochs", "evaluate_every")
     return [getattr(config, n) for n in names], [sources[n] for n in names], lines
 
 
@@ -43,7 +44,7 @@ def test_each_preset_by_hand(name, values):
     assert lines == [
         f"Preset {name}: TRAINING_EPISODES = {values[0]}, {millions},000,000 decisions at about 62,000 each.",
         f"Preset {name}: NUM_EPOCHS = {values[1]}.",
-        f"Preset {name}: EVALUATION_EPISODES = {values[2]}.",
+        f"Preset {name}: EVALUATE_EVERY = {values[2]}.",
     ]
 
 
@@ -76,13 +77,6 @@ def test_a_preset_in_the_file(tmp_path):
     assert with_preset(config, sources, DECISIONS)[0].num_epochs == 10
 
 
-def test_an_evaluation_takes_only_its_episodes():
-    config, sources = load_config(None, {"preset": "standard"})
-    adjusted, _, lines = with_preset(config, sources, None)
-    assert adjusted == config.model_copy(update={"evaluation_episodes": 50})
-    assert lines == ["Preset standard: EVALUATION_EPISODES = 50."]
-
-
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("card", [*CARDS, None], ids=lambda card: card.name if card else "cpu")
 def test_the_machines_part_is_that_of_no_preset(card, name):
@@ -94,7 +88,7 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
     assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
     assert plan_run(adjusted, simulator, machine) == plan_run(plain, simulator, machine)
     changed = {n for n in Config.model_fields if getattr(adjusted, n) != getattr(plain, n)}
-    assert changed == {"preset", "training_episodes", "num_epochs", "evaluation_episodes"}
+    assert changed == {"preset", "training_episodes", "num_epochs", "evaluate_every"}
 
 
 def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys):
@@ -109,8 +103,10 @@ def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys
     out = capsys.readouterr().out
     assert "Preset quick_test leaves TRAINING_EPISODES = 1 alone, set by flag." in out
     assert "Trained 1 episodes" in out
+    (record,) = read_metrics(tmp_path / "run")
+    assert record["evaluation"]["episodes"] == 30, "the last training episode is evaluated whatever the interval"
     assert main(["--mode", "evaluate", "--preset", "quick_test", "--checkpoint", run]) == 0
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["episodes"] == 25
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["episodes"] == 30, "no preset has a say in it"
 
 
 def test_an_unknown_preset_is_a_sentence(capsys):

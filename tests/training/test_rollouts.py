@@ -1,6 +1,9 @@
 """How many copies of an episode a training episode plays."""
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config

@@ -9,7 +9,7 @@ from helpers.toy_runs import step_settings
 from core.update.compiled import passes
 from core.update.compiled.heads import Coefficients, Columns, value_head
 from core.update.compiled.stepper import CompiledStepper
-from core.update.step import Stepper
+from core.update.step import EagerStepper
 
 N = 700
 """Samples of a minibatch: three pieces."""
@@ -27,7 +27,7 @@ KINDS = [
 
 def stepper(kind, compiled, **changes):
     model = random_model(*kind)
-    made = (CompiledStepper if compiled else Stepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
+    made = (CompiledStepper if compiled else EagerStepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
     return made, random_rollout(model, 1000)
 
 

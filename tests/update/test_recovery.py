@@ -11,7 +11,8 @@ import torch
 from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
 from update.test_step import rollout
 
-import core.update.updater as updater_module
+from core.update import preparation
+from core.update import updater as updater_module
 from core.update.recovery import SMALLEST_MICROBATCH, MemoryLadder, bytes_asked, is_out_of_memory
 
 ON_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is"
@@ -171,17 +172,30 @@ def whole_update(updater, episodes):
     return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("call", "phase", "after"), [(1, "upload", 64), (2, "upload", 64), (5, "upload", 64)])
+@pytest.mark.parametrize(("call", "phase", "after"), [(n, "upload", 64) for n in (1, 2, 5, 10, 11)])
 def test_an_upload_that_ran_out_of_memory_is_tried_again(monkeypatch, call, phase, after):
     expected, model = toy_model("bandit"), toy_model("bandit")
     episodes = toy_episodes("bandit", model, 1)
     whole_update(toy_updater(expected), episodes)
-    monkeypatch.setattr(updater_module, "upload", FailAt(updater_module.upload, torch.OutOfMemoryError(ON_GPU), call))
+    failing = FailAt(preparation.upload, torch.OutOfMemoryError(ON_GPU), call)
+    for module in (preparation, updater_module):
+        monkeypatch.setattr(module, "upload", failing)
     updater = toy_updater(model, step=step_settings(microbatch=128))
     report = whole_update(updater, episodes)
     assert [(e["phase"], e["microbatch_before"], e["microbatch_after"]) for e in report.out_of_memory] == [
         (phase, 128, after)
     ]
+    assert torch.equal(model.flat, expected.flat)
+
+
+def test_a_state_to_go_back_to_that_ran_out_of_memory_is_tried_again():
+    expected, model = toy_model("bandit"), toy_model("bandit")
+    episodes = toy_episodes("bandit", model, 1)
+    whole_update(toy_updater(expected), episodes)
+    updater = toy_updater(model, step=step_settings(microbatch=128))
+    updater.stepper.optimizer_tensors = FailAt(updater.stepper.optimizer_tensors, torch.OutOfMemoryError(ON_GPU), 1)
+    (event,) = whole_update(updater, episodes).out_of_memory
+    assert (event["phase"], event["microbatch_after"]) == ("snapshot", 64)
     assert torch.equal(model.flat, expected.flat)
 
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.toy_runs import toy_model, toy_stepper
 
 from core.config import Config
-from core.training.builder import schedule_of
+from core.training.parts import schedule_of
 from core.update.schedule import Coefficients, Schedule
 
 

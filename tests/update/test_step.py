@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from core.update.loss import Batch
 from core.update.minibatches import split
@@ -103,3 +105,21 @@ def test_the_state_of_the_optimiser_moves_to_another_stepper():
     second.load_optimizer_tensors({**saved, "model.other": torch.zeros(1)})
     second.step(batch, torch.arange(256), weights)
     assert torch.equal(through.flat, moved.flat)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("space", SPACES)
+def test_the_host_reads_no_number_of_a_step(space, precision):
+    """On a GPU it would wait for each; here fake tensors, which have no numbers, refuse."""
+    model = random_model(space)
+    stepper = toy_stepper(model, precision=precision, microbatch=16)
+    samples = random_rollout(model, 64)
+    indices, weights = torch.arange(64), torch.full((64,), 1 / 64)
+    stepper.step(samples, indices, weights)  # with the state of optimiser and scaler
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake:
+        report = stepper.step(
+            Batch(*map(fake.from_tensor, samples)), fake.from_tensor(indices), fake.from_tensor(weights)
+        )
+        with pytest.raises(DataDependentOutputException):
+            report[0].item()

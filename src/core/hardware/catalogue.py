@@ -167,8 +167,8 @@ def find_card(name: str) -> Card:
     card = _BY_NAME.get(_plain(name))
     if card is None:
         near = get_close_matches(_plain(name), _BY_NAME, 1, cutoff=0.5)
-        hint = f"did you mean {_BY_NAME[near[0]].name}? " if near else ""
-        raise UserError(f"There is no GPU {name!r} in the catalogue; {hint}It has {', '.join(c.name for c in CARDS)}.")
+        hint = f"; did you mean {_BY_NAME[near[0]].name}? It has" if near else ", which has"
+        raise UserError(f"There is no GPU {name!r} in the catalogue{hint} {', '.join(c.name for c in CARDS)}.")
     return card
 
 

@@ -71,10 +71,11 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     return auto_batch_size(settings.samples, room, largest), reason
 
 
-def microbatch(batch: int, gpu: Gpu | None, room: int) -> tuple[int, str]:
+def microbatch(batch: int, gpu: Gpu | None, room: int, execution: Execution) -> tuple[int, str]:
     """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
-        return min(batch, CPU_MICROBATCH), f"activations of {CPU_MICROBATCH:,} samples stay in a core's caches"
+        smaller = "; compiled steps cut it smaller" if execution == "compiled" else ""
+        return min(batch, CPU_MICROBATCH), f"activations of {CPU_MICROBATCH:,} samples stay in a core's caches{smaller}"
     if batch <= room:
         return batch, "the whole minibatch fits in memory"
     return auto_batch_size(batch, room, batch), f"memory holds {room:,} samples at once"

@@ -29,6 +29,7 @@ class Footprint:
         gradients: those that the parameters hold and, where there are several microbatches, their sum and the last
             microbatch's.
         optimizer: the two moments of Adam.
+        snapshots: the weights with their moments that training can go back to, and those that the update began with.
         activations: of a microbatch at the peak of its step, with the gradients that it has made by then.
         rollout: observations, actions, log-probabilities, masks, action features, advantages and returns.
         indices: of an epoch's permutation, with the weights of the samples.
@@ -40,6 +41,7 @@ class Footprint:
     weights: int
     gradients: int
     optimizer: int
+    snapshots: int
     activations: int
     rollout: int
     indices: int
@@ -49,7 +51,7 @@ class Footprint:
     @property
     def held(self) -> int:
         """Bytes that are there from one update to the next."""
-        return self.weights + self.gradients + self.optimizer + self.workspace
+        return self.weights + self.gradients + self.optimizer + self.snapshots + self.workspace
 
     @property
     def peak(self) -> int:
@@ -90,6 +92,7 @@ def footprint(
         weights=weights,
         gradients=weights * min(parts, 3),
         optimizer=2 * weights,
+        snapshots=2 * 3 * weights,
         activations=peak * at_once,
         rollout=sum(columns) * samples,
         indices=_INDEX * samples,
@@ -116,11 +119,12 @@ def workspace_bytes(capability: tuple[int, int]) -> int:
 def fixed_bytes(shape: Shape, samples: int) -> int:
     """Return the bytes of an update that do not depend on the minibatch, at most (whatever precision and microbatch).
 
-    The rollout, its indices, and for each weight: itself, up to three gradients, two moments of Adam.
+    The rollout, its indices, and for each weight: itself, up to three gradients, two moments of Adam, and twice the
+    weight and its moments to go back to.
     """
     rollout = (sum(column_bytes(shape).values()) + _INDEX) * samples
     step = max(moment.fixed for half in (False, True) for moment in step_moments(shape, half))
-    return rollout + 4 * 6 * policy_size(shape) + step + workspace_bytes((9, 0))
+    return rollout + 4 * (6 + 6) * policy_size(shape) + step + workspace_bytes((9, 0))
 
 
 def sample_bytes(

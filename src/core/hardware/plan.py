@@ -87,6 +87,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     free = gpu.usable_bytes if gpu else machine.free_bytes
     room = choices.samples_in(settings, free, precision != "fp32")
     batch = choices.batch_size(settings, room)
+    execution = choices.update_execution(settings, gpu)
     usual = usual_on(gpu)
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
@@ -97,11 +98,11 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
             "kernels are tried once for shapes that stay the same" if gpu else "no GPU",
         ),
         "batch_size": batch,
-        "microbatch": choices.microbatch(batch[0], gpu, room),
+        "microbatch": choices.microbatch(batch[0], gpu, room, execution[0]),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
         "simulation_threads": choices.simulation_threads(settings, machine),
         "update_threads": choices.update_threads(settings, machine),
-        "update_execution": choices.update_execution(settings, gpu),
+        "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),
         "graph_capture": choices.graph_capture(settings, gpu),
         "gradient_checkpointing": choices.gradient_checkpointing(gpu),

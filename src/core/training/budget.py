@@ -70,16 +70,19 @@ class Budget:
         """Share of the time that is over, 0 .. 1."""
         return min(self.elapsed / self.seconds, 1.0)
 
-    def another_round(self) -> bool:
+    def another_round(self, more: float = 0.0) -> bool:
         """Measure the round that ends here, if one does, and say whether another one will end inside the budget.
 
         Before the first round nothing is known of its length: it is played if any time is left.
+
+        Args:
+            more: seconds that it will take on top of what rounds take.
         """
         now = self.elapsed
         if self._round_begin is not None:
             self._rounds.append(now - self._round_begin)
         self._round_begin = now
-        return now + _MARGIN * max(self._rounds, default=0.0) < self.seconds
+        return now + _MARGIN * (max(self._rounds, default=0.0) + more) < self.seconds
 
     def rounds_left(self) -> int:
         """Return about how many more rounds there is time for, with those before as a guide."""

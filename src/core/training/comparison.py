@@ -14,10 +14,11 @@ from core.errors import UserError
 from core.hardware.machine import usable_cores
 from core.policy.layout import policy_layout
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
-from core.simulators.loading import LoadedSimulator, from_source, load_simulator
+from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Box
 from core.training.checkpoint import load_run
+from core.training.configured import load_configured
 from core.training.environments import evaluate_environment
 from core.training.evaluation import Evaluation, TrainedPolicy, evaluate, paired_difference
 
@@ -43,11 +44,11 @@ def run_evaluation(
     if checkpoint is not None:
         tensors, facts = load_run(checkpoint)
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
-        loaded = _load(config) if named else from_source(facts["source"], changes)
+        loaded = load_configured(config) if named else from_source(facts["source"], changes)
         _check_same(loaded.simulator, facts, checkpoint)
         trained = _policy(tensors, facts, loaded.simulator)
     else:
-        loaded = _load(config)
+        loaded = load_configured(config)
     simulator = loaded.simulator
     chosen = names if names is not None else list(simulator.heuristics)
     if not chosen and trained is None:
@@ -122,17 +123,6 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     return (
         f"The trained policy is {verdict} the best heuristic, {best}: {metric.replace('_', ' ')} differs by "
         f"{difference['mean']:.4g} (95 % interval {difference['low']:.4g} to {difference['high']:.4g}, paired)."
-    )
-
-
-def _load(config: Config) -> LoadedSimulator:
-    return load_simulator(
-        config.simulator,
-        config.scenario,
-        config.event_log,
-        config.log_columns,
-        config.log_arrivals,
-        config.simulator_options,
     )
 
 

@@ -13,7 +13,7 @@ from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.gymnasium_bridge import GymnasiumSimulator, OpenEnvironment, seed_of
 from core.simulators.simulator import OK, Function
-from core.training.evaluation import Evaluation, TrainedPolicy
+from core.training.evaluation import Evaluation, Records, TrainedPolicy
 
 Decide = Callable[[], np.ndarray]
 """Returns the action for the observation and mask in row 0."""
@@ -40,29 +40,65 @@ def evaluate_environment(
     Raises:
         SimulatorError: the environment failed or returned what it should not.
     """
-    environment = OpenEnvironment(simulator)
-    rows = allocate(1, simulator.observation_size, simulator.action_space)
-    acting = build_acting(simulator.action_space, trained.sizes, trained.activation) if trained else None
+    stage = Stage(simulator, trained.sizes, trained.activation) if trained else Stage(simulator)
     evaluation = Evaluation(episodes)
     for name in [*(("trained", "trained_sampled") if trained else ()), *names]:
         progress(name)
-        records = evaluation.records[name] = []
+        weights = trained.weights if trained and name not in names else None
+        records, messages = stage.play(name, weights, episodes, seed)
+        evaluation.records[name] = records
+        evaluation.messages += messages
+    return evaluation
+
+
+class Stage:
+    """An open environment, and a policy that is compiled for it, to play with again and again.
+
+    Args:
+        simulator: the environment.
+        sizes: layer sizes of the actor; none for heuristics alone.
+        activation: of its hidden layers.
+    """
+
+    def __init__(self, simulator: GymnasiumSimulator, sizes: Sequence[int] = (), activation: str = "relu") -> None:
+        self._simulator, self._environment = simulator, OpenEnvironment(simulator)
+        self._rows = allocate(1, simulator.observation_size, simulator.action_space)
+        self._acting = build_acting(simulator.action_space, sizes, activation) if sizes else None
+
+    def play(
+        self, name: str, weights: np.ndarray | None, episodes: int, seed: int, streams_of: str = "evaluation"
+    ) -> tuple[Records, list[str]]:
+        """Play episodes with one policy.
+
+        Args:
+            name: of a heuristic; or ``"trained"``, which plays greedily, or ``"trained_sampled"``.
+            weights: of the trained policy; None of a heuristic.
+            episodes: how many.
+            seed: names the random streams.
+            streams_of: names them too.
+
+        Returns:
+            Their records, and what users should read.
+        """
+        records, messages = [], []
         for episode in range(episodes):
-            where, rng = f"{episode} of the evaluation of {name}", stream(seed, "evaluation policy", episode)
-            environment.begin(seed_of(stream(seed, "evaluation", episode)), where)
-            if acting is not None and trained is not None and name not in names:
-                seat = acting.new_seat(trained.weights, rng, rows)
-                decide = _policy(environment, seat, acting.greedy if name == "trained" else acting.sample)
-            else:
-                decide = _heuristic(simulator, name, rows.masks[0], rng)
-            record, ended = _play(environment, decide, rows, simulator.max_steps)
+            where, rng = f"{episode} of the evaluation of {name}", stream(seed, f"{streams_of} policy", episode)
+            self._environment.begin(seed_of(stream(seed, streams_of, episode)), where)
+            decide = self._decide(name, weights, rng)
+            record, ended = _play(self._environment, decide, self._rows, self._simulator.max_steps)
             records.append(record)
             if not ended:
-                evaluation.messages.append(
-                    f"Episode {where} was stopped after {environment.steps:,} decisions and counts up to there: "
-                    f"{simulator.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
+                messages.append(
+                    f"Episode {where} was stopped after {self._environment.steps:,} decisions and counts up to there: "
+                    f"{self._simulator.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
                 )
-    return evaluation
+        return records, messages
+
+    def _decide(self, name: str, weights: np.ndarray | None, rng: np.random.Generator) -> Decide:
+        if self._acting is None or weights is None:
+            return _heuristic(self._simulator, name, self._rows.masks[0], rng)
+        seat = self._acting.new_seat(weights, rng, self._rows)
+        return _policy(self._environment, seat, self._acting.greedy if name == "trained" else self._acting.sample)
 
 
 def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longest: int) -> tuple[dict[str, Any], bool]:

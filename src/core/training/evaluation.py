@@ -90,7 +90,10 @@ def evaluate(
     result = Evaluation(episodes)
     for name, choose in _choosers(simulator, names, trained):
         progress(name)
-        result.records[name] = _play(simulator, name, choose, trained, episodes, seed, result.messages, threads)
+        play = build_play(simulator, choose)
+        records, messages = play_episodes(simulator, name, play, trained, episodes, seed, threads)
+        result.records[name] = records
+        result.messages += messages
     for name, bound in simulator.bounds.items():
         progress(name)
         result.records[name] = _bound(simulator, bound, episodes, seed)
@@ -135,22 +138,44 @@ def _choosers(
         yield name, build_heuristic_chooser(space, simulator.heuristics[name])
 
 
-def _play(
+def build_policy_play(simulator: Simulator, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
+    """Return the loop that plays a policy of these layers, for :func:`play_episodes`."""
+    return build_play(simulator, build_policy_chooser(simulator, sizes, activation, greedy=greedy))
+
+
+def play_episodes(
     simulator: Simulator,
     name: str,
-    choose: Function,
+    play: Function,
     trained: TrainedPolicy | None,
     episodes: int,
     seed: int,
-    messages: list[str],
     threads: int,
-) -> Records:
-    play = build_play(simulator, choose)
+    streams_of: str = "evaluation",
+) -> tuple[Records, list[str]]:
+    """Play episodes with one policy.
+
+    Args:
+        simulator: the simulator.
+        name: of the policy, for messages.
+        play: the compiled loop.
+        trained: its weights; None of a heuristic.
+        episodes: how many.
+        seed: names the random streams.
+        threads: that play; the result does not depend on it.
+        streams_of: names them too.
+
+    Returns:
+        Their records, and what users should read.
+
+    Raises:
+        SimulatorError: the simulator broke its contract.
+    """
     weights = trained.weights if trained else np.zeros(1, np.float32)
 
     def one(episode: int) -> tuple[dict[str, Any], str | None]:
         states = new_state(simulator)
-        streams = stream(seed, "evaluation", episode), stream(seed, "evaluation policy", episode)
+        streams = stream(seed, streams_of, episode), stream(seed, f"{streams_of} policy", episode)
         scratch = workspace(trained.sizes if trained else (1, 1))
         where = f"{episode} of the evaluation of {name}"
         with naming_the_episode(simulator, where):
@@ -162,8 +187,8 @@ def _play(
 
     with ThreadPoolExecutor(threads) as pool:
         played = list(pool.map(one, range(episodes)))
-    messages += [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
-    return [record for record, _ in played]
+    messages = [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
+    return [record for record, _ in played], messages
 
 
 def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> Records:

@@ -1,6 +1,7 @@
 """How many training episodes a time budget holds: simulation measured here, updates measured or predicted."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from core.config import Config
 from core.hardware.machine import detect_machine
 from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
-from core.training.builder import Say, build_model, build_trainer
+from core.training.parts import build_model, build_trainer
 from core.training.plan_report import PlanReport
 from core.training.planning import apply_plan, plan_run
 from core.training.rollouts import decisions_per_update
@@ -47,7 +48,9 @@ class Estimate:
     basis: str
 
 
-def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
+def estimate_budget(
+    config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Callable[[str], None]
+) -> Estimate:
     """Play a round here, update on a part of it where the run would update on this CPU, and divide the budget.
 
     Args:

@@ -1,5 +1,7 @@
 """The lines about the machine that users look for, as pure functions that return text."""
 
+from typing import Any
+
 from core.hardware.plan import Plan
 
 
@@ -45,6 +47,14 @@ def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
 def update_line(seconds: float) -> str:
     """Return the line after each update; the time covers transfers and update."""
     return f"Policy update complete - Total time: {seconds:.2f}s"
+
+
+def evaluation_line(episode: int, metric: str, found: dict[str, Any]) -> str:
+    """Return the line of an evaluation while a run trains."""
+    name, value = metric.replace("_", " "), found["metrics"].get(metric)
+    said = f"{value['mean']:,.2f} ± {(value['high'] - value['low']) / 2:,.2f}" if value else "not known"
+    how = f"{found['episodes']} episodes in {found['seconds']:.2f} s"
+    return f"Episode {episode}: evaluated greedily on {how}: {name} {said}."
 
 
 def gigabytes(count: int) -> str:

@@ -14,8 +14,8 @@ from core.hardware.catalogue import find_card, machine_with
 from core.hardware.facts import Machine
 from core.hardware.machine import detect_machine
 from core.training.budget import in_words, parse_duration
-from core.training.builder import load_configured
 from core.training.checkpoint import FACTS
+from core.training.configured import load_configured
 from core.training.files import write_json
 from core.training.measure import Estimate, estimate_budget
 from core.training.plan_report import PlanReport, make_report, megabytes, print_report

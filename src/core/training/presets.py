@@ -1,4 +1,4 @@
-"""Presets: how long a run trains and how closely it is evaluated, and nothing else.
+"""Presets: how long a run trains and how often it is evaluated, and nothing else.
 
 A preset adjusts what the user left at its default. It knows no machine, and no machine setting is in it.
 """
@@ -9,11 +9,11 @@ from core.config import Config
 
 
 class Preset(NamedTuple):
-    """Decisions played in the whole run, passes over each round's samples, episodes of an evaluation."""
+    """Decisions played in the whole run, passes over each round's samples, rounds from one evaluation to the next."""
 
     decisions: int
     epochs: int
-    evaluation_episodes: int
+    evaluate_every: int
 
 
 PRESETS = {
@@ -25,14 +25,14 @@ PRESETS = {
 
 
 def with_preset(
-    config: Config, sources: dict[str, str], decisions_per_round: int | None
+    config: Config, sources: dict[str, str], decisions_per_round: int
 ) -> tuple[Config, dict[str, str], list[str]]:
     """Adjust a Config by its preset.
 
     Args:
         config: with the name of the preset, or none.
         sources: where each value comes from.
-        decisions_per_round: of a training episode; None where nothing is trained.
+        decisions_per_round: of a training episode.
 
     Returns:
         The Config, the sources with ``"preset"`` for what changed, and a line for each value: set, or left alone.
@@ -59,10 +59,8 @@ def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
     return sources.get(name) == "flag" or (sources.get(name) == "file" and changed)
 
 
-def _values(preset: Preset, decisions_per_round: int | None) -> dict[str, tuple[int, str]]:
-    evaluation = {"evaluation_episodes": (preset.evaluation_episodes, "")}
-    if decisions_per_round is None:
-        return evaluation
+def _values(preset: Preset, decisions_per_round: int) -> dict[str, tuple[int, str]]:
     rounds = -(-preset.decisions // decisions_per_round)
     why = f", {preset.decisions:,} decisions at about {decisions_per_round:,} each"
-    return {"training_episodes": (rounds, why), "num_epochs": (preset.epochs, ""), **evaluation}
+    rest = {"num_epochs": (preset.epochs, ""), "evaluate_every": (preset.evaluate_every, "")}
+    return {"training_episodes": (rounds, why), **rest}

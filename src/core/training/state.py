@@ -8,6 +8,7 @@ from torch import Tensor
 from core.errors import UserError
 from core.policy.networks import ActorCritic
 from core.rollout.collector import Unfinished
+from core.training.best import Best
 
 if TYPE_CHECKING:
     from core.training.trainer import Trainer
@@ -20,7 +21,8 @@ def state_of(trainer: "Trainer") -> tuple[dict[str, Tensor], dict[str, Any]]:
         **trainer.facts,
         "rollout": unfinished.facts,
         "episode": trainer.episode,
-        "best": trainer.best,
+        "best": trainer.best.value,
+        "best_judged_by": trainer.best.judged_by,
         "main_metric": trainer.simulator.main_metric,
         "grad_scaler": trainer.updater.stepper.scaler.state_dict(),
         "recovery": trainer.updater.recovery_facts(),
@@ -55,7 +57,8 @@ def restore_state(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[st
     trainer.collector.restore(Unfinished(records, facts.get("rollout", [])))
     rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
     trainer.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
-    trainer.episode, trainer.best = facts["episode"], facts["best"]
+    trainer.episode = facts["episode"]
+    trainer.best = Best(facts["best"], facts.get("best_judged_by", "rounds"))
     if trainer.budget is not None:
         trainer.budget.restore(facts.get("time_budget", {}))
 

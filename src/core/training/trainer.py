@@ -13,18 +13,20 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError, UserError
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
-from core.rollout.collector import Collects, Outcome, Played, Rollout
+from core.rollout.collector import Collects, Played, Rollout
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
+from core.training.best import Best, Judged, main_metric_of
 from core.training.budget import Budget
 from core.training.checkpoint import save_checkpoint
 from core.training.failures import explaining, require_finite, update_failure_lines
 from core.training.instruments import Instruments
 from core.training.metrics import MetricsLog
-from core.training.notices import update_line
+from core.training.notices import evaluation_line, update_line
+from core.training.periodic import PeriodicEvaluation
 from core.training.progress import Progress
-from core.training.record import mean_of, round_record
+from core.training.record import round_record
 from core.training.state import restore_state, state_of
 from core.update.advantage import step_discounts
 from core.update.reward_scale import RewardScale
@@ -70,6 +72,7 @@ class Trainer:
         facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
         budget: of time; None for as long as it takes.
         instruments: that watch the machine.
+        evaluation: from time to time while the run goes on; None for none.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Trainer:
         facts: dict[str, Any],
         budget: Budget | None = None,
         instruments: Instruments | None = None,
+        evaluation: PeriodicEvaluation | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
         self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
@@ -90,7 +94,8 @@ class Trainer:
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
-        self.best: float | None = None
+        self.best = Best()
+        self._evaluation, self._evaluation_seconds = evaluation, 0.0
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train until the episodes are done, the time budget is, or somebody asks to stop.
@@ -107,8 +112,9 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
         """
-        while self.episode < self.settings.episodes and (self.budget is None or self.budget.another_round()):
+        while self.episode < self.settings.episodes and self._another_round():
             record = self._one_update(progress)
+            record["evaluation"] = self._evaluate(progress)
             record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
             log.write(record)
             self.save("last")
@@ -125,7 +131,7 @@ class Trainer:
         self._phase(progress, "simulating")
         played, seconds, fallbacks = self._play()
         finished = [outcome for each in played for outcome in each.finished]
-        self._keep_best(finished)
+        self._keep_best(main_metric_of(self.simulator, finished), "rounds")  # before the update changes them
         self._phase(progress, "updating")
         now = settings.schedule.at(self._share_done())
         now = now._replace(learning_rate_factor=now.learning_rate_factor * self.updater.guard.rate_factor)
@@ -157,6 +163,23 @@ class Trainer:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
         rate = self.updater.settings.learning_rate_actor
         return round_record(self.episode, played, finished, report, seconds, now, rate, precision)
+
+    def _another_round(self) -> bool:
+        """Return whether the time budget has room for one more, with an evaluation where one is due."""
+        due = self._evaluation is not None and self._evaluation.due(self.episode + 1)
+        return self.budget is None or self.budget.another_round(self._evaluation_seconds if due else 0.0)
+
+    def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
+        """Evaluate what was learned, where that is due; return what the record says of it."""
+        if self._evaluation is None or not self._evaluation.due(self.episode):
+            return None
+        self._phase(progress, "evaluating")
+        found = self._evaluation.run(self.cpu_copy())
+        self._evaluation_seconds = found["seconds"]
+        value = found["metrics"].get(self.simulator.main_metric, {}).get("mean")
+        self._keep_best(value, "evaluations")
+        progress.say(evaluation_line(self.episode, self.simulator.main_metric, found))
+        return found
 
     def _phase(self, progress: Progress, name: str) -> None:
         progress.phase(name)
@@ -217,18 +240,10 @@ class Trainer:
                 "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
             )
 
-    def _main_metric(self, finished: list[Outcome]) -> float | None:
-        name = self.simulator.main_metric
-        if name == "return":
-            return mean_of([e.total_reward for e in finished])
-        return mean_of([e.metrics[name] for e in finished if name in e.metrics])
-
-    def _keep_best(self, finished: list[Outcome]) -> None:
-        """Save the weights that played the best episodes so far, before the update changes them."""
-        value = self._main_metric(finished)
-        sign = -1.0 if self.simulator.main_metric_lower_is_better else 1.0
-        if value is not None and (self.best is None or sign * value > sign * self.best):
-            self.best = value
+    def _keep_best(self, value: float | None, judged_by: Judged) -> None:
+        """Save the weights that are here if they are the best so far."""
+        if self.best.beaten_by(value, judged_by, self.simulator.main_metric_lower_is_better):
+            self.best = Best(value, judged_by)
             self.save("best")
 
     def save(self, which: str) -> None:

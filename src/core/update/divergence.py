@@ -7,7 +7,7 @@ from torch import Tensor
 
 from core.hardware.machine import has_bf16
 from core.hardware.plan import Precision
-from core.update.step import Stepper
+from core.update.stepper import Stepper
 
 _PATIENCE = 3
 """Updates in a row with skipped steps. One may be a single sample; three say that the weights are at fault."""

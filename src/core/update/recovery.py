@@ -25,7 +25,7 @@ class OutOfMemory(NamedTuple):
     """What happened, for the record.
 
     Attributes:
-        phase: of the update: ``"upload"``, ``"values"`` or ``"gradients"``.
+        phase: of the update: ``"snapshot"`` (the state to go back to), ``"upload"``, ``"values"`` or ``"gradients"``.
         bytes_asked: that the allocator could not give, None where its message does not say.
         bytes_free: memory of the device that nobody used then.
         microbatch_before: most samples in the forward pass that failed.

@@ -1,56 +1,20 @@
-"""One minibatch step: forward, loss, backward in microbatches; clip; optimiser."""
+"""One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
-from core.hardware.plan import Execution, Precision
+from core.hardware.plan import Precision
 from core.policy.networks import ActorCritic
 from core.update.loss import Batch, LossTerms, ppo_loss
 from core.update.precision import autocast, grad_scaler
 from core.update.recovery import MemoryLadder
-
-T = TypeVar("T")
-Chunk = tuple[Tensor, Tensor]
-
-_EPSILON = 1e-5
-"""Of Adam, as in the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022)."""
+from core.update.stepper import ADAM_EPSILON, Chunk, StepSettings, T, map_chunks, pool_of
 
 
-@dataclass(frozen=True)
-class StepSettings:
-    """What a step needs to know.
-
-    Attributes:
-        clip_range: PPO's epsilon.
-        entropy_coefficient: weight of the entropy bonus.
-        value_coefficient: weight of the value loss.
-        max_grad_norm: the gradients of actor and of critic are each clipped to this norm.
-        microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
-        precision: of the matrix products, until they are not finite.
-        threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
-            result does not depend on it; torch itself should use one thread.
-        value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
-        execution: whether torch or compiled kernels (:mod:`core.update.compiled`) do the work.
-    """
-
-    clip_range: float
-    entropy_coefficient: float
-    value_coefficient: float
-    max_grad_norm: float
-    microbatch: int
-    precision: Precision
-    threads: int = 1
-    value_clip_range: float = 0.0
-    execution: Execution = "eager"
-
-
-class Stepper:
-    """Runs minibatch steps on one model.
+class EagerStepper:
+    """Runs minibatch steps on one model operation by operation (a :class:`core.update.stepper.Stepper`).
 
     Args:
         model: changed by :meth:`step`.
@@ -58,10 +22,6 @@ class Stepper:
         learning_rate_actor: of Adam (Kingma and Ba, 2015), initially.
         learning_rate_critic: the same for the critic.
         epsilon_actor: epsilon of the actor's Adam.
-
-    Attributes:
-        memory: what happens when memory runs out; it holds the microbatch.
-        precision: of the matrix products now.
     """
 
     def __init__(
@@ -70,14 +30,14 @@ class Stepper:
         settings: StepSettings,
         learning_rate_actor: float,
         learning_rate_critic: float,
-        epsilon_actor: float = _EPSILON,
+        epsilon_actor: float = ADAM_EPSILON,
     ) -> None:
         self.model, self.settings = model, settings
         self.device = model.flat.device
-        self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
+        self._pool = pool_of(settings.threads)
         self._parts = [model.part_parameters("actor"), model.part_parameters("critic")]
         self._parameters = [parameter for part in self._parts for parameter in part]
-        rates = (learning_rate_actor, epsilon_actor), (learning_rate_critic, _EPSILON)
+        rates = (learning_rate_actor, epsilon_actor), (learning_rate_critic, ADAM_EPSILON)
         groups = [{"params": p, "lr": r, "eps": e} for p, (r, e) in zip(self._parts, rates, strict=True)]
         self.optimizer = torch.optim.Adam(groups, fused=True)
         self.memory = MemoryLadder(settings.microbatch, self.device)
@@ -95,12 +55,7 @@ class Stepper:
 
     def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
         """Set those coefficients of the coming steps' loss that have a schedule."""
-        self.settings = replace(
-            self.settings,
-            clip_range=clip_range,
-            value_clip_range=value_clip_range,
-            entropy_coefficient=entropy_coefficient,
-        )
+        self.settings = self.settings.with_coefficients(clip_range, value_clip_range, entropy_coefficient)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by name; empty before the first step."""
@@ -120,25 +75,13 @@ class Stepper:
                 self.optimizer.state[parameter] = {name: t.clone().to(self.device) for name, t in state.items()}
 
     def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
-        """Take one optimiser step, or none where loss or gradient is not finite.
-
-        Args:
-            rollout: all samples of the rollout on the device.
-            indices: int64[S], the samples of this minibatch.
-            weights: float32[S], their weights, which add up to 1.
-
-        Returns:
-            float32[8], the fields of :class:`LossTerms` for this minibatch before the step, and 1 if it was skipped,
-            else 0; still on the device.
-        """
+        """Take one optimiser step, or none where loss or gradient is not finite."""
         totals, terms = self.memory.run("gradients", len(indices), lambda: self._accumulate(rollout, indices, weights))
         return torch.cat([terms, self._apply(totals, terms[0]).reshape(1)])
 
     def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
         """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
-        parts: list[tuple[Tensor, ...]] = [torch.split(column, self.memory.microbatch) for column in columns]
-        chunks = zip(*parts, strict=True)
-        return _in_threads(self._pool, function, chunks) if self._pool else map(function, chunks)
+        return map_chunks(self._pool, self.memory.microbatch, function, *columns)
 
     def _accumulate(self, rollout: Batch, indices: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the (scaled) gradients of a minibatch and its loss terms; changes nothing, so it can be repeated."""
@@ -190,15 +133,3 @@ class Stepper:
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:
     """Return the samples at some indices, with these weights."""
     return Batch._make((*(column.index_select(0, indices) for column in rollout[:-1]), weights))
-
-
-def _in_threads(pool: ThreadPoolExecutor, function: Callable[[Chunk], T], chunks: Iterable[Chunk]) -> Iterator[T]:
-    """Yield the results in order. After a failure nothing is running any more that would hold memory."""
-    futures = [pool.submit(function, chunk) for chunk in chunks]
-    try:
-        while futures:
-            yield futures.pop(0).result()
-    finally:
-        for future in futures:
-            future.cancel()
-        wait(futures)

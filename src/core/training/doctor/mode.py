@@ -13,7 +13,7 @@ from core.hardware.machine import detect_machine
 from core.hardware.memory import policy_size
 from core.hardware.plan import Plan, make_plan
 from core.hardware.surroundings import detect_surroundings
-from core.training.builder import load_configured
+from core.training.configured import load_configured, settings_of_a_run
 from core.training.doctor import gpu_checks, run_checks
 from core.training.doctor.case import Case, Finding
 from core.training.metrics import read_metrics
@@ -50,17 +50,21 @@ def diagnose(case: Case) -> list[Finding]:
     return [check(case) for check in CHECKS]
 
 
-def run_doctor(config: Config, console: Console, say: Callable[[str], None]) -> int:
+def run_doctor(config: Config, sources: dict[str, str], console: Console, say: Callable[[str], None]) -> int:
     """Look, print the table and a last sentence; return the exit code: 1 if something is broken.
 
     Args:
-        config: of the run; its run directory may hold one already.
+        config: of the run; where its run directory holds one, that one's settings count, but for flags.
+        sources: where its values come from.
         console: for the table.
         say: prints a line.
 
     Raises:
-        UserError: the simulator cannot be loaded.
+        UserError: the simulator cannot be loaded, or the run's config.json is damaged.
     """
+    config, line = settings_of_a_run(config, sources)
+    if line:
+        say(line)
     findings = diagnose(_examine(config))
     console.print(findings_table(findings))
     broken, warnings = (sum(f.level == level for f in findings) for level in ("broken", "warning"))

@@ -1,19 +1,22 @@
-"""The compiled counterpart of :class:`core.update.step.Stepper`: the same steps, checkpoints and remedies."""
+"""The compiled counterpart of :class:`core.update.step.EagerStepper`: the same steps, checkpoints and remedies."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from core.hardware.plan import Precision
 from core.policy.networks import ActorCritic
 from core.update.compiled.adam import adam, clipping, corrections, norm
 from core.update.compiled.blas import hold_to_one_thread
 from core.update.compiled.heads import Coefficients, Columns
 from core.update.compiled.passes import Passes, Workspace
 from core.update.loss import Batch, LossTerms
-from core.update.step import Stepper, StepSettings
+from core.update.precision import grad_scaler
+from core.update.recovery import MemoryLadder
+from core.update.stepper import ADAM_EPSILON, Chunk, StepSettings, T, map_chunks, pool_of
 
 _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
@@ -22,27 +25,64 @@ gradients are added up, so the number of threads must not."""
 _RATIO_ERROR = LossTerms._fields.index("ratio_error")
 
 
-class CompiledStepper(Stepper):
-    """Runs minibatch steps on one model on the CPU, in FP32.
+class CompiledStepper:
+    """Runs minibatch steps on one model on the CPU, in FP32 (a :class:`core.update.stepper.Stepper`).
 
     A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
-    pieces are added up in order. Arguments are those of :class:`Stepper`, whose learning rates, coefficients, memory
-    ladder and threads this one shares.
+    pieces are added up in order.
+
+    Args:
+        model: changed by :meth:`step`.
+        settings: of the first steps; :meth:`set_coefficients` changes those that have a schedule.
+        learning_rate_actor: of Adam, initially.
+        learning_rate_critic: the same for the critic.
+        epsilon_actor: epsilon of the actor's Adam.
     """
 
-    def __init__(self, model: ActorCritic, settings: StepSettings, *rates: float) -> None:
-        super().__init__(model, settings, *rates)
+    def __init__(
+        self,
+        model: ActorCritic,
+        settings: StepSettings,
+        learning_rate_actor: float,
+        learning_rate_critic: float,
+        epsilon_actor: float = ADAM_EPSILON,
+    ) -> None:
+        self.model, self.settings = model, settings
+        self.device = model.flat.device
+        self._pool = pool_of(settings.threads)
+        parts = [model.part_parameters("actor"), model.part_parameters("critic")]
+        self._parameters = [parameter for part in parts for parameter in part]
+        self._rates, self._epsilons = (learning_rate_actor, learning_rate_critic), (epsilon_actor, ADAM_EPSILON)
+        self.memory = MemoryLadder(settings.microbatch, self.device)
+        self.use_precision(settings.precision)
         hold_to_one_thread()
         self._passes = Passes(model)
         self._flat = model.flat.numpy()
         self._moments = np.zeros((2, model.flat.numel()), np.float32)
         self._steps = 0
-        self._slices = [slice(*_range_of(part)) for part in self._parts]
+        self._slices = [slice(*_range_of(part)) for part in parts]
         self._spaces: list[Workspace] = []
         self._total = np.zeros_like(self._flat)
 
+    def use_precision(self, precision: Precision) -> None:
+        """Note the format; these kernels know only FP32, and a plan gives them no other."""
+        self.precision = precision
+        self.scaler = grad_scaler(self.device, precision)
+
+    def set_learning_rates(self, actor: float, critic: float) -> None:
+        """Set the learning rates of the coming steps."""
+        self._rates = actor, critic
+
+    def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
+        """Set those coefficients of the coming steps' loss that have a schedule."""
+        self.settings = self.settings.with_coefficients(clip_range, value_clip_range, entropy_coefficient)
+
+    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
+        """Apply a function to the microbatches of some columns; results come in order, from threads."""
+        return map_chunks(self._pool, self.memory.microbatch, function, *columns)
+
     def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
-        """Take one optimiser step as :meth:`Stepper.step` does."""
+        """Take one optimiser step, or none where loss or gradient is not finite."""
         columns, order, shares = _columns(rollout), indices.numpy(), weights.numpy()
         terms = self.memory.run("gradients", len(order), lambda: self._sum_up(columns, order, shares))
         s = self.settings
@@ -59,13 +99,13 @@ class CompiledStepper(Stepper):
         """Clip the gradients, of these norms, and step."""
         self._steps += 1
         correction, root = corrections(self._steps)
-        for part, length, group in zip(self._slices, norms, self.optimizer.param_groups, strict=True):
-            scale, rate = clipping(length, self.settings.max_grad_norm), group["lr"] / correction
+        for part, length, rate, epsilon in zip(self._slices, norms, self._rates, self._epsilons, strict=True):
+            scale = clipping(length, self.settings.max_grad_norm)
             arrays = (self._flat[part], self._total[part], self._moments[0][part], self._moments[1][part])
-            adam(*arrays, scale, rate, root, group["eps"])
+            adam(*arrays, scale, rate / correction, root, epsilon)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """Return the state of the optimiser by the names of :class:`Stepper`; empty before the first step."""
+        """Return the state of the optimiser by the names of torch's stepper; empty before the first step."""
         if self._steps == 0:
             return {}
         moments = torch.from_numpy(self._moments)

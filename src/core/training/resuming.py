@@ -1,0 +1,78 @@
+"""Which directory a run is written to, and how one that is there goes on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core.config import Config
+from core.errors import UserError
+from core.simulators.loading import LoadedSimulator
+from core.training.budget import NO_LIMIT
+from core.training.checkpoint import FACTS, load_run
+from core.training.trainer import Trainer
+
+
+def run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path:
+    """Return the directory of a run, the user's or a free one in runs/.
+
+    Raises:
+        UserError: it already holds a run and this is no resume, or the other way round.
+    """
+    directory = Path(config.run_directory)
+    if not config.run_directory:
+        if resume:
+            raise UserError("--resume needs --run-directory DIR, the run to go on with.")
+        base = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+        base = base.replace("/", "-")
+        names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
+        directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:
+        raise UserError(
+            f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
+        )
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file; --run-directory needs a folder.")
+    return directory
+
+
+def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) -> None:
+    """Let a trainer go on from the last checkpoint of a run.
+
+    Raises:
+        UserError: there is none, or it is one of another simulator, of other options or of other copies.
+    """
+    tensors, facts = load_run(directory)
+    if facts["simulator"] != json.loads(json.dumps(trainer.facts["simulator"])):
+        differing = [k for k, v in trainer.facts["simulator"].items() if facts["simulator"].get(k) != v]
+        raise UserError(
+            f"The checkpoint in {directory} was trained on another simulator (different: {', '.join(differing)}); "
+            "resume with the scenario or log that the run began with."
+        )
+    before, now = (of["source"].get("options", {}) for of in (facts, trainer.facts))
+    if before != now:
+        raise UserError(
+            f"The run in {directory} began with the simulator options {json.dumps(before)}, not {json.dumps(now)}; "
+            "resume with those that it began with."
+        )
+    _refuse_other_copies(trainer, facts, directory)
+    trainer.restore(tensors, facts)
+    say(f"Resuming after episode {trainer.episode}{of_how_many(trainer)}.")
+
+
+def of_how_many(trainer: Trainer) -> str:
+    """Return how many training episodes the run has, for people; nothing where only time ends it."""
+    return f" of {trainer.settings.episodes}" if trainer.settings.episodes != NO_LIMIT else ""
+
+
+def _refuse_other_copies(trainer: Trainer, facts: dict[str, Any], directory: Path) -> None:
+    """Refuse a resume that would drop the unfinished episodes of some copies or begin others."""
+    before, now = len(facts.get("rollout", [])), len(trainer.collector.unfinished().facts)
+    if before and now and before != now:
+        raise UserError(
+            f"The run in {directory} plays {before} copies, each in an episode that goes on, not {now}; resume with "
+            f"EPISODES_PER_UPDATE = {before}."
+        )
+    if bool(before) != bool(now):
+        played = "rollouts of ROLLOUT_STEPS decisions" if before else "whole episodes (ROLLOUT_STEPS = 0)"
+        raise UserError(f"The run in {directory} plays {played}; resume with the ROLLOUT_STEPS of its config.json.")

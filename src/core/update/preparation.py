@@ -1,0 +1,119 @@
+"""From trajectories to the rollout on the device: observations up, values of the critic, advantages, the rest up."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.rollout.trajectory import Trajectory
+from core.update.advantage import following_values, gae
+from core.update.loss import Batch
+from core.update.stepper import Stepper
+from core.update.transfer import upload
+from core.update.value_scale import renormalise_values
+
+
+def upload_observations(stepper: Stepper, trajectories: list[Trajectory]) -> tuple[Tensor, Tensor]:
+    """Return the observations on the device: those with a decision, and of each trajectory those beyond.
+
+    Args:
+        stepper: whose device it is; its memory ladder is used.
+        trajectories: the episodes.
+    """
+    device = stepper.device
+
+    def both() -> tuple[Tensor, Tensor]:
+        beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        return upload([t.observations[:-1] for t in trajectories], device), upload([beyond], device)
+
+    return stepper.memory.run("upload", sum(t.steps for t in trajectories), both)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # numbers that have exploded are looked for below
+def prepare_rollout(
+    stepper: Stepper,
+    trajectories: list[Trajectory],
+    discounts: list[np.ndarray],
+    observations: tuple[Tensor, Tensor],
+    lambdas: tuple[float, float],
+) -> tuple[Batch, float]:
+    """Value the observations, estimate advantages, and return the rollout on the device.
+
+    Args:
+        stepper: whose model values; its value normalisation moves towards the returns.
+        trajectories: the episodes.
+        discounts: float64[T] of each.
+        observations: from :func:`upload_observations`.
+        lambdas: of generalised advantage estimation, for the actor and for the critic's targets.
+
+    Returns:
+        The rollout, and the share of the targets' variance that the critic explained.
+    """
+    model = stepper.model
+    values, final_values = (_values(stepper, part) for part in observations)
+    advantages, returns = _advantages(trajectories, discounts, values, final_values, lambdas)
+    explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
+    spread = max(float(advantages.std()), 1e-8)
+    if np.isfinite(spread) and np.isfinite(returns.std()):
+        renormalise_values(model, returns)
+    else:  # the critic has diverged: no step of this update may be taken
+        advantages[:] = np.nan
+    mean, std = model.tensors["value_mean"].item(), model.tensors["value_std"].item()
+    advantages = (advantages - advantages.mean()) / spread
+    normalised = advantages, *((column - np.float32(mean)) / np.float32(std) for column in (returns, values))
+    rest = stepper.memory.run("upload", len(values), lambda: _upload_rest(trajectories, stepper.device, *normalised))
+    return rest._replace(observations=observations[0]), explained_variance
+
+
+def _advantages(
+    trajectories: list[Trajectory],
+    discounts: list[np.ndarray],
+    values: np.ndarray,
+    final_values: np.ndarray,
+    lambdas: tuple[float, float],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the actor's advantages and the critic's targets of all trajectories, joined."""
+    pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
+    finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
+    results = []
+    for t, discount, v, beyond in zip(trajectories, discounts, pieces, finals, strict=True):
+        following = following_values(v, t.truncated, beyond)
+        data = (t.rewards, v, following, discount, t.terminated, t.terminated | t.truncated)
+        results.append((gae(*data, lambdas[0])[0], gae(*data, lambdas[1])[1]))
+    advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
+    return advantages, returns
+
+
+def _upload_rest(
+    trajectories: list[Trajectory],
+    device: torch.device,
+    advantages: np.ndarray,
+    returns: np.ndarray,
+    values: np.ndarray,
+) -> Batch:
+    """Return the rollout on the device, without its observations."""
+    return Batch(
+        observations=torch.empty(0),
+        actions=upload([t.actions for t in trajectories], device),
+        log_probs=upload([t.log_probs for t in trajectories], device),
+        masks=upload([t.masks for t in trajectories], device),
+        features=upload([t.features for t in trajectories], device),
+        advantages=upload([advantages], device),
+        returns=upload([returns], device),
+        values=upload([values], device),
+        weights=torch.empty(0),
+    )
+
+
+def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
+    """Return float32[rows], the critic's values in units of the reward."""
+    model = stepper.model
+
+    @torch.no_grad()
+    def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
+        return model.values(model.normalise(chunk[0]))
+
+    normalised = stepper.memory.run(
+        "values", len(observations), lambda: torch.cat(list(stepper.map_chunks(evaluate, observations)))
+    )
+    values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
+    return np.asarray(values.cpu().numpy())
