@@ -84,7 +84,6 @@ class ProcessSimulator(Simulator):
             dynamics.assign(state, parameters, action)
         if postponed or not dynamics.feasible(state, parameters):
             dynamics.run_to_decision(state, parameters)
-        outlook.look_ahead(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
         return reward, False
