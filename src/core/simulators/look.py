@@ -39,21 +39,16 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
         for i in range(size, size + _GUARD_SIZE):
             if guarded[i] != _GUARD:
                 return OBSERVATION_TOO_LONG
-        finite = np.float32(0.0)
         for i in range(size):
             observation[i] = guarded[i]
-            finite += guarded[i] * np.float32(0.0)
-        if finite != 0.0:
+        if not all_finite(observation):
             return OBSERVATION_NOT_FINITE
         mask[:] = True
         action_mask(state, parameters, mask)
         if any_features:
             features[:] = 0.0
             action_features(state, parameters, mask, features)
-            for i in range(len(mask)):
-                for k in range(features.shape[1]):
-                    finite += features[i, k] * np.float32(0.0)
-            if finite != 0.0:
+            if not all_finite(features.reshape(features.size)):
                 return FEATURE_NOT_FINITE
         for choice in range(n_choices):
             i = ends[choice]
@@ -64,6 +59,15 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
         return OK
 
     return look
+
+
+@njit(nogil=True, fastmath={"reassoc"})  # one sum in order would wait for each addition before the next
+def all_finite(values):  # type: ignore[no-untyped-def]
+    """Return whether float32[n] holds neither NaN nor infinity, whose products with 0 are NaN."""
+    zero = np.float32(0.0)
+    for i in range(len(values)):
+        zero += values[i] * np.float32(0.0)
+    return zero == 0.0
 
 
 @njit(nogil=True)
