@@ -11,7 +11,7 @@ from scipy import integrate
 from core.seeding import stream
 from core.simulators.process import outlook
 from core.simulators.process.parameters import build_parameters
-from core.simulators.process.service import mean_residual, service_time
+from core.simulators.process.service import least_residual, mean_residual, service_time
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 
@@ -51,6 +51,24 @@ def test_the_rest_of_a_lognormal_service_far_out_is_finite_and_grows():
 
     expected = integrate.quad(survivors, 30.0, 400.0, epsabs=0.0)[0] / survivors(30.0)
     assert mean_residual(3, 2.0, sigma, 0.0, np.zeros(1), np.zeros(1), 30.0) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("cv", [0.02, 0.1, 0.5, 1.0, 3.0, 20.0])
+def test_the_least_rest_of_a_lognormal_service_is_its_minimum_less_a_margin(cv):
+    sigma = math.sqrt(math.log1p(cv**2))
+    least = least_residual(3, 2.0, sigma)
+    elapsed = np.exp(np.linspace(math.log(2.0) - 8 * sigma, math.log(2.0) + max(3.0, 12 * sigma), 20_000))
+    rests = [mean_residual(3, 2.0, sigma, 0.0, np.zeros(1), np.zeros(1), e) for e in elapsed]
+    assert 0.98 * min(rests) < least < min(rests)
+    assert least < rests[0]
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_nobody_is_ready_before_the_least_wait(name):
+    p, _ = build_parameters(scenario(service=[service("A", "R", name, **TIMES[name])]))
+    row = p.service_kind[0], p.service_scale[0], p.service_low[0], p.service_high[0], p.service_table
+    rests = [mean_residual(*row, p.service_tail, e) for e in np.linspace(0.0, 30.0, 1_000)]
+    assert 0.0 <= p.pair_least_rest[0] <= min(rests)
 
 
 def list_schedule(ready, means, tasks):
@@ -94,6 +112,8 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
         for a in np.flatnonzero(state.queue_length):
             pairs = range(p.activity_pairs[a], p.activity_pairs[a + 1])
             ready = [outlook.time_until_ready(state, p, p.pair_resource[k]) for k in pairs]
+            soonest = [outlook.least_wait(state, p, p.pair_resource[k]) for k in pairs]
+            assert all(0.0 <= least <= when for least, when in zip(soonest, ready, strict=True))
             expected = list_schedule(ready, [p.pair_mean[k] for k in pairs], min(16, state.queue_length[a]))
             relief[a] = expected * max(1.0, state.queue_length[a] / 16)
             assert outlook.time_to_serve(state, p, a) == pytest.approx(relief[a])

@@ -58,15 +58,25 @@ def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def least_wait(state, p, r):  # type: ignore[no-untyped-def]
+    """Return a time that :func:`time_until_ready` cannot fall below, without its logarithm and two erfc."""
+    change = state.change_at[r] - state.time
+    if not state.on_duty[r]:
+        return change
+    pair = state.busy_pair[r]
+    return min(p.pair_least_rest[pair], change) if pair >= 0 else 0.0
+
+
+@njit(nogil=True)
 def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
     """Return the expected time until as many tasks are done as wait for an activity, if its people did nothing else.
 
     Each task goes to whoever would finish it first (list scheduling), with mean service times in place of random ones.
-    When somebody will be ready is costly to say, so it is asked only of those whose turn it would be if they were now.
+    When somebody will be ready is costly to say, so it is asked only of those whose turn it would be at the soonest.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
     for pair in range(first, last):
-        state.done[pair], state.asked[pair] = p.pair_mean[pair], 0
+        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_mean[pair], 0
     tasks = min(state.queue_length[a], _MOST_TASKS)
     served = 0
     while True:
@@ -75,7 +85,7 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
             if state.done[pair] < state.done[chosen]:
                 chosen = pair
         if state.asked[chosen] == 0:
-            state.done[chosen] += time_until_ready(state, p, p.pair_resource[chosen])
+            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_mean[chosen]
             state.asked[chosen] = 1
             continue
         served += 1
