@@ -17,6 +17,7 @@ from oracles.process_reference import Reference
 from core.errors import UserError
 from core.seeding import stream
 from core.simulators.process.metrics import run_unhindered
+from core.simulators.process.outlook import branches_behind
 from core.simulators.process.scenario import DAYS, Scenario, parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, metrics_of, new_state
@@ -57,7 +58,8 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
             break
         assert np.flatnonzero(mask).tolist() == [*feasible, len(reference.pairs)], f"decision {decision}"
         np.testing.assert_allclose(observation, reference.observation(), rtol=1e-5, atol=1e-5)
-        assert state.behind.tolist() == reference.behind(), f"decision {decision}"
+        behind = [branches_behind(state, p, a) if n else 0.0 for a, n in enumerate(state.queue_length)]
+        assert behind == reference.behind(), f"decision {decision}"
         action = len(reference.pairs)
         if feasible and actions.random() >= postpone:
             action = int(actions.choice(feasible))

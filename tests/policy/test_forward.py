@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.policy.forward import add_rows, build_forward, relu, tanh, workspace
+from core.errors import UserError
+from core.policy.forward import aligned_weights, build_add_rows, build_forward, relu, tanh, workspace
 from core.policy.networks import ActorCritic
 
-CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 9, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
+CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
 
 
 @cache
@@ -37,10 +38,28 @@ def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
     observations[::3] *= np.float32(100.0)  # most of these are clipped
     observations[1::3, ::2] = 0.0
     expected = model.logits(model.normalise(torch.from_numpy(observations))).detach().numpy()
-    weights = model.flat.numpy()
+    weights = aligned_weights(model.flat.numpy(), sizes)
     actual = np.stack([forward(weights, observation, scratch).copy() for observation in observations])
     scale = np.abs(expected).max(axis=1, keepdims=True)
     assert (np.abs(actual - expected) <= 1e-5 * scale).all()
+
+
+def test_hidden_layers_of_different_widths_are_refused():
+    with pytest.raises(UserError, match=r"one width, not \(6, 17, 9, 4\)"):
+        build_forward((6, 17, 9, 4), "relu")
+
+
+@pytest.mark.parametrize("n_observation", [1, 8, 151])
+def test_aligned_weights_are_the_same_and_their_matrices_begin_with_cache_lines(n_observation):
+    sizes = (n_observation, 32, 32, 5)
+    offsets = ActorCritic(sizes, (n_observation, 1), "relu").layout.offsets
+    weights = np.random.default_rng(0).normal(size=offsets["value_mean"]).astype(np.float32)
+    for _ in range(5):  # wherever the memory comes from
+        copy = aligned_weights(weights, sizes)
+        np.testing.assert_array_equal(copy, weights)
+        assert not np.shares_memory(copy, weights)
+        assert [copy[offsets[f"actor.{i}.weight"] :].ctypes.data % 64 for i in range(3)] == [0, 0, 0]
+        assert [row.ctypes.data % 64 for row in workspace(sizes)[0]] == [0, 0]
 
 
 def test_observations_are_shifted_scaled_and_clipped():
@@ -66,7 +85,7 @@ def test_rows_of_zero_inputs_are_not_read(zeros):
     weights[skipped] = np.nan
     flat = np.concatenate([np.full(7, np.nan, np.float32), weights.ravel()])
     outputs = np.ones(5, np.float32)
-    add_rows(flat, 7, inputs, 9, 5, outputs, np.zeros(10, np.int64))
+    build_add_rows(5)(flat, 7, inputs, 9, outputs, np.zeros(10, np.int64))
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from core.errors import PolicyNotFiniteError, UserError
+from core.policy.forward import aligned_weights
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
 from core.rollout.collector import Collects, Played, Rollout
@@ -212,8 +213,9 @@ class Trainer:
         return episodes if self.budget is None else max(episodes, self.budget.share)
 
     def cpu_copy(self) -> np.ndarray:
-        """Return the actor's part of the flat weights as the array that compiled code reads."""
-        return np.asarray(self.model.flat[: self.model.layout.actor_size].numpy())
+        """Return the actor's part of the flat weights, copied to where compiled code reads it fastest."""
+        flat = self.model.flat[: self.model.layout.actor_size].numpy()
+        return aligned_weights(flat, self.model.actor_sizes)
 
     def _learn_scales(self, observations: list[np.ndarray]) -> None:
         for batch in observations:

@@ -11,7 +11,7 @@ from scipy import integrate
 from core.seeding import stream
 from core.simulators.process import outlook
 from core.simulators.process.parameters import build_parameters
-from core.simulators.process.service import mean_residual, service_time
+from core.simulators.process.service import least_residual, mean_residual, service_time
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 
@@ -53,6 +53,24 @@ def test_the_rest_of_a_lognormal_service_far_out_is_finite_and_grows():
     assert mean_residual(3, 2.0, sigma, 0.0, np.zeros(1), np.zeros(1), 30.0) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("cv", [0.02, 0.1, 0.5, 1.0, 3.0, 20.0])
+def test_the_least_rest_of_a_lognormal_service_is_its_minimum_less_a_margin(cv):
+    sigma = math.sqrt(math.log1p(cv**2))
+    least = least_residual(3, 2.0, sigma)
+    elapsed = np.exp(np.linspace(math.log(2.0) - 8 * sigma, math.log(2.0) + max(3.0, 12 * sigma), 20_000))
+    rests = [mean_residual(3, 2.0, sigma, 0.0, np.zeros(1), np.zeros(1), e) for e in elapsed]
+    assert 0.98 * min(rests) < least < min(rests)
+    assert least < rests[0]
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_nobody_is_ready_before_the_least_wait(name):
+    p, _ = build_parameters(scenario(service=[service("A", "R", name, **TIMES[name])]))
+    row = p.service_kind[0], p.service_scale[0], p.service_low[0], p.service_high[0], p.service_table
+    rests = [mean_residual(*row, p.service_tail, e) for e in np.linspace(0.0, 30.0, 1_000)]
+    assert 0.0 <= p.pair_least_rest[0] <= min(rests)
+
+
 def list_schedule(ready, means, tasks):
     """Return when the last of some tasks is done if each goes to whoever would be done with it first."""
     heap = [(r + m, m) for r, m in zip(ready, means, strict=True)]
@@ -63,7 +81,26 @@ def list_schedule(ready, means, tasks):
     return heap[0][0]
 
 
-@pytest.mark.parametrize("make", [office, rework])
+def crowd():
+    """Return two activities that eight people do at different speeds, half of them in the mornings only."""
+    people = [f"person {i}" for i in range(8)]
+    morning = [{"days": ["Monday", "Tuesday", "Wednesday"], "from": "00:00", "to": "12:00"}]
+    return scenario(
+        horizon={"value": 72.0},
+        arrivals={"process": "poisson", "rate": 2.0},
+        activities=["A", "B"],
+        resources=people,
+        service=[
+            service(a, name, "lognormal", mean=mean * (1 + i / 2), cv=0.3 + 0.3 * (i % 3))
+            for a, mean in (("A", 0.5), ("B", 1.0))
+            for i, name in enumerate(people)
+        ],
+        flow={"seq": [{"task": "A"}, {"task": "B"}]},
+        working_hours=dict.fromkeys(people[::2], morning),
+    )
+
+
+@pytest.mark.parametrize("make", [office, rework, crowd])
 def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
     simulator = ProcessSimulator(make())
     functions, states = compile_functions(simulator), new_state(simulator)
@@ -71,11 +108,15 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
     rng, longest, checked = np.random.default_rng(0), 0, 0
     functions.reset(state, p, stream(1, "simulator"))
     while not state.ended:
+        relief = {}
         for a in np.flatnonzero(state.queue_length):
             pairs = range(p.activity_pairs[a], p.activity_pairs[a + 1])
-            ready = [state.ready[p.pair_resource[k]] for k in pairs]
+            ready = [outlook.time_until_ready(state, p, p.pair_resource[k]) for k in pairs]
+            soonest = [outlook.least_wait(state, p, p.pair_resource[k]) for k in pairs]
+            assert all(0.0 <= least <= when for least, when in zip(soonest, ready, strict=True))
             expected = list_schedule(ready, [p.pair_mean[k] for k in pairs], min(16, state.queue_length[a]))
-            assert state.relief[a] == pytest.approx(expected * max(1.0, state.queue_length[a] / 16))
+            relief[a] = expected * max(1.0, state.queue_length[a] / 16)
+            assert outlook.time_to_serve(state, p, a) == pytest.approx(relief[a])
             longest, checked = max(longest, int(state.queue_length[a])), checked + 1
         mask = np.ones(simulator.action_space.n, bool)
         functions.action_mask(state, p, mask)
@@ -84,13 +125,13 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
         assert not features[~mask].any()
         assert not features[-1].any(), "postpone has none"
         for pair in np.flatnonzero(mask[:-1]):
-            slack = math.log(state.relief[p.pair_activity[pair]] / p.pair_mean[pair])
+            slack = math.log(relief[p.pair_activity[pair]] / p.pair_mean[pair])
             assert features[pair, 0] == pytest.approx(min(3.0, max(-3.0, slack)), rel=1e-5, abs=1e-6)
             assert features[pair, 1] == min(features[pair, 0], 0.0)
             if make is office:
-                assert features[pair, 2] == np.float32(state.behind[p.pair_activity[pair]])
+                assert features[pair, 2] == np.float32(outlook.branches_behind(state, p, p.pair_activity[pair]))
         functions.step(state, p, int(rng.choice(np.flatnonzero(mask))), None)
-    assert simulator.action_feature_size == (3 if make is office else 2), "rework has no parallel branches"
+    assert simulator.action_feature_size == (3 if make is office else 2), "only the office has parallel branches"
     assert checked > 300
     assert longest > 3
 
@@ -102,7 +143,7 @@ def test_who_is_off_duty_or_leaves_before_being_free_is_ready_when_they_come_bac
     functions.reset(state, p, stream(0, "simulator"))
     seen = []
     while not state.ended:
-        seen.append((state.time, state.ready[0]))
+        seen.append((state.time, outlook.time_until_ready(state, p, 0)))
         functions.step(state, p, 0, None)
     # The clerk works 9-12 and 13-17 and needs 2 hours for a task; decisions fall on 9, 11, 13 and 16:30.
     assert [time for time, _ in seen] == [9.0, 11.0, 13.0, 16.5]
@@ -125,7 +166,7 @@ def test_the_next_two_shift_changes_are_known_at_all_times(make):
     functions, states = compile_functions(simulator), new_state(simulator)
     state, p = states[0], simulator.parameters
     functions.reset(state, p, stream(2, "simulator"))
-    week, changes = 10080.0, {r: [] for r in range(len(state.ready))}
+    week, changes = 10080.0, {r: [] for r in range(len(state.finish))}
     for i in range(p.shift_count):
         changes[p.shift_resource[i]] += [p.shift_times[i] + k * week for k in range(5)]
     decisions = 0

@@ -9,7 +9,6 @@ import math
 import numpy as np
 from numba import njit
 
-from core.simulators.process.outlook import look_ahead
 from core.simulators.process.parameters import POISSON, REPLAY
 from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
@@ -25,7 +24,6 @@ def start(state, p, rng):  # type: ignore[no-untyped-def]
     state.seed = np.uint64(rng.random() * 2.0**53)
     clear(state, p)
     run_to_decision(state, p)
-    look_ahead(state, p)
 
 
 @njit(nogil=True)
@@ -46,11 +44,9 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         state.finish[r] = math.inf
         state.busy_time[r] = 0.0
         state.change_at[r], state.change_after[r] = p.first_change[r], p.second_change[r]
-        state.ready[r] = 0.0
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = 0
-        state.relief[a] = state.behind[a] = 0.0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
     state.free_slot = 0

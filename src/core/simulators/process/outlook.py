@@ -17,14 +17,25 @@ _MOST_TASKS = 16
 
 
 @njit(nogil=True)
-def look_ahead(state, p):  # type: ignore[no-untyped-def]
-    """Fill ``ready`` and, for each activity, ``relief`` and ``behind`` (0 where nothing waits)."""
-    for r in range(len(state.ready)):
-        state.ready[r] = time_until_ready(state, p, r)
-    for a in range(len(state.relief)):
-        waits = state.queue_length[a] > 0
-        state.relief[a] = time_to_serve(state, p, a) if waits else 0.0
-        state.behind[a] = branches_behind(state, p, a) if waits else 0.0
+def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
+    """Write, for each feasible pair, by how much refusing it would delay its queue, and what else its case waits for.
+
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
+    1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
+    Feature 2, where cases have parallel branches, is :func:`branches_behind`.
+    """
+    for a in range(len(state.queue_length)):
+        relief = behind = -1.0
+        for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+            if mask[pair]:
+                if relief < 0.0:
+                    relief = time_to_serve(state, p, a)
+                    behind = branches_behind(state, p, a)
+                slack = math.log(max(relief, 1e-300) / p.pair_mean[pair])
+                features[pair, 0] = min(max(slack, -3.0), 3.0)
+                features[pair, 1] = min(features[pair, 0], np.float32(0.0))
+                if features.shape[1] > 2:
+                    features[pair, 2] = behind
 
 
 @njit(nogil=True)
@@ -47,42 +58,40 @@ def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def least_wait(state, p, r):  # type: ignore[no-untyped-def]
+    """Return a time that :func:`time_until_ready` cannot fall below, without its logarithm and two erfc."""
+    change = state.change_at[r] - state.time
+    if not state.on_duty[r]:
+        return change
+    pair = state.busy_pair[r]
+    return min(p.pair_least_rest[pair], change) if pair >= 0 else 0.0
+
+
+@njit(nogil=True)
 def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
     """Return the expected time until as many tasks are done as wait for an activity, if its people did nothing else.
 
     Each task goes to whoever would finish it first (list scheduling), with mean service times in place of random ones.
+    When somebody will be ready is costly to say, so it is asked only of those whose turn it would be at the soonest.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
     for pair in range(first, last):
-        r = p.pair_resource[pair]
-        state.done[r] = state.ready[r] + p.pair_mean[pair]
+        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_mean[pair], 0
     tasks = min(state.queue_length[a], _MOST_TASKS)
-    earliest = math.inf
-    for _ in range(tasks):
+    served = 0
+    while True:
         chosen = first
         for pair in range(first + 1, last):
-            if state.done[p.pair_resource[pair]] < state.done[p.pair_resource[chosen]]:
+            if state.done[pair] < state.done[chosen]:
                 chosen = pair
-        earliest = state.done[p.pair_resource[chosen]]
-        state.done[p.pair_resource[chosen]] += p.pair_mean[chosen]
-    return earliest * state.queue_length[a] / tasks
-
-
-@njit(nogil=True)
-def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
-    """Write, for each feasible pair, by how much refusing it would delay its queue, and what else its case waits for.
-
-    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
-    1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
-    Feature 2, where cases have parallel branches, is :func:`branches_behind`.
-    """
-    for pair in range(len(p.pair_mean)):
-        if mask[pair]:
-            slack = math.log(max(state.relief[p.pair_activity[pair]], 1e-300) / p.pair_mean[pair])
-            features[pair, 0] = min(max(slack, -3.0), 3.0)
-            features[pair, 1] = min(features[pair, 0], np.float32(0.0))
-            if features.shape[1] > 2:
-                features[pair, 2] = state.behind[p.pair_activity[pair]]
+        if state.asked[chosen] == 0:
+            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_mean[chosen]
+            state.asked[chosen] = 1
+            continue
+        served += 1
+        if served == tasks:
+            return state.done[chosen] * state.queue_length[a] / tasks
+        state.done[chosen] += p.pair_mean[chosen]
 
 
 @njit(nogil=True)

@@ -32,6 +32,7 @@ class Parameters(NamedTuple):
     pair_mean: np.ndarray
     pair_excess: np.ndarray
     pair_habit: np.ndarray
+    pair_least_rest: np.ndarray
     activity_pairs: np.ndarray
     service_kind: np.ndarray
     service_scale: np.ndarray
@@ -180,6 +181,7 @@ def _services(pairs: list[Service]) -> dict[str, Any]:
         rows.append((service.KINDS[entry.distribution], scale, low, high))
     kinds, scales, lows, highs = zip(*rows, strict=True)
     return {
+        "pair_least_rest": np.array([service.least_residual(*row[:3]) for row in rows]),
         "service_kind": np.array(kinds, np.int64),
         "service_scale": np.array(scales, np.float64),
         "service_low": np.array(lows, np.float64),

@@ -116,6 +116,26 @@ def _table_residual(mean, start, end, table, tail, elapsed):  # type: ignore[no-
     return mean * ((tail[k] + inner) / (end - 1 - k + share)) - elapsed
 
 
+def least_residual(kind: int, mean: float, sigma: float) -> float:
+    """Return a time that :func:`mean_residual` cannot fall below, whatever the elapsed time; 0 where it ends at 0.
+
+    That of a lognormal time falls, and rises again from before the hazard rate's maximum, which lies where the elapsed
+    time's logarithm is less than 1 / sigma standard deviations above its mean.
+
+    Args:
+        kind: as in :func:`service_time`.
+        mean: of an exponential or lognormal time.
+        sigma: of a lognormal one.
+    """
+    if kind == EXPONENTIAL:
+        return mean
+    if kind != LOGNORMAL or sigma == 0.0:
+        return 0.0
+    elapsed = np.exp(sigma * np.linspace(-6.0, 6.0 + 1.0 / sigma, 500) - sigma**2 / 2.0)
+    least = min(float(_lognormal_residual(1.0, sigma, e)) for e in elapsed)
+    return 0.99 * mean * least  # the least of all may lie between two of these
+
+
 @njit(nogil=True)
 def _ratio(coefficients, r):  # type: ignore[no-untyped-def]
     """Return the quotient of the two polynomials whose coefficients are the rows, highest power first."""

@@ -84,7 +84,6 @@ class ProcessSimulator(Simulator):
             dynamics.assign(state, parameters, action)
         if postponed or not dynamics.feasible(state, parameters):
             dynamics.run_to_decision(state, parameters)
-        outlook.look_ahead(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
         return reward, False
@@ -132,12 +131,12 @@ class ProcessSimulator(Simulator):
                 observation[k + r] = elapsed / (elapsed + p.pair_mean[pair])
         k += resources
         for a in range(activities):
-            observation[k + a] = math.log1p(state.queue_length[a])
-            age = 0.0
-            if state.queue_length[a] > 0:
+            length = state.queue_length[a]
+            observation[k + a] = observation[k + activities + a] = 0.0
+            if length > 0:  # a logarithm of 1 costs as much as any other
                 age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
-            observation[k + activities + a] = math.log1p(age)
-            observation[k + 2 * activities + a] = state.queue_length[a]
+                observation[k + a], observation[k + activities + a] = math.log1p(length), math.log1p(age)
+            observation[k + 2 * activities + a] = length
         k += 3 * activities
         observation[k] = math.log1p(state.open)
         k += 1

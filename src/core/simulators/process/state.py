@@ -12,7 +12,7 @@ CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 
 def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     """Return the dtype of the state record; times in the scenario's unit, indices -1 where there is none."""
-    resources = len(parameters.on_duty_at_start)
+    resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
     joins, depth = len(parameters.join_size), len(parameters.node_kind) + 1
     scalars = [
@@ -46,16 +46,12 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         ("busy_time", np.float64, (resources,)),
         ("change_at", np.float64, (resources,)),
         ("change_after", np.float64, (resources,)),
-        ("ready", np.float64, (resources,)),
-        ("done", np.float64, (resources,)),
         ("work_case", np.int64, (resources,)),
         ("work_node", np.int64, (resources,)),
         ("work_stream", np.uint64, (resources,)),
         ("queue_head", np.int64, (activities,)),
         ("queue_tail", np.int64, (activities,)),
         ("queue_length", np.int64, (activities,)),
-        ("relief", np.float64, (activities,)),
-        ("behind", np.float64, (activities,)),
         ("slot_case", np.int64, (sizes.waiting,)),
         ("slot_node", np.int64, (sizes.waiting,)),
         ("slot_stream", np.uint64, (sizes.waiting,)),
@@ -63,5 +59,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         ("slot_next", np.int64, (sizes.waiting,)),
         ("stack_node", np.int64, (depth,)),
         ("stack_stream", np.uint64, (depth,)),
+        ("done", np.float64, (pairs,)),
+        ("asked", np.uint8, (pairs,)),
     ]
     return np.dtype([*scalars, *arrays])
