@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
-from core.update.advantage import following_values, gae
+from core.update.advantage import following_values, gae, worth_of_luck
 from core.update.compiled.stepper import CompiledStepper
 from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
@@ -187,11 +187,17 @@ class Updater:
         values, final_values = self._values(observations), self._values(final_observations)
         pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
         finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
+        beyond = [following_values(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
+        worth = worth_of_luck(trajectories, pieces, beyond, discounts)
         results = []
-        for t, discount, v, beyond in zip(trajectories, discounts, pieces, finals, strict=True):
-            following = following_values(v, t.truncated, beyond)
-            data = (t.rewards, v, following, discount, t.terminated, t.terminated | t.truncated)
-            results.append((gae(*data, self.settings.gae_lambda)[0], gae(*data, self.settings.value_lambda)[1]))
+        for t, discount, v, following in zip(trajectories, discounts, pieces, beyond, strict=True):
+            rewards = t.rewards - np.float32(worth) * t.luck
+            data = (rewards, v, following, discount, t.terminated, t.terminated | t.truncated)
+            import os, math
+            la = np.full(t.steps, self.settings.gae_lambda)
+            lv = discount ** float(os.environ["VEXP"]) if "VEXP" in os.environ else np.full(t.steps, self.settings.value_lambda)
+            if "AEXP" in os.environ: la = discount ** float(os.environ["AEXP"])
+            results.append((gae(*data, la)[0], gae(*data, lv)[1]))
         advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
         explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
         spread = max(float(advantages.std()), 1e-8)
