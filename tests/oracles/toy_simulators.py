@@ -98,6 +98,10 @@ class Shop(Simulator):
         """Return the sum of what the demand, 2 in the mean, fell short."""
         return state.luck
 
+    def luck(state, parameters):
+        """Return how much more was wanted than the mean of 2 a day."""
+        return state.wanted - 2.0 * state.day
+
     def time(state, parameters):
         """Return the clock."""
         return state.clock

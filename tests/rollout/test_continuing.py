@@ -59,7 +59,7 @@ def slow_copy(monkeypatch, simulator, model, copy, decisions):
 def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, copy):
     slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
     parts = [rounds[copy][0] for rounds in shop]
-    for name in ("actions", "masks", "features", "rewards", "elapsed", "terminated", "truncated"):
+    for name in ("actions", "masks", "features", "rewards", "elapsed", "luck", "terminated", "truncated"):
         together = np.concatenate([getattr(part, name) for part in parts])
         expected = np.concatenate([np.asarray(getattr(e, name), together.dtype) for e in slow])[: ROUNDS * STEPS]
         assert np.array_equal(together, expected), name

@@ -36,6 +36,7 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
         assert np.array_equal(trajectory.features, np.stack(slow.features))
         assert np.array_equal(trajectory.rewards, np.asarray(slow.rewards, np.float32))
         assert np.array_equal(trajectory.elapsed, slow.elapsed)
+        assert np.array_equal(trajectory.luck, np.float32(slow.luck))
         assert np.array_equal(trajectory.terminated, slow.terminated)
         assert np.array_equal(trajectory.truncated, slow.truncated)
         np.testing.assert_allclose(trajectory.log_probs, slow.log_probs, rtol=1e-5, atol=1e-5)

@@ -136,6 +136,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         masks=np.ones((n, 4), np.bool_),
         features=np.zeros((n, 4, 0), np.float32),
         elapsed=np.ones(n),
+        luck=np.zeros(n, np.float32),
         terminated=np.zeros(n, np.bool_),
         truncated=np.arange(n) == n - 1,
         cut_observations=np.zeros((0, 5), np.float32),

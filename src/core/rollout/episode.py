@@ -68,11 +68,12 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
     functions, space = compile_functions(simulator), simulator.action_space
     actor, sample = _build_actor(simulator, sizes, activation), build_sampling(space, sizes).sample
     look = build_look(simulator, functions)
-    step, time, truncated, control_variate = (
+    step, time, truncated, control_variate, luck = (
         functions.step,
         functions.time,
         functions.truncated,
         functions.control_variate,
+        functions.luck,
     )
     max_steps, mask_size, feature_size = simulator.max_steps, sum(space.choices), simulator.action_feature_size
     row_size, row_dtype = row_of(space)
@@ -96,6 +97,7 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
             if not np.isfinite(log_prob):
                 return t, total, POLICY_NOT_FINITE
             now, control = time(state, parameters), control_variate(state, parameters)
+            lucky = luck(state, parameters)
             reward, terminated = step(state, parameters, action, rng)
             total += reward
             if not np.isfinite(reward):
@@ -104,6 +106,7 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
             trajectory.log_probs[t] = log_prob
             trajectory.rewards[t] = reward + (control_variate(state, parameters) - control)
             trajectory.elapsed[t] = time(state, parameters) - now
+            trajectory.luck[t] = luck(state, parameters) - lucky
             trajectory.terminated[t] = terminated
             trajectory.truncated[t] = cut
             n = t + 1

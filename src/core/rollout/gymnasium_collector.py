@@ -30,7 +30,7 @@ class _Copy:
         space = simulator.action_space
         self.environment = OpenEnvironment(simulator)
         self.trajectory = allocate(steps, simulator.observation_size, space, 0, new, steps)
-        self.trajectory.elapsed[:] = 0.0
+        self.trajectory.elapsed[:] = self.trajectory.luck[:] = 0.0
         self.number, self.total, self.over = -1, 0.0, True
         self.rng = np.random.Generator(np.random.PCG64(0))
 

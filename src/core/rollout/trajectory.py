@@ -29,6 +29,7 @@ class Trajectory(NamedTuple):
         masks: bool[T, values of all choices], which were allowed; bool[T, 0] for a Box.
         features: float32[T, values of all choices, F], the action features.
         elapsed: float64[T], simulated time from decision t to decision t + 1.
+        luck: float32[T], increment of the simulator's luck from decision t to decision t + 1.
         terminated: bool[T], the process ended after t: nothing follows.
         truncated: bool[T], the episode was cut after t: its next observation is valued.
         cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
@@ -41,6 +42,7 @@ class Trajectory(NamedTuple):
     masks: np.ndarray
     features: np.ndarray
     elapsed: np.ndarray
+    luck: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     cut_observations: np.ndarray
@@ -83,6 +85,7 @@ def allocate(
         masks=new((steps, sum(space.choices)), np.dtype(np.bool_)),
         features=new((steps, sum(space.choices), action_features), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
+        luck=new((steps,), np.dtype(np.float32)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),
         cut_observations=new((cuts, observation_size), np.dtype(np.float32)),

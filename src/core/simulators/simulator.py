@@ -41,6 +41,9 @@ class Simulator:
     * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
       change, for example luck minus its mean. Its increments are added to the rewards that the policy learns from,
       not to the return that is reported; one that moves against the luck in the rewards makes learning far less noisy.
+    * ``luck(state, parameters) -> float`` (optional): a running sum that is expected to stay where it is, whatever the
+      policy does (a martingale), for example arrivals so far minus those expected by now. What a unit of it is worth is
+      estimated in each update and taken out of the advantages: policies are neither praised nor blamed for it.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
@@ -110,6 +113,7 @@ class Compiled(NamedTuple):
     truncated: Function
     time: Function
     control_variate: Function
+    luck: Function
 
 
 def function_of(simulator: Simulator, name: str) -> Function | None:
@@ -156,6 +160,7 @@ def compile_functions(simulator: Simulator) -> Compiled:
         "truncated": _never,
         "time": _zero,
         "control_variate": _zero,
+        "luck": _zero,
     }
     functions = {
         name: compiled(function_of(simulator, name) or defaults[name])

@@ -139,10 +139,10 @@ class Trainer:
         self.updater.stepper.set_coefficients(*now[1:])
         precision = self.updater.stepper.precision
         trajectories = [each.trajectory for each in played]
-        discounts = [
-            step_discounts(settings.gamma, t.elapsed, self.simulator.mean_interval, settings.discount_per)
-            for t in trajectories
-        ]
+        discounts, value_lambdas = (
+            [step_discounts(per, t.elapsed, self.simulator.mean_interval, settings.discount_per) for t in trajectories]
+            for per in (settings.gamma, self.updater.settings.value_lambda)
+        )
         require_finite(self.simulator, self.episode + 1, trajectories, discounts)
         with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
             report = self.updater.update(
@@ -150,6 +150,7 @@ class Trainer:
                 discounts,
                 stream(settings.seed, "update", self.episode),
                 now.learning_rate_factor,
+                value_lambdas,
             )
         report = report._replace(fallbacks=fallbacks + report.fallbacks)
         if settings.normalise_observations:

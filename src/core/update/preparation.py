@@ -1,15 +1,29 @@
 """From trajectories to the rollout on the device: observations up, values of the critic, advantages, the rest up."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from core.rollout.trajectory import Trajectory
-from core.update.advantage import following_values, gae
+from core.update.advantage import following_values, gae, worth_of_luck
 from core.update.loss import Batch
 from core.update.stepper import Stepper
 from core.update.transfer import upload
 from core.update.value_scale import renormalise_values
+
+
+class Lambdas(NamedTuple):
+    """Of generalised advantage estimation.
+
+    Attributes:
+        actor: for the actor's advantages.
+        critic: for the critic's targets, of each trajectory float64[T], from decision t to t + 1.
+    """
+
+    actor: float
+    critic: list[np.ndarray]
 
 
 def upload_observations(stepper: Stepper, trajectories: list[Trajectory]) -> tuple[Tensor, Tensor]:
@@ -34,7 +48,7 @@ def prepare_rollout(
     trajectories: list[Trajectory],
     discounts: list[np.ndarray],
     observations: tuple[Tensor, Tensor],
-    lambdas: tuple[float, float],
+    lambdas: Lambdas,
 ) -> tuple[Batch, float]:
     """Value the observations, estimate advantages, and return the rollout on the device.
 
@@ -43,7 +57,7 @@ def prepare_rollout(
         trajectories: the episodes.
         discounts: float64[T] of each.
         observations: from :func:`upload_observations`.
-        lambdas: of generalised advantage estimation, for the actor and for the critic's targets.
+        lambdas: of generalised advantage estimation.
 
     Returns:
         The rollout, and the share of the targets' variance that the critic explained.
@@ -69,16 +83,18 @@ def _advantages(
     discounts: list[np.ndarray],
     values: np.ndarray,
     final_values: np.ndarray,
-    lambdas: tuple[float, float],
+    lambdas: Lambdas,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the actor's advantages and the critic's targets of all trajectories, joined."""
     pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
     finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
+    following = [following_values(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
+    worth = np.float32(worth_of_luck(trajectories, pieces, following, discounts))
     results = []
-    for t, discount, v, beyond in zip(trajectories, discounts, pieces, finals, strict=True):
-        following = following_values(v, t.truncated, beyond)
-        data = (t.rewards, v, following, discount, t.terminated, t.terminated | t.truncated)
-        results.append((gae(*data, lambdas[0])[0], gae(*data, lambdas[1])[1]))
+    columns = trajectories, discounts, pieces, following, lambdas.critic
+    for t, discount, v, beyond, value_lambda in zip(*columns, strict=True):
+        data = (t.rewards - worth * t.luck, v, beyond, discount, t.terminated, t.terminated | t.truncated)
+        results.append((gae(*data, lambdas.actor)[0], gae(*data, value_lambda)[1]))
     advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
     return advantages, returns
 

@@ -14,7 +14,7 @@ from core.update.compiled.stepper import CompiledStepper
 from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
-from core.update.preparation import prepare_rollout, upload_observations
+from core.update.preparation import Lambdas, prepare_rollout, upload_observations
 from core.update.report import UpdateReport, figures_of_steps, finite
 from core.update.step import EagerStepper
 from core.update.stepper import Stepper, StepSettings
@@ -77,6 +77,7 @@ class Updater:
         discounts: list[np.ndarray],
         rng: np.random.Generator,
         learning_rate_factor: float = 1.0,
+        value_lambdas: list[np.ndarray] | None = None,
     ) -> UpdateReport:
         """Improve the model from the episodes that its CPU copy has just played.
 
@@ -85,6 +86,7 @@ class Updater:
             discounts: float64[T] of each.
             rng: source of the permutations.
             learning_rate_factor: of the schedule, 1 at the start.
+            value_lambdas: float64[T] of each, from t to t + 1; the setting's number everywhere by default.
         """
         begin = time.perf_counter()
         settings, stepper = self.settings, self.stepper
@@ -99,7 +101,8 @@ class Updater:
         observations = upload_observations(stepper, trajectories)
         synchronise(self.device)
         upload_seconds = time.perf_counter() - begin_upload
-        lambdas = settings.gae_lambda, settings.value_lambda
+        value_lambdas = value_lambdas or [np.full(t.steps, settings.value_lambda) for t in trajectories]
+        lambdas = Lambdas(settings.gae_lambda, value_lambdas)
         rollout, explained_variance = prepare_rollout(stepper, trajectories, discounts, observations, lambdas)
         reports, epochs = self._epochs(rollout, rng)
         skipped = int(reports[:, -1].sum())

@@ -15,7 +15,7 @@ from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Function, Simulator, empty_mask, function_of, metrics_of
 
 FUNCTIONS = (
-    *("reset", "observe", "action_mask", "action_features", "step", "truncated", "time", "control_variate"),
+    *("reset", "observe", "action_mask", "action_features", "step", "truncated", "time", "control_variate", "luck"),
     "episode_metrics",
 )
 
@@ -125,7 +125,7 @@ class Calls:
         return bool(cut)
 
     def number(self, function: str, state: Any) -> float:
-        """Return what ``time`` or ``control_variate`` says, 0 where it is not defined."""
+        """Return what ``time``, ``control_variate`` or ``luck`` says, 0 where it is not defined."""
         if function not in self.functions:
             return 0.0
         value = self.reading(function, state)

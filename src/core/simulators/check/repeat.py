@@ -75,7 +75,7 @@ def look(call: Calls, state: Any) -> tuple[Seen, np.ndarray, np.ndarray]:
 
 def after_step(call: Calls, state: Any, reward: float, terminated: bool) -> Seen:
     """Return what can be seen after a step, by function."""
-    numbers = {name: np.float64(call.number(name, state)).tobytes() for name in ("time", "control_variate")}
+    numbers = {name: np.float64(call.number(name, state)).tobytes() for name in ("time", "control_variate", "luck")}
     step = np.float64(reward).tobytes() + bytes([terminated])
     return {"step": step, "truncated": bytes([call.truncated(state)]), **numbers}
 

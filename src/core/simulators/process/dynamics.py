@@ -85,6 +85,18 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
+    """Return arrivals so far minus those expected by now; 0 where they are repeated from a log."""
+    if p.arrival_kind == REPLAY:
+        return 0.0
+    if p.arrival_kind == POISSON:
+        return state.arrived - p.arrival_rates[0] * state.time
+    bin_, bins = np.int64(math.floor(state.time / p.hour)), len(p.arrival_rates)
+    expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]
+    return state.arrived - expected - p.arrival_rates[bin_ % bins] * (state.time - bin_ * p.hour)
+
+
+@njit(nogil=True)
 def run_to_decision(state, p):  # type: ignore[no-untyped-def]
     """Process at least one event, then further ones until a pair is feasible or the episode ends."""
     while state.ended == 0:

@@ -52,6 +52,7 @@ class Parameters(NamedTuple):
     arrival_kind: int
     arrival_rates: np.ndarray
     arrival_times: np.ndarray
+    arrivals_expected: np.ndarray
     shift_count: int
     shift_times: np.ndarray
     shift_resource: np.ndarray
@@ -109,6 +110,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         arrival_kind=kind,
         arrival_rates=rates,
         arrival_times=times,
+        arrivals_expected=np.append(0.0, np.cumsum(rates * scenario.hour)) if kind == WEEKLY else np.zeros(1),
         **shifts,
         duty_intervals=intervals,
         duty_first=first,

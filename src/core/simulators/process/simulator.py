@@ -51,7 +51,7 @@ class ProcessSimulator(Simulator):
         self.initial_logits = preferences.initial_logits(parameters, routing)
         self.initial_feature_weights = preferences.feature_weights(routing)
         self.action_feature_size = len(self.initial_feature_weights)
-        self.mean_interval = scenario.horizon.value / self.sizes.expected_tasks
+        self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
         if parameters.pair_habit.any():
@@ -107,6 +107,11 @@ class ProcessSimulator(Simulator):
         choosing somebody slow. The luck of long and short services is gone.
         """
         return state.control * parameters.reward_scale  # type: ignore[no-any-return]
+
+    @staticmethod
+    def luck(state: Any, parameters: Parameters) -> float:
+        """Return by how many cases arrivals are ahead of their rate: no policy can hasten or delay them."""
+        return dynamics.arrivals_in_excess(state, parameters)  # type: ignore[no-any-return]
 
     @staticmethod
     def observe(state: Any, parameters: Parameters, observation: np.ndarray) -> None:
