@@ -10,6 +10,7 @@ import numpy as np
 from numba import typeof
 from numba.core.errors import NumbaError
 
+from core.kernels.cache import cached
 from core.policy.forward import workspace
 from core.rollout.episode import build_collect
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -123,7 +124,7 @@ class Collector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
-        self._run = build_collect(simulator, sizes, activation)
+        self._run = cached(build_collect(simulator, sizes, activation))
         space = simulator.action_space
         self._slots = [
             (

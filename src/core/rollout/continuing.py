@@ -10,6 +10,7 @@ from numba import typeof
 from numba.core.errors import NumbaError
 
 from core.errors import UserError
+from core.kernels.cache import cached
 from core.policy.forward import workspace
 from core.rollout.collector import Outcome, Rollout, Unfinished
 from core.rollout.episode import build_go_on
@@ -80,8 +81,8 @@ class ContinuingCollector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.steps, self.threads = simulator, seed, steps, min(threads, parallel)
-        self._reset = compile_functions(simulator).reset
-        self._go_on = build_go_on(simulator, sizes, activation)
+        self._reset = cached(compile_functions(simulator).reset)
+        self._go_on = cached(build_go_on(simulator, sizes, activation))
         self._copies = [_Copy(simulator, sizes, steps, new or allocate_plain) for _ in range(parallel)]
 
     def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:

@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof
 from numba.core import config
 
+from core.kernels.cache import cached
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Function, Simulator, compiled, function_of, new_state
@@ -45,7 +46,7 @@ def _compile(simulator: Simulator, name: str, function: Function, arguments: tup
         return
     try:
         types = tuple(typeof(argument) for argument in arguments)  # type: ignore[no-untyped-call]
-        compiled(function).compile(types)  # type: ignore[attr-defined]
+        cached(compiled(function)).compile(types)  # type: ignore[attr-defined]
     except Exception as error:  # Numba raises more than its own NumbaError, KeyError for instance
         raise describe_compile_error(simulator, error, name, function) from error
 

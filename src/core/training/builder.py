@@ -13,6 +13,7 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.machine import detect_machine, free_and_total_bytes
 from core.hardware.plan import Plan
+from core.kernels.cache import TALLY
 from core.policy.networks import ActorCritic, initialise
 from core.seeding import stream
 from core.simulators.check import check_simulator
@@ -24,7 +25,7 @@ from core.training.checkpoint import FACTS, load_run
 from core.training.files import write_json
 from core.training.instruments import Instruments, build_instruments
 from core.training.metrics import MetricsLog
-from core.training.notices import memory_lines
+from core.training.notices import kernel_lines, memory_lines
 from core.training.planning import announce, apply_plan, network_sizes, plan_run, write_plan
 from core.training.plots import plot_learning_curve
 from core.training.presets import with_preset
@@ -102,7 +103,9 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     trainer = build_trainer(config, plan, model, loaded, directory, budget, build_instruments(plan, machine))
     if resume:
         _resume(trainer, directory, say)
-    say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
+    seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
+    for line in kernel_lines(seconds, TALLY):
+        say(line)
     write_json(directory / "config.json", {"values": config.model_dump(), "sources": sources})
     write_plan(directory, plan, machine)
     if loaded.scenario is not None:

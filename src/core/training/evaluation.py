@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from core.kernels.cache import cached
 from core.policy.forward import workspace
 from core.rollout.episode import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
@@ -145,7 +146,7 @@ def _play(
     messages: list[str],
     threads: int,
 ) -> Records:
-    play = build_play(simulator, choose)
+    play = cached(build_play(simulator, choose))
     weights = trained.weights if trained else np.zeros(1, np.float32)
 
     def one(episode: int) -> tuple[dict[str, Any], str | None]:

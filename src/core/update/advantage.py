@@ -3,7 +3,10 @@
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached
 
+
+@cached
 @njit(nogil=True)
 def gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):  # type: ignore[no-untyped-def]
     """Return advantages and returns of a rollout.
@@ -34,6 +37,7 @@ def gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):
     return advantages, returns
 
 
+@cached
 @njit(nogil=True)
 def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-untyped-def]
     """Return G_t = r_t + discount_{t-1} G_{t-1} of a rollout, beginning anew after the end of an episode.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -79,9 +79,16 @@ class Stepper:
         self._parameters = [parameter for part in self._parts for parameter in part]
         rates = (learning_rate_actor, epsilon_actor), (learning_rate_critic, _EPSILON)
         groups = [{"params": p, "lr": r, "eps": e} for p, (r, e) in zip(self._parts, rates, strict=True)]
-        self.optimizer = torch.optim.Adam(groups, fused=True)
+        self.optimizer = self._new_optimizer(groups)
         self.memory = MemoryLadder(settings.microbatch, self.device)
         self.use_precision(settings.precision)
+
+    def _new_optimizer(self, groups: list[dict[str, Any]]) -> Any:
+        """Return what steps, and holds the learning rates of its groups of parameters."""
+        return torch.optim.Adam(groups, fused=True)
+
+    def compile(self) -> None:
+        """Compile what the steps need; nothing, unless kernels of our own do the work."""
 
     def use_precision(self, precision: Precision) -> None:
         """Compute the coming steps in another format."""
@@ -164,7 +171,7 @@ class Stepper:
         norms = [torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm) for part in self._parts]
         finite = torch.isfinite(torch.stack([*norms, loss])).all()
         skipped = torch.logical_not(finite).float()
-        self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
+        self.optimizer.found_inf = skipped
         self.optimizer.step()
         self.scaler.update()
         return skipped

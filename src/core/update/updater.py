@@ -72,6 +72,14 @@ class Updater:
         self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
         self.guard = DivergenceGuard(self.stepper)
 
+    def compile(self) -> float:
+        """Compile what updates need, or load it; return the seconds it took."""
+        begin = time.perf_counter()
+        self.stepper.compile()
+        no, numbers = np.zeros(1, np.bool_), np.zeros(1, np.float32)
+        gae(numbers, numbers, numbers, np.zeros(1), no, no, 1.0)
+        return time.perf_counter() - begin
+
     def update(
         self,
         trajectories: list[Trajectory],

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +42,17 @@ class CompiledStepper(Stepper):
         self._slices = [slice(*_range_of(part)) for part in self._parts]
         self._spaces: list[Workspace] = []
         self._total = np.zeros_like(self._flat)
+
+    def _new_optimizer(self, groups: list[dict[str, Any]]) -> Any:
+        """Return what holds the learning rates: Adam is a kernel here, and torch's takes a second to import."""
+        return SimpleNamespace(param_groups=groups)
+
+    def compile(self) -> None:
+        """Compile the kernels, or load them, by a pass over one sample that changes nothing."""
+        self._passes.compile()
+        nothing = np.zeros((4, 1), np.float32)
+        norm(nothing[0])
+        adam(nothing[0], nothing[1], nothing[2], nothing[3], 0.0, 0.0, 1.0, 1.0)
 
     def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step as :meth:`Stepper.step` does."""
