@@ -18,7 +18,7 @@ from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.budget import Budget
-from core.training.checkpoint import save_checkpoint
+from core.training.checkpoint import CheckpointWriter
 from core.training.failures import explaining, require_finite, update_failure_lines
 from core.training.instruments import Instruments
 from core.training.metrics import MetricsLog
@@ -91,6 +91,7 @@ class Trainer:
         self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
         self.best: float | None = None
+        self.checkpoints = CheckpointWriter()
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train until the episodes are done, the time budget is, or somebody asks to stop.
@@ -107,6 +108,13 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
         """
+        try:
+            return self._rounds(log, progress, should_stop)
+        finally:
+            self.checkpoints.wait()
+
+    def _rounds(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
+        """Play and update until :meth:`run` ends."""
         while self.episode < self.settings.episodes and (self.budget is None or self.budget.another_round()):
             record = self._one_update(progress)
             record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
@@ -232,12 +240,12 @@ class Trainer:
             self.save("best")
 
     def save(self, which: str) -> None:
-        """Write the checkpoint ``"last"`` or ``"best"``.
+        """Have the checkpoint ``"last"`` or ``"best"`` written, of the state as it is now.
 
         Raises:
-            UserError: it cannot be written.
+            UserError: the checkpoint before could not be written.
         """
-        save_checkpoint(self.directory / "checkpoints" / which, *state_of(self))
+        self.checkpoints.save(self.directory / "checkpoints" / which, *state_of(self))
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Continue from a checkpoint of the same architecture and simulator.
