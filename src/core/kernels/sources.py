@@ -67,7 +67,8 @@ def source_tokens(names: Sequence[str]) -> Iterator[str]:
         if module is not None and (path := _file_of(module)) and not _is_ours_or_installed(path):
             waiting += _imports_of(module)
     for name in sorted(found):
-        yield f"{name} {_stamp(found[name])}"
+        if stamp := _stamp(found[name]):
+            yield f"{name} {stamp}"
 
 
 def _imports_of(module: ModuleType) -> Iterator[str]:
