@@ -6,6 +6,7 @@ the ratio is of medians. Compilation is timed apart. Usage: python benchmarks/co
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
 import numpy as np
 import torch

@@ -54,7 +54,7 @@ def cached(kernel: F) -> F:
     For functions that Python calls: those that they call are compiled into them.
     """
     dispatcher: Any = kernel
-    if isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
+    if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
         dispatcher._cache = _KernelCache(dispatcher)
     return kernel
 
@@ -152,6 +152,8 @@ def _number_functions_from_anywhere() -> None:
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
 
 
+_IS_COUNTED = isinstance(vars(FunctionIdentity).get("_unique_ids"), itertools.count)
+"""A Numba that counts in another way, which nobody has looked at yet, compiles everything itself."""
 _number_functions_from_anywhere()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_number_functions_from_anywhere)
