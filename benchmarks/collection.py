@@ -22,7 +22,7 @@ import torch
 from core.policy.distributions import log_prob, masked_log_softmax
 from core.policy.forward import workspace
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.episode import build_collect
+from core.rollout.episode import build_go_on
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
@@ -73,7 +73,7 @@ class Fused:
 
     def __init__(self, simulator, sizes, model):
         self.simulator, self.scratch = simulator, workspace(sizes)
-        self.collect = build_collect(simulator, sizes, "relu")
+        self.reset, self.go_on = compile_functions(simulator).reset, build_go_on(simulator, sizes, "relu")
         self.states = new_state(simulator)
         self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space, simulator.action_feature_size)
         self.weights = model.flat[: model.layout.actor_size].numpy()
@@ -82,8 +82,10 @@ class Fused:
         """Return seconds per decision of an episode."""
         streams = stream(seed, "simulator"), stream(seed, "policy")
         begin = time.perf_counter()
-        steps, _, _ = self.collect(
-            self.states, self.simulator.parameters, self.weights, *streams, self.trajectory, self.scratch
+        parameters, end = self.simulator.parameters, self.simulator.max_steps
+        self.reset(self.states[0], parameters, streams[0])
+        steps, _, _ = self.go_on(
+            self.states, parameters, self.weights, *streams, self.trajectory, self.scratch, 0, end, 0
         )
         return (time.perf_counter() - begin) / steps
 
