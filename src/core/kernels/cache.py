@@ -8,10 +8,12 @@ import itertools
 import os
 import pickle
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from numba import typeof
 from numba.core import compiler
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
@@ -57,6 +59,16 @@ def cached(kernel: F) -> F:
     if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
         dispatcher._cache = _KernelCache(dispatcher)
     return kernel
+
+
+def compile_for(kernel: Any, arguments: Sequence[Any]) -> None:
+    """Compile a function for the types of some arguments, or load it; a plain one (``NUMBA_DISABLE_JIT``) needs none.
+
+    Raises:
+        NumbaError: it cannot be compiled.
+    """
+    if isinstance(kernel, Dispatcher):
+        kernel.compile(tuple(map(typeof, arguments)))
 
 
 class _KernelCache(_Cache):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import typeof
 from numba.core.errors import NumbaError
 
-from core.kernels.cache import cached
+from core.kernels.cache import cached, compile_for
 from core.policy.forward import workspace
 from core.rollout.episode import build_go_on
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -182,8 +181,8 @@ class Collector:
         begin = time.perf_counter()
         arguments = self._arguments(self._slots[0], weights, 0)
         try:
-            for function, needed in ((self._reset, _start_of(arguments)), (self._go_on, arguments)):
-                function.compile(tuple(map(typeof, needed)))  # type: ignore[attr-defined]
+            compile_for(self._reset, _start_of(arguments))
+            compile_for(self._go_on, arguments)
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
