@@ -190,6 +190,6 @@ SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
 # How the steps of an update on the CPU run: "eager" by torch, operation by operation; "compiled" by kernels of our own,
-# which take about 4 s to compile, once a run. "auto" is compiled on the CPU for layers of at most 512 units, otherwise
+# which take about 4 s to compile, once. "auto" is compiled on the CPU for layers of at most 512 units, otherwise
 # eager; a GPU is always eager. The results agree but for rounding: a run can be resumed with the other one.
 UPDATE_EXECUTION = "auto"

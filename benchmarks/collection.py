@@ -9,6 +9,7 @@ counts less. Compilation is timed apart. Usage: python benchmarks/collection.py 
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
 import numpy as np
 import torch
@@ -24,7 +26,7 @@ from numba import njit
 from core.policy.distributions import log_prob, masked_log_softmax
 from core.policy.forward import aligned_weights, workspace
 from core.policy.networks import ActorCritic, initialise
-from core.rollout.episode import build_collect, build_policy_chooser
+from core.rollout.episode import build_go_on, build_policy_chooser
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
@@ -82,7 +84,7 @@ class Fused:
 
     def __init__(self, simulator, sizes, model):
         self.simulator, self.sizes, self.scratch, self.steps = simulator, sizes, workspace(sizes), 0
-        self.collect = build_collect(simulator, sizes, "relu")
+        self.reset, self.go_on = compile_functions(simulator).reset, build_go_on(simulator, sizes, "relu")
         self.states = new_state(simulator)
         self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space, simulator.action_feature_size)
         self.weights = aligned_weights(model.flat[: model.layout.actor_size].numpy(), sizes)
@@ -91,8 +93,10 @@ class Fused:
         """Return seconds per decision of an episode."""
         streams = stream(seed, "simulator"), stream(seed, "policy")
         begin = time.thread_time()
-        self.steps, _, _ = self.collect(
-            self.states, self.simulator.parameters, self.weights, *streams, self.trajectory, self.scratch
+        parameters, end = self.simulator.parameters, self.simulator.max_steps
+        self.reset(self.states[0], parameters, streams[0])
+        self.steps, _, _ = self.go_on(
+            self.states, parameters, self.weights, *streams, self.trajectory, self.scratch, 0, end, 0
         )
         return (time.thread_time() - begin) / self.steps
 

@@ -2,7 +2,8 @@
 
 Each training run is a process of its own, on one core with one thread; the sides take turns. A run ends when the mean
 return of the last 100 finished training episodes reaches the problem's threshold, or when its budget of environment
-steps is spent. Wall time counts from the first object that is built, compilation included, imports not.
+steps is spent. Wall time counts from the first object that is built, compilation included, imports not;
+with --warm kernels that an earlier run compiled are loaded.
 
 Usage: python benchmarks/learning.py [--problems P ...] [--sides S ...] [--seeds K] [--sb3-python PATH] [--json FILE]
 """
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.problems:
         problem = PROBLEMS[name]
         for task, side in tasks(problem, sides(problem, peer, options.sides), options):
-            result = train(side, task)
+            result = train(side, task, options.warm)
             runs.append({"problem": name, "side": side[0], "seed": task.seed, **result})
             print(f"{name}, {side[0]}, seed {task.seed}: {in_words(result)}", file=sys.stderr, flush=True)
             if options.json:  # after each run, so that a run that is cut off leaves what it measured
@@ -58,6 +59,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sb3-python", type=Path, help="interpreter that has stable-baselines3, if not this one")
     parser.add_argument("--core", type=int, help="core that all runs keep to (default: the last one; -1: any)")
     parser.add_argument("--budget", type=int, help="environment steps of a run, in place of the problem's own")
+    parser.add_argument("--warm", action="store_true", help="load kernels that an earlier run compiled")
     parser.add_argument("--evaluation-episodes", type=int, default=100)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
@@ -100,11 +102,12 @@ def tasks(problem: Problem, trained: list[Side], options: argparse.Namespace) ->
             yield task, side
 
 
-def train(side: Side, task: Task) -> dict[str, Any]:
-    """Run a task in a process of its own and return what it printed last."""
+def train(side: Side, task: Task, warm: bool = False) -> dict[str, Any]:
+    """Run a task in a process of its own and return what it printed last; warm, it may load compiled kernels."""
     name, python, module, _ = side
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment |= {} if warm else {"LONGSTRIDE_KERNEL_CACHE": "off"}
     command = [str(python), "-m", module, json.dumps(dataclasses.asdict(task))]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:

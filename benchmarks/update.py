@@ -9,6 +9,7 @@ process of its own for each kind of policy. Usage: python benchmarks/update.py [
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -171,8 +172,11 @@ def compile_seconds(space: ActionSpace) -> float:
 
 
 def _in_a_process(name: str) -> float:
-    command = [sys.executable, __file__, "--compile", name]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command, environment = (
+        [sys.executable, __file__, "--compile", name],
+        {**os.environ, "LONGSTRIDE_KERNEL_CACHE": "off"},
+    )
+    return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
 if __name__ == "__main__":

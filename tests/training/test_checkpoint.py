@@ -5,14 +5,15 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
 from core.errors import UserError
-from core.training import files
-from core.training.checkpoint import load_checkpoint, save_checkpoint
+from core.training import checkpoint, files
+from core.training.checkpoint import CheckpointWriter, load_checkpoint, save_checkpoint
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3.5), "c": torch.tensor([True, False])}
 
@@ -207,3 +208,56 @@ def test_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="Cannot write the checkpoint"):
         save_checkpoint(tmp_path / "file" / "last", TENSORS, {"episode": 0})
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Return an event without which no checkpoint is written, and the number of those that are being written."""
+    go_on, at_work = threading.Event(), []
+
+    def save(directory, tensors, facts):
+        at_work.append(facts["episode"])
+        assert len(at_work) == 1, "at most one on its way"
+        assert go_on.wait(60)
+        save_checkpoint(directory, tensors, facts)
+        at_work.pop()
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", save)
+    return go_on, at_work
+
+
+def test_a_checkpoint_on_its_way_is_of_the_tensors_as_they_were(slow_disk, tmp_path):
+    writer, weights = CheckpointWriter(), torch.ones(3)
+    writer.save(tmp_path, {"a": weights}, {"episode": 1})
+    weights.fill_(2.0)  # the next update
+    assert not (tmp_path / "checkpoint.json").exists(), "the run does not wait for it"
+    slow_disk[0].set()
+    writer.wait()
+    assert load_checkpoint(tmp_path)[0]["a"].tolist() == [1.0] * 3
+
+
+def test_checkpoints_are_written_one_after_another(slow_disk, tmp_path):
+    go_on, at_work = slow_disk
+    writer = CheckpointWriter()
+    writer.save(tmp_path, TENSORS, {"episode": 1})
+    second = threading.Thread(target=writer.save, args=(tmp_path, TENSORS, {"episode": 2}))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive(), "it waits for the first"
+    assert at_work == [1]
+    go_on.set()
+    second.join(60)
+    writer.wait()
+    assert load_checkpoint(tmp_path)[1]["episode"] == 2
+
+
+def test_what_could_not_be_written_is_said_at_the_next_one_and_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    writer = CheckpointWriter()
+    writer.save(tmp_path / "file", TENSORS, {"episode": 1})
+    with pytest.raises(UserError, match="Cannot write the checkpoint"):
+        writer.save(tmp_path / "file", TENSORS, {"episode": 2})
+    writer.wait()
+    writer.save(tmp_path / "file", TENSORS, {"episode": 2})
+    with pytest.raises(UserError, match="Cannot write the checkpoint"):
+        writer.wait()

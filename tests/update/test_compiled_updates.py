@@ -3,9 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_updater
+from numba import typeof
 
+from core.update import updater as updater_module
+from core.update.compiled import passes, stepper
 from core.update.compiled.stepper import CompiledStepper
 from core.update.report import UpdateReport
 
@@ -17,8 +21,8 @@ def updated(execution, **changes):
     return updater, update(updater)
 
 
-def update(updater) -> UpdateReport:
-    episodes = toy_episodes("bandit", toy_model("bandit"), 1)
+def update(updater, kind="bandit") -> UpdateReport:
+    episodes = toy_episodes(kind, toy_model(kind), 1)
     return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
 
 
@@ -62,3 +66,34 @@ def test_an_update_none_of_whose_steps_is_finite_changes_nothing():
     assert report.skipped_steps == report.optimizer_steps == 8
     assert report.fallbacks
     assert updater.model.flat.isfinite().all(), "back at the weights before"
+
+
+KERNELS = [
+    *((passes, name) for name in ("gather", "forward", "backward", "choices_head", "gaussian_head", "value_head")),
+    *((stepper, name) for name in ("norm", "adam")),
+    (updater_module, "gae"),
+]
+
+
+@pytest.mark.parametrize("kind", ["bandit", "shop", "choices", "tracker", "squashed"])
+def test_nothing_is_left_to_compile_when_updates_begin(kind, monkeypatch):
+    asked = set()
+
+    def noting(name, kernel):
+        def call(*arguments):
+            asked.add((name, tuple(typeof(argument) for argument in arguments)))
+            return kernel(*arguments)
+
+        return call
+
+    for module, name in KERNELS:
+        monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
+    updater = toy_updater(toy_model(kind), step=step_settings(execution="compiled"))
+    before = updater.model.flat.clone()
+    updater.compile()
+    compiled = set(asked)
+    assert torch.equal(updater.model.flat, before)
+    assert not updater.stepper.optimizer_tensors()
+    update(updater, kind)
+    assert asked == compiled
+    assert len({name for name, _ in asked}) == 8

@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import typeof
 from numba.core.errors import NumbaError
 
+from core.kernels.cache import cached, compile_for
 from core.policy.forward import workspace
-from core.rollout.episode import build_collect
+from core.rollout.episode import build_go_on
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
+from core.simulators.simulator import (
+    OK,
+    Simulator,
+    compile_functions,
+    describe_fault,
+    metrics_of,
+    naming_the_episode,
+    new_state,
+)
 
 
 class Outcome(NamedTuple):
@@ -123,7 +131,8 @@ class Collector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
-        self._run = build_collect(simulator, sizes, activation)
+        self._reset = cached(compile_functions(simulator).reset)
+        self._go_on = cached(build_go_on(simulator, sizes, activation))
         space = simulator.action_space
         self._slots = [
             (
@@ -171,9 +180,9 @@ class Collector:
         """
         begin = time.perf_counter()
         arguments = self._arguments(self._slots[0], weights, 0)
-        types = tuple(typeof(argument) for argument in arguments)  # type: ignore[no-untyped-call]
         try:
-            self._run.compile(types)  # type: ignore[attr-defined]
+            compile_for(self._reset, _start_of(arguments))
+            compile_for(self._go_on, arguments)
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
@@ -188,14 +197,22 @@ class Collector:
     def _arguments(self, slot: Any, weights: np.ndarray, number: int) -> tuple[Any, ...]:
         states, trajectory, scratch = slot
         streams = stream(self.seed, "simulator", number), stream(self.seed, "policy", number)
-        return states, self.simulator.parameters, weights, *streams, trajectory, scratch
+        return states, self.simulator.parameters, weights, *streams, trajectory, scratch, 0, self.simulator.max_steps, 0
 
     def _play(self, slot: Any, weights: np.ndarray, number: int) -> Episode:
         states, trajectory, _ = slot
         with naming_the_episode(self.simulator, str(number)):
-            steps, total, status = self._run(*self._arguments(slot, weights, number))
+            arguments = self._arguments(slot, weights, number)
+            self._reset(*_start_of(arguments))
+            steps, total, status = self._go_on(*arguments)
         if status != OK:
             raise describe_fault(status, self.simulator, str(number), steps)
         with naming_the_episode(self.simulator, str(number)):
             metrics, message = metrics_of(self.simulator, states), self.simulator.message(states[0])
         return Episode(trajectory.first(steps), float(total), metrics, message)
+
+
+def _start_of(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what ``reset`` takes of the loop's arguments: state record, parameters and the simulator's generator."""
+    states, parameters, _, rng, *_ = arguments
+    return states[0], parameters, rng

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
-from numba import typeof
 from numba.core.errors import NumbaError
 
 from core.errors import UserError
+from core.kernels.cache import cached, compile_for
 from core.policy.forward import workspace
 from core.rollout.collector import Outcome, Rollout, Unfinished
 from core.rollout.episode import build_go_on
@@ -80,8 +80,8 @@ class ContinuingCollector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.steps, self.threads = simulator, seed, steps, min(threads, parallel)
-        self._reset = compile_functions(simulator).reset
-        self._go_on = build_go_on(simulator, sizes, activation)
+        self._reset = cached(compile_functions(simulator).reset)
+        self._go_on = cached(build_go_on(simulator, sizes, activation))
         self._copies = [_Copy(simulator, sizes, steps, new or allocate_plain) for _ in range(parallel)]
 
     def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
@@ -116,8 +116,8 @@ class ContinuingCollector:
         copy = self._copies[0]
         start = (copy.states[0], self.simulator.parameters, copy.rng)
         try:
-            self._reset.compile(tuple(map(typeof, start)))  # type: ignore[attr-defined]
-            self._go_on.compile(tuple(map(typeof, self._arguments(copy, weights, 0))))  # type: ignore[attr-defined]
+            compile_for(self._reset, start)
+            compile_for(self._go_on, self._arguments(copy, weights, 0))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin

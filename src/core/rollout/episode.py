@@ -1,6 +1,6 @@
 """The fused episode: simulator and policy in one compiled loop, with nothing of Python inside.
 
-Two loops are built here. ``collect`` records a trajectory for the update; ``play`` only plays, for evaluation, with
+Two loops are built here. ``go_on`` records a trajectory for the update; ``play`` only plays, for evaluation, with
 any chooser of actions (the policy, or a simulator's heuristic).
 """
 
@@ -26,30 +26,6 @@ from core.simulators.simulator import (
     compiled,
 )
 from core.simulators.spaces import ActionSpace, Discrete
-
-
-def build_collect(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
-    """Compile the loop that plays one episode with the sampled policy and records it.
-
-    Args:
-        simulator: the simulator.
-        sizes: layer sizes of the actor: observation size, hidden ..., outputs of the action space.
-        activation: of the actor's hidden layers.
-
-    Returns:
-        ``collect(states, parameters, weights, rng, policy_rng, trajectory, workspace) -> (steps, return, status)``. It
-        resets ``states[0]``, fills the trajectory's arrays, writes the observation after the last decision, and
-        stops early with a status other than OK at the first fault of the simulator.
-    """
-    reset, go_on = compile_functions(simulator).reset, build_go_on(simulator, sizes, activation)
-    max_steps = simulator.max_steps
-
-    @njit(nogil=True)
-    def collect(states, parameters, weights, rng, policy_rng, trajectory, workspace):  # type: ignore[no-untyped-def]
-        reset(states[0], parameters, rng)
-        return go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, 0, max_steps, 0)
-
-    return collect
 
 
 def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:

@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numba import typeof
-from numba.core import config
 
+from core.kernels.cache import cached, compile_for
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Function, Simulator, compiled, function_of, new_state
@@ -41,11 +40,8 @@ def compile_heuristic(simulator: Simulator, name: str) -> None:
 
 
 def _compile(simulator: Simulator, name: str, function: Function, arguments: tuple[Any, ...]) -> None:
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return
     try:
-        types = tuple(typeof(argument) for argument in arguments)  # type: ignore[no-untyped-call]
-        compiled(function).compile(types)  # type: ignore[attr-defined]
+        compile_for(cached(compiled(function)), arguments)
     except Exception as error:  # Numba raises more than its own NumbaError, KeyError for instance
         raise describe_compile_error(simulator, error, name, function) from error
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from core.config import Config
 from core.hardware.machine import detect_machine, free_and_total_bytes
 from core.hardware.plan import Plan
+from core.kernels.cache import TALLY
 from core.simulators.check import check_simulator
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
@@ -17,7 +18,7 @@ from core.training.configured import CONFIG_FILE, load_configured
 from core.training.files import write_json
 from core.training.instruments import build_instruments
 from core.training.metrics import MetricsLog
-from core.training.notices import memory_lines
+from core.training.notices import kernel_lines, memory_lines
 from core.training.parts import build_model, build_trainer
 from core.training.planning import announce, apply_plan, plan_run, write_plan
 from core.training.plots import plot_learning_curve
@@ -94,7 +95,9 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     trainer = build_trainer(config, plan, model, loaded, directory, budget, build_instruments(plan, machine))
     if resume:
         resume_run(trainer, directory, say)
-    say(f"Compiled the simulator with the policy in {trainer.collector.compile(trainer.cpu_copy()):.1f} s.")
+    seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
+    for line in kernel_lines(seconds, TALLY):
+        say(line)
     write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources})
     write_plan(directory, plan, machine)
     if loaded.scenario is not None:

@@ -7,9 +7,11 @@ dies at any point leaves the old one or the new one, never half of either.
 
 import hashlib
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import safetensors.numpy
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -45,7 +47,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        content = safetensors.torch.save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
+        content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
         name = f"state-{facts['episode']:08d}.safetensors"
         if (directory / FACTS).exists() and name in (directory / FACTS).read_text(encoding="utf-8", errors="replace"):
             name = f"state-{facts['episode']:08d}-again.safetensors"  # never touch the file that counts now
@@ -62,6 +64,37 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
             f"Cannot write the checkpoint in {directory}: {error.strerror}. What was saved before is untouched; free "
             "some space or mend the permissions and go on with --resume."
         ) from None
+
+
+class CheckpointWriter:
+    """Writes checkpoints while the run goes on, because waiting for a disk can take longer than a round.
+
+    At most one is on its way: a process that dies has the checkpoint before the last one saved, or the last one.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._on_its_way: Future[None] | None = None
+
+    def save(self, directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Have a checkpoint written as :func:`save_checkpoint` does, of the tensors as they are now.
+
+        Raises:
+            UserError: the checkpoint before could not be written.
+        """
+        now = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        self.wait()
+        self._on_its_way = self._thread.submit(save_checkpoint, directory, now, facts)
+
+    def wait(self) -> None:
+        """Wait until all is written.
+
+        Raises:
+            UserError: something could not be.
+        """
+        pending, self._on_its_way = self._on_its_way, None
+        if pending is not None:
+            pending.result()
 
 
 def load_run(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

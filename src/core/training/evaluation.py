@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from core.kernels.cache import cached
 from core.policy.forward import workspace
 from core.rollout.episode import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
@@ -90,7 +91,7 @@ def evaluate(
     result = Evaluation(episodes)
     for name, choose in _choosers(simulator, names, trained):
         progress(name)
-        play = build_play(simulator, choose)
+        play = cached(build_play(simulator, choose))
         records, messages = play_episodes(simulator, name, play, trained, episodes, seed, threads)
         result.records[name] = records
         result.messages += messages
@@ -140,7 +141,7 @@ def _choosers(
 
 def build_policy_play(simulator: Simulator, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
     """Return the loop that plays a policy of these layers, for :func:`play_episodes`."""
-    return build_play(simulator, build_policy_chooser(simulator, sizes, activation, greedy=greedy))
+    return cached(build_play(simulator, build_policy_chooser(simulator, sizes, activation, greedy=greedy)))
 
 
 def play_episodes(

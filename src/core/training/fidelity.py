@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from core.errors import UserError
+from core.kernels.cache import cached
 from core.rollout.episode import build_heuristic_chooser, build_play
 from core.seeding import stream
 from core.simulators.process.event_log import EventLog
@@ -155,7 +156,8 @@ def _figures(log: EventLog, simulator: ProcessSimulator, played: _Episodes, seed
 
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes of the ``logged`` heuristic."""
-    play = build_play(simulator, build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC]))
+    chooser = build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC])
+    play = cached(build_play(simulator, chooser))
     states, no_weights = new_state(simulator), np.zeros(1, np.float32)
     hour = simulator.scenario.hour
     arrived, still_open, cycle_times = 0, 0, []

@@ -49,7 +49,7 @@ class MetricsLog:
         except ImportError:
             self.note = "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only."
             return None
-        return SummaryWriter(str(directory / "tensorboard"), purge_step=after + 1)
+        return SummaryWriter(str(directory / "tensorboard"), max_queue=1000, purge_step=after + 1)  # never wait for it
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from core.hardware.plan import Plan
+from core.kernels.cache import Tally
 
 
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
@@ -60,3 +61,17 @@ def evaluation_line(episode: int, metric: str, found: dict[str, Any]) -> str:
 def gigabytes(count: int) -> str:
     """Return a number of bytes in decimal GB, small ones in MB."""
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
+
+
+def kernel_lines(seconds: float, tally: Tally) -> list[str]:
+    """Return what became of the kernels of play and update, apart from the time that a run takes.
+
+    Args:
+        seconds: that loading and compiling took.
+        tally: how many came from where.
+    """
+    done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
+    done += [f"loaded {tally.loaded}"] if tally.loaded else []
+    where = f" ({tally.folder})" if tally.folder else ""
+    line = f"Kernels of simulator, policy and update: {' and '.join(done)} in {seconds:.1f} s{where}."
+    return [line, *([tally.note] if tally.note else [])]

@@ -20,7 +20,7 @@ from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.best import Best, Judged, main_metric_of
 from core.training.budget import Budget
-from core.training.checkpoint import save_checkpoint
+from core.training.checkpoint import CheckpointWriter
 from core.training.failures import explaining, require_finite, update_failure_lines
 from core.training.instruments import Instruments
 from core.training.metrics import MetricsLog
@@ -97,6 +97,7 @@ class Trainer:
         self.episode = 0
         self.best = Best()
         self._evaluation, self._evaluation_seconds = evaluation, 0.0
+        self.checkpoints = CheckpointWriter()
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train until the episodes are done, the time budget is, or somebody asks to stop.
@@ -113,6 +114,13 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
         """
+        try:
+            return self._rounds(log, progress, should_stop)
+        finally:
+            self.checkpoints.wait()
+
+    def _rounds(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
+        """Play and update until :meth:`run` ends."""
         while self.episode < self.settings.episodes and self._another_round():
             record = self._one_update(progress)
             record["evaluation"] = self._evaluate(progress)
@@ -250,12 +258,12 @@ class Trainer:
             self.save("best")
 
     def save(self, which: str) -> None:
-        """Write the checkpoint ``"last"`` or ``"best"``.
+        """Have the checkpoint ``"last"`` or ``"best"`` written, of the state as it is now.
 
         Raises:
-            UserError: it cannot be written.
+            UserError: the checkpoint before could not be written.
         """
-        save_checkpoint(self.directory / "checkpoints" / which, *state_of(self))
+        self.checkpoints.save(self.directory / "checkpoints" / which, *state_of(self))
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Continue from a checkpoint of the same architecture and simulator.

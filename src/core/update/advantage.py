@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached
 from core.rollout.trajectory import Trajectory
 
 
@@ -36,6 +37,7 @@ def gae(
     return advantages.astype(np.float32), (advantages + values).astype(np.float32)
 
 
+@cached
 @njit(nogil=True)
 def _advantages(rewards, values, next_values, discounts, decays, terminated, ended):  # type: ignore[no-untyped-def]
     """Return float64[T]."""
@@ -50,6 +52,13 @@ def _advantages(rewards, values, next_values, discounts, decays, terminated, end
     return advantages
 
 
+def compile_advantages() -> None:
+    """Compile :func:`gae`, or load it."""
+    no, numbers = np.zeros(1, np.bool_), np.zeros(1, np.float32)
+    gae(numbers, numbers, numbers, np.zeros(1), no, no, 1.0)
+
+
+@cached
 @njit(nogil=True)
 def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-untyped-def]
     """Return G_t = r_t + discount_{t-1} G_{t-1} of a rollout, beginning anew after the end of an episode.

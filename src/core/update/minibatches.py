@@ -30,4 +30,4 @@ def split(samples: int, largest: int, rng: np.random.Generator) -> tuple[np.ndar
     # Padding is dealt out like cards, so that minibatches differ by at most one real sample.
     dealt, real_slots = indices.reshape(size, count).T, real.reshape(size, count).T
     weights = real_slots / real_slots.sum(axis=1, keepdims=True)
-    return np.ascontiguousarray(dealt), weights.astype(np.float32)
+    return np.ascontiguousarray(dealt), np.ascontiguousarray(weights, np.float32)

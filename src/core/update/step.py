@@ -43,6 +43,9 @@ class EagerStepper:
         self.memory = MemoryLadder(settings.microbatch, self.device)
         self.use_precision(settings.precision)
 
+    def compile(self) -> None:
+        """Do nothing: torch has its kernels."""
+
     def use_precision(self, precision: Precision) -> None:
         """Compute the coming steps in another format."""
         self.precision = precision

@@ -94,6 +94,9 @@ class Stepper(Protocol):
     def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
         """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
 
+    def compile(self) -> None:
+        """Compile what the steps need, or load it, without changing anything."""
+
     def use_precision(self, precision: Precision) -> None:
         """Compute the coming steps in another format."""
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
+from core.update.advantage import compile_advantages
 from core.update.compiled.stepper import CompiledStepper
 from core.update.divergence import DivergenceGuard
 from core.update.loss import Batch, LossTerms
@@ -70,6 +71,13 @@ class Updater:
         stepper = CompiledStepper if step_settings.execution == "compiled" else EagerStepper
         self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
         self.guard = DivergenceGuard(self.stepper)
+
+    def compile(self) -> float:
+        """Compile what updates need, or load it; return the seconds it took."""
+        begin = time.perf_counter()
+        self.stepper.compile()
+        compile_advantages()
+        return time.perf_counter() - begin
 
     def update(
         self,

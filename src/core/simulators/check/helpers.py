@@ -6,6 +6,7 @@ from typing import Any
 from numba import jit
 from numba.core.dispatcher import Dispatcher
 
+from core.kernels.cache import cached
 from core.simulators.check.places import plain
 from core.simulators.simulator import Function
 
@@ -43,7 +44,7 @@ class CheckedHelpers:
         if id(helper) not in self._helpers:
             options = {**helper.targetoptions, "boundscheck": True}
             self._helpers[id(helper)] = None  # a helper may call itself through its module
-            self._helpers[id(helper)] = jit(**options)(self.ordinary(helper))
+            self._helpers[id(helper)] = cached(jit(**options)(self.ordinary(helper)))
         return self._helpers[id(helper)] or helper
 
 

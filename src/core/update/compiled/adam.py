@@ -5,10 +5,13 @@ import math
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached
+
 BETAS = 0.9, 0.999
 _BETA2, _REST1, _REST2 = (np.float32(number) for number in (BETAS[1], 1.0 - BETAS[0], 1.0 - BETAS[1]))
 
 
+@cached
 @njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def norm(gradient):  # type: ignore[no-untyped-def]
     """Return the norm of a float32 array; it is finite only if all numbers are, which reassociation does not change."""
@@ -18,6 +21,7 @@ def norm(gradient):  # type: ignore[no-untyped-def]
     return math.sqrt(total)
 
 
+@cached
 @njit(nogil=True, error_model="numpy")  # a check for division by 0 would prevent vectorising
 def adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: ignore[no-untyped-def]
     """Step.

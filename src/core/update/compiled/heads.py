@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached
+
 POLICY, VALUE, ENTROPY, APPROX_KL, CLIP_FRACTION, RATIO_ERROR = range(1, 7)
 """Places in the terms; the total is at 0."""
 
@@ -59,6 +61,7 @@ def policy_term(log_prob, k, weight, columns, c, terms):  # type: ignore[no-unty
     return -(0.0 if cut and clipped != ratio else advantage * weight) * ratio  # 0 times an infinite ratio: NaN
 
 
+@cached
 @njit(nogil=True)
 def value_head(values, indices, weights, columns, c, terms):  # type: ignore[no-untyped-def]
     """Turn the critic's outputs, float32[rows], into derivatives."""
@@ -76,6 +79,7 @@ def value_head(values, indices, weights, columns, c, terms):  # type: ignore[no-
         values[row] = c.value_coefficient * slope * weight
 
 
+@cached
 @njit(nogil=True)
 def choices_head(logits, parts, indices, weights, columns, c, flat, features_at, gradient, terms):  # type: ignore[no-untyped-def]
     """Turn the logits of one or several masked choices into derivatives.
@@ -138,6 +142,7 @@ def _log_softmax(z, mask, begin, end, p):  # type: ignore[no-untyped-def]
     return entropy
 
 
+@cached
 @njit(nogil=True)
 def gaussian_head(means, nodes, log_area, indices, weights, columns, c, flat, log_std_at, gradient, terms):  # type: ignore[no-untyped-def]
     """Turn the means of Gaussians, plain or squashed by tanh, into derivatives.

@@ -8,12 +8,14 @@ A layer of ``n_in`` inputs and ``n_out`` outputs lies in the flat array as in :m
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached
 from core.policy.forward import relu, tanh
 from core.policy.layout import OBSERVATION_CLIP
 
 _CLIP = np.float32(OBSERVATION_CLIP)
 
 
+@cached
 @njit(nogil=True)
 def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
     """Write the normalised observations at some indices; NaN stays NaN.
@@ -34,6 +36,7 @@ def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
             target[i] = _CLIP if value > _CLIP else value
 
 
+@cached
 @njit(nogil=True)
 def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: ignore[no-untyped-def]
     """Compute all layers; the last one, which has no activation function, ends the activations.
@@ -66,6 +69,7 @@ def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: igno
         offset, start, source = offset + n_out, start + rows * n_out, target
 
 
+@cached
 @njit(nogil=True)
 def backward(flat, offset, sizes, x, rows, uses_tanh, activations, deltas, gradient):  # type: ignore[no-untyped-def]
     """Compute the gradient of a sum over the samples from its derivatives by the network's outputs.

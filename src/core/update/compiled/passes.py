@@ -46,7 +46,7 @@ class Passes:
         offsets = model.layout.offsets
         self._actor_at, self._critic_at = offsets["actor.0.weight"], offsets["critic.0.weight"]
         self._beside_at = offsets.get(LOG_STD, offsets.get(FEATURE_WEIGHTS, 0))
-        self._space = model.space
+        self._space, self._features = model.space, model.action_features
         self._parts = np.cumsum([0, *model.space.choices])
         squashed = isinstance(model.space, Box) and model.space.squashed
         self._nodes = np.array(quadrature()) if squashed else np.zeros((2, 0))
@@ -64,6 +64,20 @@ class Passes:
             np.zeros_like(self._flat),
             np.zeros(len(LossTerms._fields)),
         )
+
+    def compile(self) -> None:
+        """Compile the kernels, or load them, by a pass over one sample, whose gradient nobody sees."""
+        numbers = np.zeros(1, np.float32)
+        choices = self._space.choices
+        columns = Columns(
+            np.zeros((1, self._actor[0]), np.float32),
+            np.zeros((1, len(choices) or self._actor[-1]), np.float32 if isinstance(self._space, Box) else np.int64),
+            numbers,
+            np.ones((1, sum(choices)), np.bool_),
+            np.zeros((1, sum(choices), self._features), np.float32),
+            *(numbers,) * 3,
+        )
+        self.run(columns, np.zeros(1, np.int64), numbers, Coefficients(0.2, 0.0, 0.5, 0.0), self.workspace(1))
 
     def run(
         self, columns: Columns, indices: np.ndarray, weights: np.ndarray, coefficients: Coefficients, space: Workspace

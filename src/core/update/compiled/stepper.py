@@ -69,6 +69,13 @@ class CompiledStepper:
         self.precision = precision
         self.scaler = grad_scaler(self.device, precision)
 
+    def compile(self) -> None:
+        """Compile the kernels, or load them, by a pass over one sample that changes nothing."""
+        self._passes.compile()
+        nothing = np.zeros((4, 1), np.float32)
+        norm(nothing[0])
+        adam(nothing[0], nothing[1], nothing[2], nothing[3], 0.0, 0.0, 1.0, 1.0)
+
     def set_learning_rates(self, actor: float, critic: float) -> None:
         """Set the learning rates of the coming steps."""
         self._rates = actor, critic

@@ -1,0 +1,106 @@
+"""The files that code came from, as digests: our own package whole, a user's modules with all that they import."""
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STANDARD = [Path(sysconfig.get_paths()[name]).resolve() for name in ("stdlib", "platstdlib")]
+_LIBRARIES = [Path(str(module.__file__)).resolve().parent for module in (np, numba)]
+_INSTALLED = "site-packages", "dist-packages"
+
+
+class NotJudgedError(Exception):
+    """A kernel reaches something of which nobody can say whether it has changed."""
+
+
+@cache
+def package_digest() -> str:
+    """Return the digest of our own sources."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(_PACKAGE)} {len(content)} ".encode() + content)
+    return digest.hexdigest()
+
+
+def is_trusted(module: ModuleType) -> bool:
+    """Whether a version, which is part of every fingerprint, stands for a module: Python's own, NumPy's, Numba's."""
+    path = _file_of(module)
+    if path is None:
+        return module.__name__ in sys.builtin_module_names
+    if any(path.is_relative_to(folder) for folder in _LIBRARIES):
+        return True
+    return any(path.is_relative_to(folder) for folder in _STANDARD) and not _is_installed(path)
+
+
+def source_tokens(names: Sequence[str]) -> Iterator[str]:
+    """Yield what stands for the files of some modules and of those that they import.
+
+    What a module does when it is imported may matter too (it may teach Numba a function), so files count whole. Of an
+    installed package only the file itself counts, by its stamp.
+
+    Args:
+        names: of the modules.
+
+    Raises:
+        NotJudgedError: one of them came from no file.
+    """
+    for name in names:
+        if _file_of(sys.modules.get(name)) is None:
+            raise NotJudgedError(f"code of {name}, which is no file")
+    found: dict[str, ModuleType | None] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        module = found[name] = sys.modules.get(name)
+        if module is not None and (path := _file_of(module)) and not _is_ours_or_installed(path):
+            waiting += _imports_of(module)
+    for name in sorted(found):
+        if stamp := _stamp(found[name]):
+            yield f"{name} {stamp}"
+
+
+def _imports_of(module: ModuleType) -> Iterator[str]:
+    """Yield the names of modules that a module's globals come from."""
+    for value in list(vars(module).values()):
+        name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str):
+            yield name
+
+
+def _stamp(module: ModuleType | None) -> str:
+    path = _file_of(module)
+    if module is None or path is None or is_trusted(module) or path.is_relative_to(_PACKAGE):
+        return ""  # nothing to read, or part of every fingerprint
+    try:
+        if _is_installed(path):
+            stat = path.stat()
+            return f"{path} {stat.st_size} {stat.st_mtime_ns}"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise NotJudgedError(f"{path}, which cannot be read") from error
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None
+
+
+def _is_installed(path: Path) -> bool:
+    return any(name in path.parts for name in _INSTALLED)
+
+
+def _is_ours_or_installed(path: Path) -> bool:
+    ours = path.is_relative_to(_PACKAGE) or any(path.is_relative_to(folder) for folder in _STANDARD)
+    return ours or _is_installed(path)
