@@ -90,8 +90,8 @@ NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
-LEARNING_RATE_ACTOR = 3e-3
-LEARNING_RATE_CRITIC = 5e-4
+LEARNING_RATE_ACTOR = 1.5e-3
+LEARNING_RATE_CRITIC = 1e-3
 
 # Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every weight at the same speed, also
 # those whose gradient is nothing but noise; a weight whose gradient is smaller than this moves more slowly. Higher:
@@ -101,20 +101,21 @@ ADAM_EPSILON_ACTOR = 1e-3
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.995 looks about 200 intervals ahead.
-GAMMA = 0.995
+# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.99 looks about 100 intervals ahead.
+GAMMA = 0.99
 
-# What GAMMA counts: "time" discounts by simulated time (GAMMA per average decision interval), so that decisions which
-# take no time cost nothing and waiting cannot be used to make costs look later; "decision" discounts every decision
-# alike. A simulator without a clock always uses "decision".
+# What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time (in the process simulator one is the mean
+# time between two arrivals), so that decisions which take no time cost nothing and waiting cannot be used to make costs
+# look later; "decision" counts every decision alike. A simulator without a clock always uses "decision".
 DISCOUNT_PER = "time"
 
-# Lambda of generalised advantage estimation. Float 0 .. 1. Higher: less bias from the critic, more variance.
-GAE_LAMBDA = 0.95
+# Lambda of generalised advantage estimation, per decision. Float 0 .. 1. Higher: less bias from the critic, more
+# variance.
+GAE_LAMBDA = 0.97
 
-# The same lambda for the targets of the critic. Float 0 .. 1. Higher: the critic forgets its own errors faster, its
-# targets are noisier.
-VALUE_LAMBDA = 0.98
+# The same lambda for the targets of the critic, for what DISCOUNT_PER names. Float 0 .. 1. Higher: the critic forgets
+# its own errors faster, its targets are noisier.
+VALUE_LAMBDA = 0.99
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
@@ -156,7 +157,7 @@ TARGET_KL = 0.0
 AUTO_BATCH_SIZE = True
 
 # Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
-BATCH_SIZE = 8192
+BATCH_SIZE = 1024
 
 # ---------------------------------------------------------------------------------------------- the machine
 # "auto" uses an NVIDIA GPU if there is one with room for an update, "cpu" never, "cuda" insists on one.

@@ -149,8 +149,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     """Translate settings into Longstride's names.
 
     The value loss counts half of the squared error there, so its weight is twice the zoo's; both networks learn at one
-    rate, with the usual epsilon of Adam. What the zoo has no name for keeps Longstride's default: the lambda of the
-    critic's targets (VALUE_LAMBDA).
+    rate, with the usual epsilon of Adam. For one setting the zoo has no name, the lambda of the critic's targets.
     """
     learning_rate, falls = rate(settings["learning_rate"])
     clip_range, clip_falls = rate(settings["clip_range"])
@@ -171,6 +170,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
         "gamma": settings["gamma"],
         "discount_per": "decision",
         "gae_lambda": settings["gae_lambda"],
+        "value_lambda": 0.98,
         "ppo_clip_param": clip_range,
         "clip_range_schedule": "linear" if clip_falls else "constant",
         "num_epochs": settings["n_epochs"],

@@ -43,14 +43,14 @@ class Config(BaseModel):
     initial_log_std: float = Field(0.0, ge=-10, le=5)
     normalise_observations: bool = True
     normalise_rewards: bool = False
-    learning_rate_actor: float = Field(3e-3, gt=0, le=1)
-    learning_rate_critic: float = Field(5e-4, gt=0, le=1)
+    learning_rate_actor: float = Field(1.5e-3, gt=0, le=1)
+    learning_rate_critic: float = Field(1e-3, gt=0, le=1)
     adam_epsilon_actor: float = Field(1e-3, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
-    gamma: float = Field(0.995, gt=0, le=1)
+    gamma: float = Field(0.99, gt=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(0.95, ge=0, le=1)
-    value_lambda: float = Field(0.98, ge=0, le=1)
+    gae_lambda: float = Field(0.97, ge=0, le=1)
+    value_lambda: float = Field(0.99, ge=0, le=1)
     ppo_clip_param: float = Field(0.2, gt=0, le=1)
     value_clip_range: float = Field(0.0, ge=0, le=100)
     clip_range_schedule: Literal["linear", "constant"] = "constant"
@@ -62,7 +62,7 @@ class Config(BaseModel):
     max_grad_norm: float = Field(0.5, gt=0)
     target_kl: float = Field(0.0, ge=0)
     auto_batch_size: bool = True
-    batch_size: int = Field(8192, ge=1, le=65536)
+    batch_size: int = Field(1024, ge=1, le=65536)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"

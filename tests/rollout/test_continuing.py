@@ -7,7 +7,7 @@ import pytest
 import torch
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
-from oracles.slow_update import slow_gae
+from oracles.slow_update import slow_gae, slow_worth_of_luck
 from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
 
 from core.errors import SimulatorError, UserError
@@ -154,7 +154,7 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
     """The first normalisation of values is mean and deviation of the critic's targets; the oracle takes them apart."""
     model = toy_model("shop")
     rollouts = shop[1]
-    everything = []
+    pieces = []
     with torch.no_grad():
 
         def value(observations):
@@ -167,10 +167,11 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
                 values = value(np.concatenate([t.observations[begin:end], last[None]]))
                 terminated, ended = t.terminated[begin:end], np.arange(begin, end) == end - 1
                 discounts = np.full(end - begin, 0.97)
-                targets = slow_gae(t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended, 0.95)
-                everything.append(targets + values[:-1])
+                data = (t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended)
+                pieces.append((t.luck[begin:end], data))
                 begin = end
-    expected = np.concatenate(everything)
+    worth = slow_worth_of_luck(pieces)
+    expected = np.concatenate([slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces])
     updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
     updater.update([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * COPIES, np.random.default_rng(0))
     assert float(model.tensors["value_mean"]) == pytest.approx(expected.mean(), rel=1e-5)

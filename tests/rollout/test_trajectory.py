@@ -9,7 +9,7 @@ from core.simulators.spaces import Discrete
 def test_shapes_and_dtypes():
     trajectory = allocate(5, 3, Discrete(2), 7)
     shapes = [a.shape for a in trajectory]
-    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5,), (5,), (5,), (0, 3)]
+    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5,), (5,), (5,), (5,), (0, 3)]
     assert [a.dtype.name for a in trajectory] == [
         "float32",
         "int64",
@@ -18,6 +18,7 @@ def test_shapes_and_dtypes():
         "bool",
         "float32",
         "float64",
+        "float32",
         "bool",
         "bool",
         "float32",

@@ -11,7 +11,7 @@ from helpers.toy_runs import (
     toy_stepper,
     toy_updater,
 )
-from oracles.slow_update import slow_gae
+from oracles.slow_update import slow_gae, slow_worth_of_luck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.policy.networks import ActorCritic
@@ -204,14 +204,15 @@ def test_an_update_with_a_model_elsewhere_moves_it_twice_and_equals_the_update_i
 
 def slow_returns(model, episodes):
     """Return the critic's targets at lambda 0.95 and its values, each episode's from its own values."""
-    returns, before = [], []
+    pieces = []
     for episode, discounts in zip(episodes, discounts_of(episodes), strict=True):
         t = episode.trajectory
         values = values_in_reward_units(model, t.observations)
         ended = t.terminated | t.truncated
-        returns.append(slow_gae(t.rewards, values[:-1], values[1:], discounts, t.terminated, ended, 0.95) + values[:-1])
-        before.append(values[:-1])
-    return np.concatenate(returns), np.concatenate(before)
+        pieces.append((t.luck, (t.rewards, values[:-1], values[1:], discounts, t.terminated, ended)))
+    worth = slow_worth_of_luck(pieces)
+    returns = [slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces]
+    return np.concatenate(returns), np.concatenate([data[1] for _, data in pieces])
 
 
 def test_several_episodes_in_one_update_are_valued_apart():
