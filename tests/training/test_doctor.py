@@ -48,7 +48,7 @@ def examined(monkeypatch):
         cards = [of_catalogue(find_card(card))] if card else []
         install(monkeypatch, cards, cuda="12.8" if card else None)
         machine = replace(detect_machine(), physical_cores=8, usable_cores=8, cores_note="", system="Linux")
-        config = Config(**{"episodes_per_update": 64, **knobs})
+        config = Config(**{"episodes_per_update": 64, "batch_size": 8192, **knobs})
         settings = replace(plan_settings(config, Shop()), samples=samples)
         plan, error = None, ""
         try:

@@ -36,7 +36,7 @@ def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
     simulator = load_simulator("process", "loan_desk", "", "", "").simulator
     lines = announce(plan_run(Config(), simulator, H200), H200, Config())
     assert lines[:2] == ["Mixed Precision: BF16 enabled (Compute 9.0)", "H200 optimizations enabled (TF32: True)"]
-    assert lines[2].startswith("Auto-adjusted batch size: 8192 (")
+    assert lines[2].startswith("Auto-adjusted batch size: 1024 (")
     assert lines[3:7] == [
         "GPU Utilization (NVIDIA H200):",
         "   Total Memory: 141.00 GB",

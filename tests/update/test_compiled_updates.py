@@ -8,7 +8,7 @@ import torch
 from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_updater
 from numba import typeof
 
-from core.update import updater as updater_module
+from core.update import advantage
 from core.update.compiled import passes, stepper
 from core.update.compiled.stepper import CompiledStepper
 from core.update.report import UpdateReport
@@ -71,7 +71,7 @@ def test_an_update_none_of_whose_steps_is_finite_changes_nothing():
 KERNELS = [
     *((passes, name) for name in ("gather", "forward", "backward", "choices_head", "gaussian_head", "value_head")),
     *((stepper, name) for name in ("norm", "adam")),
-    (updater_module, "gae"),
+    (advantage, "_advantages"),
 ]
 
 

@@ -47,6 +47,8 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = 0
+    for pair in range(len(state.done)):
+        state.done[pair], state.asked[pair] = 0.0, 0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
     state.free_slot = 0

@@ -90,8 +90,12 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
             continue
         served += 1
         if served == tasks:
-            return state.done[chosen] * state.queue_length[a] / tasks
+            break
         state.done[chosen] += p.pair_mean[chosen]
+    earliest = state.done[chosen]
+    for pair in range(first, last):  # who only reads leaves the record as it was
+        state.done[pair], state.asked[pair] = 0.0, 0
+    return earliest * state.queue_length[a] / tasks
 
 
 @njit(nogil=True)

@@ -11,7 +11,11 @@ CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 
 
 def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
-    """Return the dtype of the state record; times in the scenario's unit, indices -1 where there is none."""
+    """Return the dtype of the state record; times in the scenario's unit, indices -1 where there is none.
+
+    ``stack_node`` and ``stack_stream`` are scratch of the event loop; ``done`` and ``asked`` are scratch of the look
+    ahead and 0 but while it is made.
+    """
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
     joins, depth = len(parameters.join_size), len(parameters.node_kind) + 1
