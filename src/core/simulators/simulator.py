@@ -65,8 +65,8 @@ class Simulator:
         initial_feature_weights: float[action_feature_size], the shared weights of an untrained policy, or None for 0.
         main_metric: the metric shown while training and used to choose the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
-        mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` are for; a natural one is the mean time between
-            two decisions, or between two arrivals.
+        mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` are for, such as the mean time between two
+            decisions or between two arrivals.
         heuristics: name -> ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for MultiDiscrete and
             Box ``heuristic(state, parameters, mask, rng, action)``, which writes the array (it comes in all 0).
         bounds: name -> ``bound(state, parameters, metrics)``, not compiled: takes the state as ``reset`` left
