@@ -107,7 +107,14 @@ def test_the_lines_of_a_run(monkeypatch):
     card = of_catalogue(find_card("A40"), busy=80)
     install(monkeypatch, [card])
     instruments = Instruments(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
-    record = {"precision": "bf16", "update_seconds": 1.0, "steps": 4096, "batch_size": 1024, "epochs": 1}
+    record = {
+        "precision": "bf16",
+        "update_seconds": 1.0,
+        "simulation_seconds": 1.0,
+        "steps": 4096,
+        "batch_size": 1024,
+        "epochs": 1,
+    }
     instruments.phase("simulating")
     instruments.phase("updating")
     card.reasons = 0x4
@@ -119,7 +126,8 @@ def test_the_lines_of_a_run(monkeypatch):
     report = _report(toy_updater(model))._replace(
         out_of_memory=[event], skipped_steps=3, optimizer_steps=40, fallbacks=[fallback]
     )
-    end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *instruments.phase_lines(), instruments.efficiency_line()]
+    last = [instruments.simulation_line(), instruments.efficiency_line()]
+    end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *instruments.phase_lines(), *last]
     lines = [update_line(1.5), *end, *update_failure_lines(7, report)]
     quoted = blocks("text run")
     assert len(quoted) == 3
@@ -162,7 +170,14 @@ def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
     instruments = Instruments(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
     instruments.phase("updating")
-    record = {"precision": "bf16", "update_seconds": 1.0, "steps": 4096, "batch_size": 1024, "epochs": 1}
+    record = {
+        "precision": "bf16",
+        "update_seconds": 1.0,
+        "simulation_seconds": 1.0,
+        "steps": 4096,
+        "batch_size": 1024,
+        "epochs": 1,
+    }
     figures = instruments.figures(record, toy_model("shop"), 1024)
     section = GUIDE.partition("## While it runs")[2].partition("\n## ")[0]
     for name in (*figures, *figures["gpu"], *figures["gpu"]["updating"]):

@@ -20,7 +20,14 @@ from core.training.builder import build_run
 from core.training.instruments import Instruments, phase_line
 from core.training.metrics import MetricsLog, read_metrics
 
-RECORD = {"precision": "bf16", "update_seconds": 2e-5, "steps": 4096, "batch_size": 1024, "epochs": 3}
+RECORD = {
+    "precision": "bf16",
+    "update_seconds": 2e-5,
+    "simulation_seconds": 0.5,
+    "steps": 4096,
+    "batch_size": 1024,
+    "epochs": 3,
+}
 
 
 def total(work):
@@ -49,6 +56,8 @@ def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
         assert [record[name] for name in ("update_bytes_per_second", "mfu", "bandwidth_share", "gpu")] == [None] * 4
     rate = sum(work) / sum(record["update_seconds"] for record in records)
     assert f"\nUpdates: {rate / 1e9:,.1f} GFLOP/s.\n" in text
+    decisions = sum(record["steps"] for record in records) / sum(record["simulation_seconds"] for record in records)
+    assert f"\nSimulation: {decisions:,.0f} decisions/s, " in text.replace("\r", "")
     assert "GPU Utilization" not in text
 
 
@@ -58,7 +67,7 @@ def test_a_round_on_a_card(monkeypatch):
     model, card = toy_model("shop"), find_card("A40")
     with Monitor(detect_machine().gpu, 3600.0) as monitor:
         instruments = Instruments(monitor, card)
-        assert instruments.efficiency_line() == ""
+        assert instruments.efficiency_line() == instruments.simulation_line() == ""
         instruments.phase("simulating")
         fake.busy, fake.reasons = 3, 0x4
         instruments.phase("updating")
@@ -75,6 +84,8 @@ def test_a_round_on_a_card(monkeypatch):
     assert arithmetic > 1e-7, "the percentage has digits that tell"
     assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in instruments.efficiency_line()
     assert f" {2 * work.traffic / 8e-5 / 1e9:,.0f} GB/s of memory traffic" in instruments.efficiency_line()
+    # Twice 4,096 decisions in a second.
+    assert instruments.simulation_line().startswith("Simulation: 8,192 decisions/s, 8,192 a thread; at ")
     assert instruments.phase_lines()[0] == (
         "   Simulating:   3% busy, 190 W, 1,740 MHz, at most 0.00 GB, slowed 100% of the time (power cap)"
     )

@@ -56,3 +56,21 @@ def mark(card: Card, mfu: float) -> str:
         f"{word}: for language models on this card {good[0]}-{good[1]} % is good, "
         f"{excellent[0]}-{excellent[1]} % excellent"
     )
+
+
+def simulation_in_words(decisions_per_second: float, threads: int, actor_bytes: int, cache_bandwidth: float) -> str:
+    """Say how near the simulation comes to the bandwidth of a core's caches, as far as weights are concerned.
+
+    Args:
+        decisions_per_second: of all threads together.
+        threads: that played.
+        actor_bytes: weights that a decision reads at most.
+        cache_bandwidth: bytes/s of one core, from :func:`core.hardware.surroundings.measure_cache_bandwidth`.
+    """
+    a_thread = decisions_per_second / threads
+    share = a_thread * actor_bytes / cache_bandwidth
+    return (
+        f"{decisions_per_second:,.0f} decisions/s, {a_thread:,.0f} a thread; at {actor_bytes / 1e3:,.0f} kB of weights "
+        f"each (less with relu) {100 * share:.0f} % of the {cache_bandwidth / 1e9:,.0f} GB/s that a core moves in its "
+        "caches now"
+    )

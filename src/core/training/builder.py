@@ -65,8 +65,9 @@ class Run:
                 lines = memory_lines(self.plan.device_name, total, free)
                 for line in [*lines, *trainer.instruments.phase_lines()]:
                     progress.say(line)
-            if line := trainer.instruments.efficiency_line():
-                progress.say(line)
+            for line in (trainer.instruments.simulation_line(), trainer.instruments.efficiency_line()):
+                if line:
+                    progress.say(line)
         return done
 
 

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from core.hardware.activations import Shape
+from core.hardware.activations import Shape, parameters
 from core.hardware.catalogue import Card, card_of
-from core.hardware.efficiency import achieved, mark
+from core.hardware.efficiency import achieved, mark, simulation_in_words
 from core.hardware.facts import Machine
 from core.hardware.monitor import Monitor
 from core.hardware.plan import Plan
 from core.hardware.roofline import update_work
+from core.hardware.surroundings import measure_cache_bandwidth
 from core.policy.networks import ActorCritic
 
 
@@ -19,10 +20,14 @@ class Instruments:
         monitor: of the GPU; one that does nothing by default.
         card: of the catalogue that updates run on; None on the CPU and where it is not known.
         tf32: whether the float32 products of an update use TF32.
+        simulation_threads: that play.
     """
 
-    def __init__(self, monitor: Monitor | None = None, card: Card | None = None, tf32: bool = False) -> None:
+    def __init__(
+        self, monitor: Monitor | None = None, card: Card | None = None, tf32: bool = False, simulation_threads: int = 1
+    ) -> None:
         self.monitor, self._card, self._tf32 = monitor or Monitor(), card, tf32
+        self._simulation_threads, self._decisions, self._seconds, self._actor_bytes = simulation_threads, 0, 0.0, 0
         self._sums = dict.fromkeys(("seconds", "flops", "bytes", "mfu_seconds", "traffic_seconds"), 0.0)
 
     def phase(self, name: str) -> None:
@@ -44,6 +49,8 @@ class Instruments:
         rates = found.flops_per_second, found.bytes_per_second, found.mfu, found.bandwidth_share
         for name, rate in zip(self._sums, (1.0, *rates), strict=True):
             self._sums[name] += (rate or 0.0) * seconds
+        self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
+        self._actor_bytes = 4 * parameters(shape.actor_sizes)
         return {
             "update_flops_per_second": found.flops_per_second,
             "update_bytes_per_second": found.bytes_per_second,
@@ -55,6 +62,14 @@ class Instruments:
     def phase_lines(self) -> list[str]:
         """Return a line for each phase of the run in which the GPU was watched, for the block about the GPU."""
         return [phase_line(name, summary) for name, summary in self.monitor.of_the_run().items()]
+
+    def simulation_line(self) -> str:
+        """Return what the simulation since the start of this command achieved; empty before the first round."""
+        if not self._seconds:
+            return ""
+        rate = self._decisions / self._seconds
+        words = simulation_in_words(rate, self._simulation_threads, self._actor_bytes, measure_cache_bandwidth())
+        return f"Simulation: {words}."
 
     def efficiency_line(self) -> str:
         """Return what the updates since the start of this command achieved; empty before the first."""
@@ -89,4 +104,4 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
 def build_instruments(plan: Plan, machine: Machine) -> Instruments:
     """Return the gauges of a run: of its GPU, where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    return Instruments(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32)
+    return Instruments(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)

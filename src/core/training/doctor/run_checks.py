@@ -2,6 +2,7 @@
 
 from statistics import mean
 
+from core.hardware.efficiency import simulation_in_words
 from core.hardware.memory import LARGEST_BATCH
 from core.training.doctor.case import Case, Finding
 
@@ -140,14 +141,8 @@ def simulation(case: Case) -> Finding:
         return Finding(
             "simulation", "not measured", "needs a run", "name one that was trained here with --run-directory"
         )
-    a_thread = mean(rates) / case.plan.simulation_threads
-    share = a_thread * case.actor_bytes / cache
-    return Finding(
-        "simulation",
-        "ok",
-        f"{mean(rates):,.0f} decisions/s, {a_thread:,.0f} a thread; at {case.actor_bytes / 1e3:,.0f} kB of weights "
-        f"each (less with relu) {100 * share:.0f} % of the {cache / 1e9:,.0f} GB/s that a core moves in its caches now",
-    )
+    measured = simulation_in_words(mean(rates), case.plan.simulation_threads, case.actor_bytes, cache)
+    return Finding("simulation", "ok", measured)
 
 
 def _rounds(case: Case) -> str:
