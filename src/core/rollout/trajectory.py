@@ -92,15 +92,16 @@ def allocate(
     )
 
 
-def first_not_finite(rewards: np.ndarray, discounts: np.ndarray) -> tuple[int, str] | None:
+def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, luck: np.ndarray) -> tuple[int, str] | None:
     """Return (step, what is wrong) of the first decision that cannot be learned from, None if all can.
 
     Args:
         rewards: float32[T], as recorded: with the control variate, whose loop checks the reward before both.
         discounts: float64[T], made of the simulator's clock.
+        luck: float32[T], increments of the simulator's luck.
     """
-    bad_rewards = ~(np.abs(rewards) <= LARGEST_REWARD)
-    bad = bad_rewards | ~np.isfinite(discounts)
+    bad_rewards, bad_luck = (~(np.abs(column) <= LARGEST_REWARD) for column in (rewards, luck))
+    bad = bad_rewards | bad_luck | ~np.isfinite(discounts)
     if not bad.any():
         return None
     step = int(bad.argmax())
@@ -108,4 +109,6 @@ def first_not_finite(rewards: np.ndarray, discounts: np.ndarray) -> tuple[int, s
         return step, (
             f"the reward with the increment of the control variate is {rewards[step]}; keep it finite and below 1e12"
         )
+    if bad_luck[step]:
+        return step, f"luck grew by {luck[step]}; keep its increments finite and below 1e12"
     return step, "the clock gave an elapsed time that is negative or not a number; let time only go forward"
