@@ -173,6 +173,10 @@ PRECISION = "auto"
 # TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
 USE_TF32 = True
 
+# Keep no activations of actor and critic for the backward pass but compute them again: more time, less memory, the same
+# results. Smaller microbatches, which a plan takes itself, save more; this is for when those are not small enough.
+GRADIENT_CHECKPOINTING = False
+
 # Copies of the process played in each training episode, with different random streams, in parallel on the cores.
 # Integer 0 .. 1024; 0 for as many as make about 372,000 decisions: 6 of the loan desk's half years, 74 of a process
 # with 5,000 decisions; one where ROLLOUT_STEPS (below) says how long it plays. More: less noise in each update, more

@@ -67,6 +67,7 @@ class Config(BaseModel):
     use_mixed_precision: bool = True
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     use_tf32: bool = True
+    gradient_checkpointing: bool = False
     episodes_per_update: int = Field(0, ge=0, le=1024)
     rollout_steps: int = Field(0, ge=0, le=10_000_000)
     simulation_threads: int = Field(0, ge=0, le=4096)

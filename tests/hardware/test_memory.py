@@ -101,15 +101,19 @@ SPACES = [
 ]
 
 
-def real_and_predicted(layers, space, precision, samples, microbatch, features=0, activation="relu"):
+def real_and_predicted(
+    layers, space, precision, samples, microbatch, features=0, activation="relu", checkpointing=False
+):
     """Return the bytes that a step adds to what is there before it, and those held before: real and predicted."""
     shape = Shape((*layers[0], space.outputs), (*layers[1], 1), space, features)
-    stepper, rollout, indices, weights = prepared_step(shape, precision, samples, microbatch, activation)
+    stepper, rollout, indices, weights = prepared_step(
+        shape, precision, samples, microbatch, activation, checkpointing=checkpointing
+    )
     held = [stepper.model.flat, *(p.grad for p in stepper.model.parameters()), *optimizer_moments(stepper)]
     known = [*rollout, indices, weights, *held, *stepper.optimizer_tensors().values()]
     with PeakBytes(*known) as real:
         stepper.step(rollout, indices, weights)
-    predicted = footprint(shape, precision != "fp32", samples, samples, microbatch, pieces=1)
+    predicted = footprint(shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing)
     fresh = predicted.activations + predicted.gradients - predicted.weights
     held_bytes = bytes_of([*held, *rollout, indices, weights])
     return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
@@ -145,6 +149,18 @@ def test_with_action_features(features, precision):
 def test_in_microbatches(microbatch, precision):
     """Wide layers and small microbatches: gradients of weights are as large as activations."""
     check(((16, 256, 256), (16, 512, 512)), Discrete(4), precision, 1024, microbatch)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("microbatch", [512, 2048])
+@pytest.mark.parametrize("layers", LAYERS, ids=str)
+def test_with_checkpointing(layers, microbatch, precision):
+    check(layers, Discrete(62), precision, 2048, microbatch, features=2, checkpointing=True)
+
+
+@pytest.mark.parametrize("space", SPACES[2::5], ids=str)
+def test_with_checkpointing_for_other_actions(space):
+    check(LAYERS[0], space, "fp32", 2048, 2048, checkpointing=True)
 
 
 def test_with_tanh():

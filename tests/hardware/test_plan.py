@@ -291,6 +291,20 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
     ]
 
 
+def test_checkpointing_is_for_the_user_to_switch_on():
+    p = plan(machine(H200), checkpointing=True)
+    line = (
+        "gradient checkpointing on: GRADIENT_CHECKPOINTING is on: activations are computed twice and take less memory"
+    )
+    assert p.gradient_checkpointing and line in p.lines()
+    here = plan(machine(), checkpointing=True)
+    assert here.update_execution == "eager" and line in here.lines()
+    with pytest.raises(
+        UserError, match="GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled"
+    ):
+        plan(machine(), checkpointing=True, update_execution="compiled")
+
+
 def test_one_gpu_of_several_is_used():
     here = replace(machine(), gpus=(T4, H200))
     assert plan(here).device_name == "Tesla T4"

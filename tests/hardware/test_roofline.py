@@ -30,15 +30,18 @@ SHAPES = {
 }
 
 
+@pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("parts", [1, 4])
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_work_of_a_step_is_within_a_tenth_of_what_is_counted(name, precision, parts):
+def test_the_work_of_a_step_is_within_a_tenth_of_what_is_counted(name, precision, parts, checkpointing):
     shape, batch = SHAPES[name], 512
-    stepper, rollout, indices, weights = prepared_step(shape, precision, batch, batch // parts)
+    stepper, rollout, indices, weights = prepared_step(
+        shape, precision, batch, batch // parts, checkpointing=checkpointing
+    )
     with CountedWork() as real, FlopCounterMode(display=False) as flops:
         stepper.step(rollout, indices, weights)
-    predicted = step_work(shape, precision != "fp32", batch, batch // parts)
+    predicted = step_work(shape, precision != "fp32", batch, batch // parts, checkpointing)
     assert predicted.launches == pytest.approx(real.launches, rel=0.1)
     assert predicted.traffic == pytest.approx(real.traffic, rel=0.1)
     products = 6 * batch * 62 * 5 if shape.action_features else 0  # of action features, not predicted

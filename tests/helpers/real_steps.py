@@ -28,7 +28,7 @@ def rollout_of(shape, samples, device="cpu"):
     return Batch(**{name: column.to(device) for name, column in {**columns, **missing}.items()})
 
 
-def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu"):
+def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False):
     """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights."""
     model = ActorCritic(*shape[:2], activation, space=shape.space, action_features=shape.action_features)
     initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
@@ -39,7 +39,7 @@ def prepared_step(shape, precision, samples, microbatch, activation="relu", devi
         with torch.no_grad():
             on_device.flat.copy_(model.flat)
         model = on_device
-    stepper = toy_stepper(model, microbatch=microbatch, precision=precision)
+    stepper = toy_stepper(model, microbatch=microbatch, precision=precision, checkpointing=checkpointing)
     rollout = rollout_of(shape, samples, device)
     indices = torch.arange(samples, device=device)
     weights = torch.full((samples,), 1 / samples, device=device)

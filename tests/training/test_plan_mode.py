@@ -84,7 +84,13 @@ def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     assert saved["--precision bf16"] == alone.memory.peak - half.memory.peak > 0
     fewer = make_report(config.model_copy(update={"episodes_per_update": 2}), desk, machine)
     assert saved["--episodes-per-update 2"] == pytest.approx(report.memory.peak - fewer.memory.peak, rel=0.01)
-    assert not any("checkpointing" in change.what for change in report.changes), "the updater has none"
+    again = make_report(
+        config.model_copy(update={"gradient_checkpointing": True, "episodes_per_update": 1}), desk, machine
+    )
+    wide = {c.flag: c.saves for c in alone.changes}["--gradient-checkpointing"]
+    assert wide == alone.memory.peak - again.memory.peak > 0
+    assert again.times["arithmetic"] > alone.times["arithmetic"]
+    assert not any("--gradient-checkpointing" in change.flag for change in again.changes), "it is on"
 
 
 def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):

@@ -53,6 +53,25 @@ def test_threads_change_no_bit(threads):
     assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("changes", [{}, {"threads": 2}, {"precision": "bf16"}], ids=str)
+def test_checkpointing_changes_no_bit(space, changes):
+    """And it does compute again: activations are called twice as often."""
+    reports, flats, calls = [], [], []
+    for checkpointing in (False, True):
+        model = random_model(space)
+        samples, activation, count = random_rollout(model, 64), model.activation, []
+        model.activation = lambda x, activation=activation, count=count: count.append(1) or activation(x)
+        stepper = toy_stepper(model, microbatch=20, checkpointing=checkpointing, **changes)
+        arguments = samples, torch.arange(64), torch.full((64,), 1 / 64)
+        reports += [stepper.step(*arguments), stepper.step(*arguments)]
+        flats.append(model.flat.clone())
+        calls.append(len(count))
+    assert torch.equal(reports[1], reports[3])
+    assert torch.equal(*flats)
+    assert calls[1] == 2 * calls[0] > 0
+
+
 def test_actor_and_critic_are_clipped_apart():
     model = toy_model("bandit")
     batch = rollout(model)

@@ -66,7 +66,7 @@ def column_bytes(shape: Shape) -> dict[str, int]:
     }
 
 
-def step_moments(shape: Shape, half: bool) -> list[Moment]:
+def step_moments(shape: Shape, half: bool, checkpointing: bool = False) -> list[Moment]:
     """Return the moments of one microbatch that can be the peak.
 
     Not counted: weights, the gradients that the parameters hold from the step before, the state of the optimiser, the
@@ -75,23 +75,29 @@ def step_moments(shape: Shape, half: bool) -> list[Moment]:
     Args:
         shape: of the policy.
         half: whether matrix products run in BF16 or FP16.
+        checkpointing: whether the backward pass computes a network's activations again.
     """
-    return [*_forward(shape, half), *_backward(shape, half)]
+    return [*_forward(shape, half, checkpointing), *_backward(shape, half, checkpointing)]
 
 
-def _forward(shape: Shape, half: bool) -> Iterator[Moment]:
+def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]:
     """Yield what is alive while the loss is computed: the gathered samples, and more with every layer."""
     columns = column_bytes(shape)
     observation, number = columns["observations"], 2 if half else 4
     alive = sum(columns.values())
     yield Moment(alive + 2 * observation, 0)  # shifted and scaled
-    alive += observation * (2 if half else 1)  # normalised, and a half-precision copy of it for each network
-    fixed = _weight_copies(shape) if half else 0
+    alive += observation  # normalised
+    copy = observation // 2 if half else 0  # in half precision, for each network
+    fixed = _weight_copies(*shape[:2]) if half else 0
     for sizes in (shape.actor_sizes, shape.critic_sizes):
-        for units in sizes[1:-1]:
+        kept = alive
+        alive += copy
+        for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
             yield Moment(alive + 2 * number * units, fixed)  # before and after the activation
-            alive += number * units
-        alive += 4 * sizes[-1] + (4 * sizes[-2] if half else 0)  # the head computes in float32
+            alive += number * (units - (inputs if checkpointing and layer else 0))
+        head = 4 * sizes[-2] if half else 0  # computes in float32
+        yield Moment(alive + head + 4 * sizes[-1], fixed)
+        alive = (kept if checkpointing else alive + head) + 4 * sizes[-1]
     for distribution in _distribution(shape.space):
         yield Moment(alive + distribution, fixed)
 
@@ -111,15 +117,18 @@ def _distribution(space: ActionSpace) -> Iterator[int]:
     yield kept + 4 * len(space.choices) * isinstance(space, MultiDiscrete) + _SCALARS
 
 
-def _backward(shape: Shape, half: bool) -> Iterator[Moment]:
+def _backward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]:
     """Yield what is alive on the way back: less of what was kept with every layer, more gradients of weights."""
     columns, number = column_bytes(shape), 2 if half else 4
     networks = shape.actor_sizes, shape.critic_sizes
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
-    alive += sum(number * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0) for sizes in networks)
     alive += 4 * shape.actor_sizes[-1]  # the gradient of the logits
-    fixed = _weight_copies(shape) if half else 0
+    alive += 0 if checkpointing else sum(_hidden_bytes(sizes, half) for sizes in networks)
+    fixed = 0 if checkpointing or not half else _weight_copies(*networks)
     for sizes in reversed(networks):
+        if checkpointing:
+            alive += _hidden_bytes(sizes, half) + (columns["observations"] // 2 if half else 0)
+            fixed += _weight_copies(sizes) if half else 0
         fixed += 4 * parameters(sizes[-2:])
         yield Moment(alive + 4 * sizes[-2], fixed)
         alive -= 4 * sizes[-2] if half else 0
@@ -135,6 +144,11 @@ def _backward(shape: Shape, half: bool) -> Iterator[Moment]:
             yield Moment(alive + below, fixed + copy)  # the gradient of the weights is widened
 
 
-def _weight_copies(shape: Shape) -> int:
+def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
+    """Return the bytes of a sample's activations in the hidden layers, with the head's copy of the last in float32."""
+    return (2 if half else 4) * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0)
+
+
+def _weight_copies(*networks: Sequence[int]) -> int:
     """Return the bytes of the half-precision weights that are kept: all that a gradient goes back through."""
-    return sum(2 * a * b for sizes in (shape.actor_sizes, shape.critic_sizes) for a, b in pairwise(sizes[1:-1]))
+    return sum(2 * a * b for sizes in networks for a, b in pairwise(sizes[1:-1]))

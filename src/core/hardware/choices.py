@@ -106,12 +106,18 @@ def update_execution(settings: PlanSettings, gpu: Gpu | None) -> tuple[Execution
     """Choose between torch's operations and compiled kernels.
 
     Raises:
-        UserError: compiled kernels are demanded for a GPU.
+        UserError: compiled kernels are demanded for a GPU, or with gradient checkpointing.
     """
     if gpu and settings.update_execution == "compiled":
         raise UserError("UPDATE_EXECUTION is compiled, which is for the CPU; set it to auto, or DEVICE to cpu.")
     if gpu:
         return "eager", "compiled kernels are for the CPU"
+    if settings.checkpointing:
+        if settings.update_execution == "compiled":
+            raise UserError(
+                "GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled; drop one of the two."
+            )
+        return "eager", "GRADIENT_CHECKPOINTING is on, which compiled kernels have not"
     if settings.update_execution != "auto":
         return settings.update_execution, f"UPDATE_EXECUTION is {settings.update_execution}"
     if settings.widest_layer > _WIDEST_COMPILED:
@@ -130,8 +136,10 @@ def graph_capture(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
     return optional("graph_capture", settings, gpu, True, "it would save the launches that small networks wait for")
 
 
-def gradient_checkpointing(gpu: Gpu | None) -> Chosen:
-    """Choose whether activations are computed twice."""
+def gradient_checkpointing(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
+    """Say whether activations are computed twice, which is for the user to decide."""
+    if settings.checkpointing:
+        return True, "GRADIENT_CHECKPOINTING is on: activations are computed twice and take less memory"
     return False, "microbatches save memory without computing anything twice" if gpu else "no GPU"
 
 

@@ -68,6 +68,7 @@ def footprint(
     pieces: int,
     workspace: int = 0,
     workers: int = 1,
+    checkpointing: bool = False,
 ) -> Footprint:
     """Predict the bytes of an update.
 
@@ -80,12 +81,13 @@ def footprint(
         pieces: trajectories that are joined to the rollout.
         workspace: from :func:`workspace_bytes`.
         workers: microbatches worked on at once.
+        checkpointing: whether the backward pass computes a network's activations again.
     """
     weights = 4 * policy_size(shape)
     columns = column_bytes(shape).values()
     parts = -(-batch // microbatch)
     at_once = min(workers, parts)
-    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_moments(shape, half))
+    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_moments(shape, half, checkpointing))
     before = accumulate(columns, initial=0)
     joining = max(2 * column + there for column, there in zip(columns, before, strict=False)) - sum(columns)
     return Footprint(
@@ -148,9 +150,9 @@ def sample_bytes(
     )
 
 
-def bytes_of_a_sample(shape: Shape, half: bool) -> int:
+def bytes_of_a_sample(shape: Shape, half: bool, checkpointing: bool = False) -> int:
     """Return the bytes that one sample of a microbatch needs at the peak of a step."""
-    return max(moment.per_sample for moment in step_moments(shape, half))
+    return max(moment.per_sample for moment in step_moments(shape, half, checkpointing))
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:

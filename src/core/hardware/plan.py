@@ -68,7 +68,11 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Return a line for each choice that this device has: what, which, why."""
-        shown = [name for name in self.reasons if self.device == "cuda" or name not in _ON_A_GPU]
+        shown = [
+            name
+            for name in self.reasons
+            if self.device == "cuda" or name not in _ON_A_GPU or getattr(self, name) is True
+        ]
         return [f"{_label(name)} {_in_words(getattr(self, name))}: {self.reasons[name]}" for name in shown]
 
 
@@ -105,7 +109,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),
         "graph_capture": choices.graph_capture(settings, gpu),
-        "gradient_checkpointing": choices.gradient_checkpointing(gpu),
+        "gradient_checkpointing": choices.gradient_checkpointing(settings, gpu),
         "fp8": formats.fp8(settings, gpu, usual),
         "allocator": choices.allocator(machine, gpu),
     }

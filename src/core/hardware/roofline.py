@@ -49,25 +49,28 @@ class Work:
     transfers: int
 
 
-def step_work(shape: Shape, half: bool, batch: int, microbatch: int) -> Work:
+def step_work(shape: Shape, half: bool, batch: int, microbatch: int, checkpointing: bool = False) -> Work:
     """Return the work of one minibatch."""
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(shape)
     launches = step_launches(shape, half)
+    again = _computed_again(shape, half) if checkpointing else (0, 0, 0)
     return Work(
-        flops=hidden * batch,
+        flops=(hidden + again[0]) * batch,
         wide_flops=heads * batch,
-        traffic=sample_traffic(shape, half) * batch + _weight_traffic(shape, half, parts),
-        launches=launches + (parts - 1) * (launches - _ONCE_A_STEP),
+        traffic=(sample_traffic(shape, half) + again[1]) * batch + _weight_traffic(shape, half, parts, checkpointing),
+        launches=launches + (parts - 1) * (launches - _ONCE_A_STEP) + parts * again[2],
         steps=1,
         transfers=0,
     )
 
 
-def update_work(shape: Shape, half: bool, samples: int, batch: int, microbatch: int, epochs: int) -> Work:
+def update_work(
+    shape: Shape, half: bool, samples: int, batch: int, microbatch: int, epochs: int, checkpointing: bool = False
+) -> Work:
     """Return the work of an update: the critic's values of all samples, then the epochs."""
     steps = epochs * -(-samples // batch)
-    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch)
+    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch, checkpointing)
     critic = list(pairwise(shape.critic_sizes))
     values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * shape.critic_sizes[0]
     return Work(
@@ -150,7 +153,22 @@ def _matrix_flops(shape: Shape) -> tuple[int, int]:
     return hidden, heads
 
 
-def _weight_traffic(shape: Shape, half: bool, parts: int) -> int:
+def _computed_again(shape: Shape, half: bool) -> tuple[int, int, int]:
+    """Return operations, bytes and launches of the hidden layers' second forward pass: a sample, a sample, a piece."""
+    number, traffic, launches = 2 if half else 4, 0, 0
+    flops = (
+        2 * shape.actor_sizes[-2] * shape.actor_sizes[-1] if shape.action_features else 0
+    )  # of what they are added to
+    for sizes in (shape.actor_sizes, shape.critic_sizes):
+        layers = list(pairwise(sizes[:-1]))
+        flops += sum(2 * a * b for a, b in layers)
+        traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * sizes[0] if half else 0)
+        launches += len(layers) * (4 if half else 2) + (1 if half else 0)
+    return flops, traffic, launches
+
+
+def _weight_traffic(shape: Shape, half: bool, parts: int, checkpointing: bool) -> int:
     """Return the bytes of weights, gradients and Adam's moments in a step."""
     once, each = (1 + 2 + 7) * 4, (3 * 4 if not half else 3 * 4 + 6)  # norm, clipping, Adam; products and casts
+    each += (8 if half else 4) if checkpointing else 0
     return policy_size(shape) * (once + each * parts + 3 * 4 * (parts - 1))

@@ -71,6 +71,7 @@ def build_trainer(
             threads=plan.update_threads if plan.device == "cpu" else 1,
             value_clip_range=config.value_clip_range,
             execution=plan.update_execution,
+            checkpointing=plan.gradient_checkpointing,
         ),
     )
     settings = TrainingSettings(

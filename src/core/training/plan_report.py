@@ -105,7 +105,15 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     free = gpu.usable_bytes if gpu else machine.free_bytes
     half = wanted.precision != "fp32"
     room = samples_in(settings, free, half)
-    work = roofline.update_work(shape, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs)
+    work = roofline.update_work(
+        shape,
+        half,
+        settings.samples,
+        wanted.batch_size,
+        wanted.microbatch,
+        config.num_epochs,
+        wanted.gradient_checkpointing,
+    )
     card = card_of(gpu) if gpu else None
     return PlanReport(
         plan=plan,
@@ -131,17 +139,32 @@ def context_bytes(gpu: Gpu | None) -> int:
 def _memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> Footprint:
     workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
     half = plan.precision != "fp32"
-    return footprint(shape, half, samples, plan.batch_size, plan.microbatch, copies, workspace, workers)
+    return footprint(
+        shape,
+        half,
+        samples,
+        plan.batch_size,
+        plan.microbatch,
+        copies,
+        workspace,
+        workers,
+        plan.gradient_checkpointing,
+    )
 
 
 def _changes(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
-    """Return what would lower the peak. Gradient checkpointing is not among it: the updater has none."""
+    """Return what would lower the peak."""
     now = _memory(shape, plan, gpu, samples, copies).peak
     found = []
     if plan.microbatch > 1:
         smaller = replace(plan, microbatch=-(-plan.microbatch // 2))
         what = f"microbatches of {smaller.microbatch:,} samples; the plan takes smaller ones itself where it must"
         found.append(Change(what, "", now - _memory(shape, smaller, gpu, samples, copies).peak))
+    if gpu and not plan.gradient_checkpointing:
+        again = replace(plan, gradient_checkpointing=True)
+        saved = now - _memory(shape, again, gpu, samples, copies).peak
+        what = "activations computed twice: slower, and no smaller than with smaller microbatches"
+        found.append(Change(what, "--gradient-checkpointing", saved))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
         other = replace(plan, precision="bf16" if gpu.capability >= (8, 0) else "fp16")
         saved = now - _memory(shape, other, gpu, samples, copies).peak

@@ -53,7 +53,9 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
         samples=samples,
-        bytes_per_sample={half: bytes_of_a_sample(shape, half) for half in (False, True)},
+        bytes_per_sample={
+            half: bytes_of_a_sample(shape, half, config.gradient_checkpointing) for half in (False, True)
+        },
         fixed_bytes=fixed_bytes(shape, samples),
         joining_bytes=whole.held + whole.rollout + whole.joining,
         widest_layer=max(*shape.actor_sizes, *shape.critic_sizes),
@@ -63,6 +65,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         update_threads=config.update_threads,
         abilities=ABILITIES,
         update_execution=config.update_execution,
+        checkpointing=config.gradient_checkpointing,
     )
 
 

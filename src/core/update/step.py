@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from core.hardware.plan import Precision
 from core.policy.networks import ActorCritic
@@ -123,14 +124,28 @@ class EagerStepper:
 
     def loss(self, batch: Batch) -> LossTerms:
         """Return the loss terms of some samples."""
-        normalised = self.model.normalise(batch.observations)
+        normalised, call = self.model.normalise(batch.observations), _again if self.settings.checkpointing else _once
         with autocast(self.device, self.precision):
-            logits = self.model.logits(normalised, batch.features)
-            values = self.model.values(normalised)
+            logits = call(self.model.logits, normalised, batch.features)
+            values = call(self.model.values, normalised)
         log_probs, entropies = self.model.distribution(logits, self.model.log_std, batch.masks, batch.actions)
         s = self.settings
         coefficients = (s.clip_range, s.entropy_coefficient, s.value_coefficient, s.value_clip_range)
         return ppo_loss(log_probs, entropies, values, batch, *coefficients)
+
+
+def _once(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """Return what a network says."""
+    return network(*inputs)
+
+
+def _again(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """Return what a network says; the backward pass computes its activations again.
+
+    Gradient checkpointing (Chen et al., "Training deep nets with sublinear memory cost", 2016), a network at a time.
+    """
+    said: Tensor = checkpoint(network, *inputs, use_reentrant=False, preserve_rng_state=False)
+    return said
 
 
 def gather(rollout: Batch, indices: Tensor, weights: Tensor) -> Batch:

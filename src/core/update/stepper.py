@@ -35,6 +35,7 @@ class StepSettings:
             result does not depend on it; torch itself should use one thread.
         value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
         execution: whether torch or compiled kernels (:mod:`core.update.compiled`) do the work.
+        checkpointing: whether torch's backward pass computes the activations of a network again, for memory.
     """
 
     clip_range: float
@@ -46,6 +47,7 @@ class StepSettings:
     threads: int = 1
     value_clip_range: float = 0.0
     execution: Execution = "eager"
+    checkpointing: bool = False
 
     def with_coefficients(
         self, clip_range: float, value_clip_range: float, entropy_coefficient: float
