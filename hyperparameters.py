@@ -189,6 +189,10 @@ EPISODES_PER_UPDATE = 0
 # Gymnasium environments always play on like this; for them 0 means 2048.
 ROLLOUT_STEPS = 0
 
+# Seconds that the play of a training episode may take before it is taken for an endless loop: the run then ends and
+# says where the simulator stays. Number >= 0; 0 for no limit.
+EPISODE_TIME_LIMIT = 3600.0
+
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
 # physical cores that the affinity and the quota (of a container) leave. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import UserError
+from core.errors import EndlessEpisodeError, UserError
 
 EXIT_BAD_INPUT, EXIT_INTERRUPTED = 2, 130
 
@@ -38,6 +38,10 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
             return plan(config, sources, own["gpu"], own["hyperparameters"])
         _refuse(own, "evaluate", "resume", "gpu")
         return evaluate(config, sources, own["checkpoint"], own["policy"])
+    except EndlessEpisodeError as error:  # its thread cannot be stopped, and would keep the process alive
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(EXIT_BAD_INPUT)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import runpy
+import threading
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -70,6 +71,7 @@ class Config(BaseModel):
     gradient_checkpointing: bool = False
     episodes_per_update: int = Field(0, ge=0, le=1024)
     rollout_steps: int = Field(0, ge=0, le=10_000_000)
+    episode_time_limit: float = Field(3600.0, ge=0, le=threading.TIMEOUT_MAX)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
     update_execution: Literal["auto", "eager", "compiled"] = "auto"

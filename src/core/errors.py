@@ -9,5 +9,9 @@ class SimulatorError(UserError):
     """A simulator broke its contract; the message names the episode and the step."""
 
 
+class EndlessEpisodeError(SimulatorError):
+    """A simulator does not come back; compiled code cannot be interrupted, so the process has to be ended."""
+
+
 class PolicyNotFiniteError(SimulatorError):
     """The outputs of the policy were NaN or infinite while it played: its weights have exploded."""

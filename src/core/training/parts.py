@@ -13,9 +13,10 @@ from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.budget import Budget
 from core.training.instruments import Instruments
+from core.training.oversight import Overseen
 from core.training.periodic import PeriodicEvaluation, greedy_player
 from core.training.planning import network_sizes
-from core.training.rollouts import build_collector, copies_per_update
+from core.training.rollouts import build_collector, copies_per_update, rollout_steps
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.schedule import Coefficients, Schedule
 from core.update.stepper import StepSettings
@@ -47,7 +48,16 @@ def build_trainer(
 ) -> Trainer:
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
-    collector = build_collector(config, plan, model.actor_sizes, simulator)
+    collector = Overseen(
+        build_collector(config, plan, model.actor_sizes, simulator),
+        simulator,
+        model.actor_sizes,
+        config.activation,
+        config.seed,
+        rollout_steps(config, simulator),
+        config.episode_time_limit,
+        directory,
+    )
     updater = Updater(
         model,
         torch.device(plan.device),

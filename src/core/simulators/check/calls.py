@@ -27,16 +27,18 @@ class Calls:
         simulator: the simulator.
         seconds: that a call may take.
         hints: where to note what is no error.
+        compiled_helpers: whether the compiled functions that the simulator's call stay compiled.
 
     Attributes:
         episode: that is being played, for the sentences.
         step: likewise.
     """
 
-    def __init__(self, simulator: Simulator, seconds: float, hints: Hints) -> None:
+    def __init__(self, simulator: Simulator, seconds: float, hints: Hints, compiled_helpers: bool = True) -> None:
         self.simulator, self.hints, self._seconds = simulator, hints, seconds
-        self.name, self.episode, self.step = type(simulator).__name__, 0, 0
-        helpers, defined = CheckedHelpers(), {name: function_of(simulator, name) for name in FUNCTIONS}
+        self.name, self.step = type(simulator).__name__, 0
+        self.episode: Any = 0
+        helpers, defined = CheckedHelpers(compiled_helpers), {name: function_of(simulator, name) for name in FUNCTIONS}
         self.functions: dict[str, Function] = {name: helpers.ordinary(f) for name, f in defined.items() if f}
 
     def __call__(self, function: str, *arguments: Any) -> Any:

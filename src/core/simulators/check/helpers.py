@@ -16,9 +16,14 @@ class CheckedHelpers:
 
     The helpers stay compiled, as they may be slow or mean something else in ordinary Python. Only those that a module
     names are found, not the attributes of a class or of another module.
+
+    Args:
+        compiled: False for helpers as ordinary Python, where one is suspected never to end: compiled code cannot be
+            interrupted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compiled: bool = True) -> None:
+        self._compiled = compiled
         self._modules: dict[int, dict[str, Any]] = {}
         self._helpers: dict[int, Any] = {}
 
@@ -40,11 +45,12 @@ class CheckedHelpers:
         return self._modules[id(names)]
 
     def _checked(self, helper: Any) -> Any:
-        """Return a helper compiled with a check of every index, and those that it calls."""
+        """Return a helper with a check of every index, and those that it calls."""
         if id(helper) not in self._helpers:
             options = {**helper.targetoptions, "boundscheck": True}
             self._helpers[id(helper)] = None  # a helper may call itself through its module
-            self._helpers[id(helper)] = cached(jit(**options)(self.ordinary(helper)))
+            function = self.ordinary(helper)
+            self._helpers[id(helper)] = cached(jit(**options)(function)) if self._compiled else function
         return self._helpers[id(helper)] or helper
 
 
