@@ -35,6 +35,10 @@ EVALUATE_EVERY = 0
 # Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
+# Last checkpoints that stay on the disk, beside the best one. Integer 1 .. 1000. A damaged one is passed over for the
+# one before it, so with 1 there is none to fall back to. More: more room on the disk.
+CHECKPOINTS_KEPT = 3
+
 # ---------------------------------------------------------------------------------------------- the simulator
 # "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
 # a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or "path/to/file.py:Class".

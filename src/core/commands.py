@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import EndlessEpisodeError, UserError
+from core.errors import EndlessEpisodeError, NotSavedError, UserError
 
-EXIT_BAD_INPUT, EXIT_INTERRUPTED = 2, 130
+EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         os._exit(EXIT_BAD_INPUT)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return EXIT_NOT_SAVED if isinstance(error, NotSavedError) else EXIT_BAD_INPUT
     except OSError as error:  # what is left: a disk or permission that failed outside of the places that say more
         print(f"error: {error.strerror or error}: {error.filename}; nothing saved before is lost.", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -30,6 +30,7 @@ class Config(BaseModel):
     evaluation_episodes: int = Field(30, ge=2)
     evaluate_every: int = Field(0, ge=0)
     run_directory: str = ""
+    checkpoints_kept: int = Field(3, ge=1, le=1000)
     simulator: str = "process"
     simulator_options: dict[str, JsonValue] = Field(default_factory=dict)
     scenario: str = "loan_desk"

@@ -15,3 +15,7 @@ class EndlessEpisodeError(SimulatorError):
 
 class PolicyNotFiniteError(SimulatorError):
     """The outputs of the policy were NaN or infinite while it played: its weights have exploded."""
+
+
+class NotSavedError(UserError):
+    """A run came to its end, but not all that it made could be written (exit code 1)."""

@@ -16,6 +16,7 @@ from oracles import toy_simulators
 pytest.importorskip("pydantic")
 
 from core.commands import main
+from core.training.checkpoint import load_checkpoint, seal, unseal
 
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
@@ -75,7 +76,9 @@ def test_a_finished_run_holds_what_it_should(finished):
     assert config["sources"]["gamma"] == "default"
     assert json.loads((finished / "plan.json").read_text())["precision"] == "fp32"
     for which in ("last", "best"):
-        assert (finished / "checkpoints" / which / "checkpoint.json").exists()
+        assert load_checkpoint(finished / "checkpoints" / which)[1]["episode"] in (0, 1, 2)
+    assert load_checkpoint(finished)[1]["episode"] == 2
+    assert not (finished / "run.lock").exists()
 
 
 def test_evaluation_of_a_run(finished, tmp_path, capsys):
@@ -347,7 +350,7 @@ def test_options_are_recorded_with_the_run(club):
     config = json.loads((run / "config.json").read_text())
     assert config["values"]["simulator_options"] == {"length": 64, "label": "a=b, c"}
     assert config["sources"]["simulator_options"] == "flag"
-    facts = json.loads((run / "checkpoints" / "last" / "checkpoint.json").read_text())
+    facts = load_checkpoint(run)[1]
     assert facts["source"] == {"simulator": name, "options": {"length": 64, "label": "a=b, c"}}
 
 
@@ -479,8 +482,8 @@ def test_evaluating_a_checkpoint_on_another_simulator_is_refused(refused, finish
 
 
 def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
-    (tmp_path / "checkpoint.json").write_text('{"format": "other"}')
-    assert "is not a checkpoint of this program" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
+    (tmp_path / "episode-00000001.json").write_text('{"format": "other"}')
+    assert "is damaged (it was cut or changed)" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
 
 
 def test_an_empty_list_of_policies_is_a_sentence(refused):
@@ -513,8 +516,9 @@ def wait_for(path, seconds=90):
     raise AssertionError(f"{path} did not appear in {seconds} s")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
     directory = tmp_path / "run"
     process = subprocess.Popen(
         script(*train_arguments(directory, 100_000)),
@@ -525,7 +529,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path):
     )
     try:
         wait_for(directory / "metrics.jsonl")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, error = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -535,7 +539,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path):
     assert "--resume" in out
     assert str(directory) in out
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    checkpoint = json.loads((directory / "checkpoints" / "last" / "checkpoint.json").read_text())
+    checkpoint = load_checkpoint(directory)[1]
     assert checkpoint["episode"] == records[-1]["episode"] < 100_000
     total = checkpoint["episode"] + 1
     assert main(train_arguments(directory, total, "--resume")) == 0
@@ -562,10 +566,11 @@ def test_help_lists_every_hyperparameter(capsys):
 def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished / "checkpoints" / "last", copy)
-    facts = json.loads((copy / "checkpoint.json").read_text())
+    path = copy / "episode-00000002.json"
+    facts = unseal(path.read_bytes())
     del facts["source"]
-    (copy / "checkpoint.json").write_text(json.dumps(facts))
-    assert "checkpoint.json lacks source" in refused("--mode", "evaluate", "--checkpoint", copy)
+    path.write_bytes(seal(facts))
+    assert "is damaged: it lacks source" in refused("--mode", "evaluate", "--checkpoint", copy)
 
 
 def test_metrics_that_raise_are_a_sentence(refused, tmp_path):

@@ -192,9 +192,9 @@ def test_numbers_that_exploded(examined):
     assert level(run_checks.numbers, examined(records=[{**ROUND, "fallbacks": [{}]}])) == "warning"
 
 
-@pytest.mark.parametrize(("free", "expected"), [(29, "broken"), (30, "warning"), (1103, "warning"), (1104, "ok")])
+@pytest.mark.parametrize(("free", "expected"), [(49, "broken"), (50, "warning"), (1123, "warning"), (1124, "ok")])
 def test_disk(examined, free, expected):
-    """Three checkpoints are 30 MB; a GiB beside them is 1,073.7 MB."""
+    """Three that are kept, the best and one on its way are 50 MB; a GiB beside them is 1,073.7 MB."""
     assert level(run_checks.disk, examined(around=replace(WELL, disk_free=free * 10**6))) == expected
 
 

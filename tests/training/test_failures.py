@@ -1,7 +1,6 @@
 """Runs that meet failing memory and exploding numbers: what they record, say, save and give up with."""
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run,
 
 from core.commands import main
 from core.errors import SimulatorError, UserError
-from core.training.checkpoint import load_checkpoint
+from core.training.checkpoint import load_checkpoint, seal, unseal
 from core.training.failures import divergence_error, memory_error
 from core.training.metrics import MetricsLog, read_metrics
 from core.update.step import EagerStepper
@@ -85,7 +84,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
 
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):
     assert main(train_arguments(tmp_path / "run", 1, "--update-execution", "eager")) == 0
-    before = (tmp_path / "run/checkpoints/last/checkpoint.json").read_bytes()
+    before = (tmp_path / "run/checkpoints/last/episode-00000001.json").read_bytes()
     monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
     capsys.readouterr()
     assert main(train_arguments(tmp_path / "run", 3, "--resume", "--update-execution", "eager")) == 2
@@ -98,7 +97,7 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
     assert "Lower, in this order, BATCH_SIZE, then the network" in error
     resume = f"--mode train --resume --run-directory {tmp_path / 'run'} --batch-size 32"
     assert f"The checkpoint of episode 1 is untouched; go on with: python scripts/train.py {resume}" in error
-    assert (tmp_path / "run/checkpoints/last/checkpoint.json").read_bytes() == before
+    assert (tmp_path / "run/checkpoints/last/episode-00000001.json").read_bytes() == before
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     arguments = [a for a in train_arguments(tmp_path / "run", 3, "--resume")]
@@ -216,8 +215,8 @@ def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
 
 def test_a_checkpoint_from_before_recovery_was_kept_goes_on(tmp_path):
     train(new_run(tmp_path / "run"), stop_after=1)
-    path = tmp_path / "run/checkpoints/last/checkpoint.json"
-    facts = json.loads(path.read_text())
+    path = tmp_path / "run/checkpoints/last/episode-00000001.json"
+    facts = unseal(path.read_bytes())
     del facts["recovery"]
-    path.write_text(json.dumps(facts))
+    path.write_bytes(seal(facts))
     assert new_run(tmp_path / "run", resume=True).trainer.episode == 1

@@ -13,10 +13,11 @@ from core.kernels.cache import TALLY
 from core.simulators.check import check_simulator
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
-from core.training.budget import NO_LIMIT, budget_of, with_budget
+from core.training.budget import NO_LIMIT, Budget, budget_of, with_budget
 from core.training.configured import CONFIG_FILE, load_configured
 from core.training.files import write_json
 from core.training.instruments import build_instruments
+from core.training.lock import RunLock
 from core.training.metrics import MetricsLog
 from core.training.notices import kernel_lines, memory_lines
 from core.training.parts import build_model, build_trainer
@@ -24,8 +25,9 @@ from core.training.planning import announce, apply_plan, plan_run, write_plan
 from core.training.plots import plot_learning_curve
 from core.training.presets import with_preset
 from core.training.progress import Progress
-from core.training.resuming import resume_run, run_directory
+from core.training.resuming import refuse_to_overwrite, resume_run, run_directory
 from core.training.rollouts import decisions_per_update, rollout_in_words
+from core.training.saving import Saving
 from core.training.trainer import Trainer
 
 Say = Callable[[str], None]
@@ -39,36 +41,51 @@ class Run:
         directory: of the run.
         trainer: of the run.
         plan: how it uses the machine.
+        lock: of the directory, until the run has trained.
     """
 
     directory: Path
     trainer: Trainer
     plan: Plan
+    lock: RunLock
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether episodes or time budget are done (False: somebody asked to stop)."""
-        trainer = self.trainer
-        log = MetricsLog(self.directory, trainer.episode)
-        episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
-        progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
-        with progress:
-            if log.note:
-                progress.say(log.note)
-            try:
-                with trainer.instruments.monitor:
-                    done = trainer.run(log, progress, should_stop)
-            finally:
-                log.close()
-            progress.say(plot_learning_curve(self.directory, trainer.simulator.main_metric))
-            if self.plan.device == "cuda":
-                free, total = free_and_total_bytes()
-                lines = memory_lines(self.plan.device_name, total, free)
-                for line in [*lines, *trainer.instruments.phase_lines()]:
+        """Train; return whether episodes or time budget are done (False: somebody asked to stop).
+
+        Raises:
+            NotSavedError: not all of it could be written.
+        """
+        trainer, saving = self.trainer, self.trainer.checkpoints.saving
+        try:
+            log = MetricsLog(self.directory, trainer.episode, saving)
+            episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
+            progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
+            with progress:
+                if log.note:
+                    progress.say(log.note)
+                try:
+                    with trainer.instruments.monitor:
+                        done = trainer.run(log, progress, should_stop)
+                finally:
+                    trainer.checkpoints.close()
+                    log.close()
+                    for line in saving.lines():
+                        progress.say(line)
+                for line in self._last_lines():
                     progress.say(line)
-            for line in (trainer.instruments.simulation_line(), trainer.instruments.efficiency_line()):
-                if line:
-                    progress.say(line)
+            saving.require_all(self.directory, trainer.checkpoints.saved_episode)
+        finally:
+            self.lock.release()
         return done
+
+    def _last_lines(self) -> list[str]:
+        """Return what is said of a run that has ended, beside how it ended."""
+        instruments = self.trainer.instruments
+        lines = [plot_learning_curve(self.directory, self.trainer.simulator.main_metric)]
+        if self.plan.device == "cuda":
+            free, total = free_and_total_bytes()
+            lines += [*memory_lines(self.plan.device_name, total, free), *instruments.phase_lines()]
+        return [*lines, *filter(None, (instruments.simulation_line(), instruments.efficiency_line()))]
 
 
 def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -> Run:
@@ -79,8 +96,30 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     """
     budget = budget_of(config)  # the time of loading and compiling is part of it
     loaded = load_configured(config)
-    simulator = loaded.simulator
     directory = run_directory(config, resume, loaded)
+    lock = RunLock(directory)
+    try:
+        return _build_locked(config, sources, resume, say, loaded, budget, lock)
+    except BaseException:
+        lock.release(abandon=True)
+        raise
+
+
+def _build_locked(
+    config: Config,
+    sources: dict[str, str],
+    resume: bool,
+    say: Say,
+    loaded: LoadedSimulator,
+    budget: Budget | None,
+    lock: RunLock,
+) -> Run:
+    """Build a run in a directory that is this process's own."""
+    directory, simulator = lock.directory, loaded.simulator
+    if not resume:
+        refuse_to_overwrite(directory)
+    if lock.note:
+        say(lock.note)
     for note in loaded.notes:
         say(note)
     if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
@@ -93,13 +132,13 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     for line in [*notes, *more, *announce(plan, machine, config)]:
         say(line)
     model = build_model(config, simulator, plan.device == "cuda")
-    trainer = build_trainer(config, plan, model, loaded, directory, budget, build_instruments(plan, machine))
-    if resume:
-        resume_run(trainer, directory, say)
+    instruments, saving = build_instruments(plan, machine), Saving(lock.require)
+    trainer = build_trainer(config, plan, model, loaded, directory, budget, instruments, saving)
+    damaged = resume_run(trainer, directory, say) if resume else []
     seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
     for line in kernel_lines(seconds, TALLY):
         say(line)
-    write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources})
+    write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
     write_plan(directory, plan, machine)
     if loaded.scenario is not None:
         write_json(directory / "scenario.json", loaded.source["scenario"])
@@ -109,7 +148,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
         f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
         f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
-    return Run(directory, trainer, plan)
+    return Run(directory, trainer, plan, lock)
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:

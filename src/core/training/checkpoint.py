@@ -1,13 +1,15 @@
-"""Checkpoints: tensors in safetensors, facts in JSON, switched over by one atomic rename.
+"""Checkpoints: tensors in safetensors, facts in JSON; the last few are kept, and each is intact or known not to be.
 
-A checkpoint directory holds ``checkpoint.json`` and the tensor file that it names. A new tensor file is written beside
-the old one under another name; replacing ``checkpoint.json`` is the moment the new checkpoint counts. A process that
-dies at any point leaves the old one or the new one, never half of either.
+A checkpoint is two files in a checkpoint directory: ``episode-00000012.json`` and the tensor file that it names. The
+tensors are written first; the moment that the JSON is renamed into place is the moment the checkpoint counts, so a
+process that dies at any point leaves the ones before and this one, or the ones before. The JSON holds the digest of the
+tensor file and its own, over every byte: what was cut or changed is found, and the checkpoint before is taken.
 """
 
 import hashlib
 import json
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from core.errors import UserError
-from core.training.files import write_atomically, write_durably
+from core.training.files import write_atomically
 
-FORMAT = "longstride-checkpoint/1"
-FACTS = "checkpoint.json"
+FORMAT = "longstride-checkpoint/2"
 RUN_FACTS = (
     "episode",
     "best",
@@ -32,104 +33,134 @@ RUN_FACTS = (
     "activation",
     "grad_scaler",
 )
+_FORMAT_1 = "checkpoint.json"
 
 
-def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write a checkpoint; the one that was there counts until this one is complete.
+def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any], kept: int = 1) -> None:
+    """Write a checkpoint; those that were there count until this one is complete.
 
     Args:
         directory: made if needed.
         tensors: on any device.
         facts: JSON values; must hold ``"episode"``.
+        kept: checkpoints that stay, this one and the ones before it. Later ones go: the run went back behind them.
 
     Raises:
-        UserError: the disk is full or cannot be written.
+        OSError: the disk is full or cannot be written; what was there is untouched.
     """
+    directory.mkdir(parents=True, exist_ok=True)
+    content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
+    digest = hashlib.sha256(content).hexdigest()
+    stem = f"episode-{facts['episode']:08d}"
+    file = f"{stem}-{digest[:8]}.safetensors"  # never the name of other tensors, which may count now
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
-        name = f"state-{facts['episode']:08d}.safetensors"
-        if (directory / FACTS).exists() and name in (directory / FACTS).read_text(encoding="utf-8", errors="replace"):
-            name = f"state-{facts['episode']:08d}-again.safetensors"  # never touch the file that counts now
-        write_durably(directory / name, content)
-        record = {"format": FORMAT, "tensors": name, "sha256": hashlib.sha256(content).hexdigest(), **facts}
-        write_atomically(directory / FACTS, json.dumps(record).encode())
-        for old in directory.glob("state-*.safetensors"):
-            if old.name != name:
-                old.unlink()
-    except OSError as error:
-        for unfinished in directory.glob("*.tmp"):
-            unfinished.unlink(missing_ok=True)
-        raise UserError(
-            f"Cannot write the checkpoint in {directory}: {error.strerror}. What was saved before is untouched; free "
-            "some space or mend the permissions and go on with --resume."
-        ) from None
+        write_atomically(directory / file, content)
+        sealed = seal({"format": FORMAT, **facts, "tensors": file, "tensors_sha256": digest})
+        write_atomically(directory / f"{stem}.json", sealed)
+    except OSError:
+        with suppress(OSError):
+            _sweep(directory, _newest_first(directory))
+        raise
+    until = _newest_first(directory)
+    until = until[until.index(directory / f"{stem}.json") :]
+    _sweep(directory, until[:kept])
 
 
-class CheckpointWriter:
-    """Writes checkpoints while the run goes on, because waiting for a disk can take longer than a round.
-
-    At most one is on its way: a process that dies has the checkpoint before the last one saved, or the last one.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "checkpoint")
-        self._on_its_way: Future[None] | None = None
-
-    def save(self, directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Have a checkpoint written as :func:`save_checkpoint` does, of the tensors as they are now.
-
-        Raises:
-            UserError: the checkpoint before could not be written.
-        """
-        now = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        self.wait()
-        self._on_its_way = self._thread.submit(save_checkpoint, directory, now, facts)
-
-    def wait(self) -> None:
-        """Wait until all is written.
-
-        Raises:
-            UserError: something could not be.
-        """
-        pending, self._on_its_way = self._on_its_way, None
-        if pending is not None:
-            pending.result()
-
-
-def load_run(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_run(directory: Path, say: Callable[[str], None]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a checkpoint that a training run wrote, with everything that is needed to evaluate it or go on.
 
     Raises:
-        UserError: there is none, or it is damaged or incomplete.
+        UserError: there is none, or none that is intact and complete.
     """
-    tensors, facts = load_checkpoint(directory)
+    tensors, facts = load_checkpoint(directory, say)
     missing = [name for name in RUN_FACTS if name not in facts]
     if missing:
-        raise UserError(f"The checkpoint in {directory} is damaged: {FACTS} lacks {', '.join(missing)}.")
+        raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
     return tensors, facts
 
 
-def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint.
+def load_checkpoint(
+    directory: Path, say: Callable[[str], None] = lambda sentence: None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read the newest checkpoint that is intact.
 
     Args:
         directory: a checkpoint directory, or a run directory, whose last checkpoint is taken.
+        say: is told of each newer one that is damaged.
 
     Raises:
-        UserError: there is none, or it is damaged.
+        UserError: there is none, none is intact, or they are of another version.
     """
-    if not (directory / FACTS).exists() and (directory / "checkpoints" / "last" / FACTS).exists():
-        directory = directory / "checkpoints" / "last"
-    if not (directory / FACTS).exists():
-        raise UserError(f"There is no checkpoint in {directory}: expected {FACTS} or checkpoints/last/{FACTS}.")
-    try:
-        facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            raise UserError(f"{directory / FACTS} is not a checkpoint of this program (format {FORMAT}).")
-        content = (directory / Path(str(facts["tensors"])).name).read_bytes()
-        if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-            raise UserError(f"The checkpoint in {directory} is damaged: {facts['tensors']} was cut or changed.")
-        return safetensors.torch.load(content), facts
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise UserError(f"The checkpoint in {directory} cannot be read: {error}.") from None
+    directory = _directory_of(directory)
+    damaged: dict[Path, str] = {}
+    # Listed anew each time: a run that goes on may have replaced what was there a moment ago.
+    while left := [path for path in _newest_first(directory) if path not in damaged]:
+        try:
+            tensors, facts = _read(left[0])
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            damaged[left[0]] = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            continue
+        for path, reason in damaged.items():
+            say(f"The checkpoint {path} is damaged ({reason}); that of episode {facts['episode']} takes its place.")
+        return tensors, facts
+    path, reason = next(iter(damaged.items()))
+    more = f", nor do the {len(damaged) - 1} before it" if len(damaged) > 1 else ""
+    raise UserError(f"The checkpoint {path} is damaged ({reason}){more}: train again, or name another checkpoint.")
+
+
+def holds_checkpoint(directory: Path) -> bool:
+    """Return whether a run directory holds a checkpoint to go on from, intact or not, of whatever version."""
+    last = directory / "checkpoints" / "last"
+    return bool(_newest_first(last)) or (last / _FORMAT_1).exists()
+
+
+def seal(facts: dict[str, Any]) -> bytes:
+    """Return facts as JSON that holds its own digest."""
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return json.dumps({**facts, "sha256": digest}).encode() + b"\n"
+
+
+def unseal(content: bytes) -> dict[str, Any]:
+    """Return the facts of :func:`seal`. Since it must give the same bytes again, none of them can have changed.
+
+    Raises:
+        ValueError: the content was cut or changed.
+    """
+    with suppress(ValueError, RecursionError):
+        facts = json.loads(content)
+        if isinstance(facts, dict) and facts.pop("sha256", None) and seal(facts) == content:
+            return facts
+    raise ValueError("it was cut or changed")
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    facts = unseal(path.read_bytes())
+    if facts.get("format") != FORMAT:
+        raise UserError(f"{path} is not a checkpoint of this version (format {facts.get('format')}, not {FORMAT}).")
+    file = Path(str(facts["tensors"])).name
+    content = (path.parent / file).read_bytes()
+    if hashlib.sha256(content).hexdigest() != facts["tensors_sha256"]:
+        raise ValueError(f"{file} was cut or changed")
+    return safetensors.torch.load(content), facts
+
+
+def _directory_of(directory: Path) -> Path:
+    """Return the checkpoint directory that is meant."""
+    for candidate in (directory, directory / "checkpoints" / "last"):
+        if _newest_first(candidate):
+            return candidate
+        if (candidate / _FORMAT_1).exists():
+            raise UserError(f"The checkpoint in {candidate} is not of this version ({FORMAT}): train again.")
+    raise UserError(f"There is no checkpoint in {directory}: expected episode-*.json there or in checkpoints/last.")
+
+
+def _newest_first(directory: Path) -> list[Path]:
+    return sorted(directory.glob("episode-*.json"), key=lambda path: (len(path.name), path.name), reverse=True)
+
+
+def _sweep(directory: Path, kept: list[Path]) -> None:
+    """Remove what belongs to no kept checkpoint."""
+    named = b"".join(path.read_bytes() for path in kept)
+    for path in directory.glob("episode-*"):
+        if path not in kept and path.name.encode() not in named:
+            path.unlink(missing_ok=True)

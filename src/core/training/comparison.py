@@ -43,7 +43,7 @@ def run_evaluation(
     named = any(sources[name] == "flag" for name in _SIMULATOR_FLAGS)
     trained = None
     if checkpoint is not None:
-        tensors, facts = load_run(checkpoint)
+        tensors, facts = load_run(checkpoint, say)
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = load_configured(config) if named else from_source(facts["source"], changes)
         _check_same(loaded.simulator, facts, checkpoint)

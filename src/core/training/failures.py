@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from core.errors import SimulatorError, UserError
+from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.training.notices import gigabytes
 from core.update.divergence import DivergedError
@@ -136,3 +138,16 @@ def require_finite(
         if (found := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:
             where = f"{type(simulator).__name__}, training episode {episode}, copy {copy}, step {found[0]}"
             raise SimulatorError(f"{where}: {found[1]}.")
+
+
+def require_finite_weights(model: ActorCritic, episode: int) -> None:
+    """Check what an update made of the weights, before it is saved.
+
+    Raises:
+        UserError: one is NaN or infinite.
+    """
+    if not bool(torch.isfinite(model.flat).all()):
+        raise UserError(
+            f"Episode {episode}: the weights are no longer finite. The last checkpoint is from before; lower "
+            "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
+        )

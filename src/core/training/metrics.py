@@ -1,12 +1,13 @@
 """Where the figures of a run go: metrics.jsonl is the truth, TensorBoard shows the same."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
 from core.training.files import write_atomically
+from core.training.saving import Saving
 
 METRICS = "metrics.jsonl"
 
@@ -17,31 +18,55 @@ class MetricsLog:
     Args:
         directory: of the run.
         after: lines of later episodes than this are dropped first (left by a run that died before its checkpoint).
+        saving: that attempts to write.
+
+    Raises:
+        UserError: the file cannot be written.
     """
 
-    def __init__(self, directory: Path, after: int) -> None:
-        self._path = directory / METRICS
-        kept = [line for line in read_metrics(directory) if line["episode"] <= after]
-        _guard(self._path, lambda: write_atomically(self._path, "".join(map(_line, kept)).encode()))
+    def __init__(self, directory: Path, after: int, saving: Saving | None = None) -> None:
+        self._path, self._saving = directory / METRICS, saving or Saving()
+        self._waiting = b""
+        kept = b"".join(_line(record) for record in read_metrics(directory) if record["episode"] <= after)
+        try:
+            write_atomically(self._path, kept)
+        except OSError as error:
+            raise UserError(
+                f"Cannot write {self._path}: {error.strerror}. What was saved before is untouched."
+            ) from None
+        self._size = len(kept)
         self.note: str | None = None
         self._board = self._open_board(directory, after)
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append a record; its ``"episode"`` is TensorBoard's step."""
-
-        def append() -> None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(record))
-
-        _guard(self._path, append)
+        """Append a record, and those that could not be written before; its ``"episode"`` is TensorBoard's step."""
+        self._waiting += _line(record)
+        self._saving.attempt(METRICS, self._append)
         if self._board is not None:
-            for name, value in scalars(record):
-                self._board.add_scalar(name, value, record["episode"])
+            self._on_board(lambda board: [board.add_scalar(*pair, record["episode"]) for pair in scalars(record)])
 
     def close(self) -> None:
-        """Flush TensorBoard."""
+        """Try what failed once more, and flush TensorBoard."""
+        if self._waiting:
+            self._saving.attempt(METRICS, self._append)
         if self._board is not None:
-            self._board.close()
+            self._on_board(lambda board: board.close())
+
+    def _append(self) -> None:
+        with self._path.open("ab") as file:
+            file.truncate(min(self._size, file.tell()))  # what an attempt wrote before it failed
+            file.write(self._waiting)
+            file.flush()
+            self._size = file.tell()
+        self._waiting = b""
+
+    def _on_board(self, write: Callable[[Any], object]) -> None:
+        """Write to TensorBoard; where that fails, the run goes on without it: metrics.jsonl has the same."""
+        try:
+            write(self._board)
+        except OSError as error:
+            self._board = None
+            self._saving.tell(f"TensorBoard's file cannot be written ({error.strerror}); the run goes on without it.")
 
     def _open_board(self, directory: Path, after: int) -> Any:
         try:
@@ -53,7 +78,7 @@ class MetricsLog:
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
-    """Return the records of a run's metrics.jsonl; a last line that was cut off is left out.
+    """Return the records of a run's metrics.jsonl; a line that was cut off or damaged is left out.
 
     Raises:
         UserError: the file cannot be read.
@@ -65,11 +90,10 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if not isinstance(record, dict) or not isinstance(record.get("episode"), int):
-            break
-        records.append(record)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("episode"), int):
+            records.append(record)
     return records
 
 
@@ -82,12 +106,5 @@ def scalars(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, flo
             yield prefix + name, float(value)
 
 
-def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record) + "\n"
-
-
-def _guard(path: Path, write: Any) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}. What was saved before is untouched.") from None
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"

@@ -17,6 +17,7 @@ from core.training.oversight import Overseen
 from core.training.periodic import PeriodicEvaluation, greedy_player
 from core.training.planning import network_sizes
 from core.training.rollouts import build_collector, copies_per_update, rollout_steps
+from core.training.saving import CheckpointWriter, Saving
 from core.training.trainer import Trainer, TrainingSettings
 from core.update.schedule import Coefficients, Schedule
 from core.update.stepper import StepSettings
@@ -45,6 +46,7 @@ def build_trainer(
     directory: Path,
     budget: Budget | None,
     instruments: Instruments | None = None,
+    saving: Saving | None = None,
 ) -> Trainer:
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
@@ -104,7 +106,9 @@ def build_trainer(
         "update_threads": plan.update_threads,
     }
     evaluation = build_evaluation(config, model, simulator)
-    return Trainer(simulator, model, collector, updater, settings, directory, facts, budget, instruments, evaluation)
+    checkpoints = CheckpointWriter(directory, config.checkpoints_kept, saving)
+    parts = (simulator, model, collector, updater, settings, directory, facts, budget, instruments, evaluation)
+    return Trainer(*parts, checkpoints)
 
 
 def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -> PeriodicEvaluation | None:

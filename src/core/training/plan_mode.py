@@ -14,7 +14,7 @@ from core.hardware.catalogue import find_card, machine_with
 from core.hardware.facts import Machine
 from core.hardware.machine import detect_machine
 from core.training.budget import in_words, parse_duration
-from core.training.checkpoint import FACTS
+from core.training.checkpoint import holds_checkpoint
 from core.training.configured import load_configured
 from core.training.files import write_json
 from core.training.measure import Estimate, estimate_budget
@@ -64,7 +64,7 @@ def run_plan(
 
 def _plan_path(config: Config) -> Path:
     directory = Path(config.run_directory or ".")
-    if config.run_directory and (directory / "checkpoints" / "last" / FACTS).exists():
+    if config.run_directory and holds_checkpoint(directory):
         raise UserError(f"{directory} holds a run, whose plan.json says how it was made; name another --run-directory.")
     return directory / "plan.json"
 

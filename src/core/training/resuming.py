@@ -9,7 +9,7 @@ from core.config import Config
 from core.errors import UserError
 from core.simulators.loading import LoadedSimulator
 from core.training.budget import NO_LIMIT
-from core.training.checkpoint import FACTS, load_run
+from core.training.checkpoint import holds_checkpoint, load_run
 from core.training.trainer import Trainer
 
 
@@ -17,7 +17,7 @@ def run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path
     """Return the directory of a run, the user's or a free one in runs/.
 
     Raises:
-        UserError: it already holds a run and this is no resume, or the other way round.
+        UserError: a resume names none, or it is a file.
     """
     directory = Path(config.run_directory)
     if not config.run_directory:
@@ -27,22 +27,34 @@ def run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path
         base = base.replace("/", "-")
         names = [base, *(f"{base}-{i}" for i in range(2, 10_000))]
         directory = next(path for path in (Path("runs") / name for name in names) if not path.exists())
-    if (directory / "checkpoints" / "last" / FACTS).exists() and not resume:
-        raise UserError(
-            f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
-        )
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; --run-directory needs a folder.")
     return directory
 
 
-def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) -> None:
-    """Let a trainer go on from the last checkpoint of a run.
+def refuse_to_overwrite(directory: Path) -> None:
+    """Check that a new run is not about to take the place of another.
+
+    Raises:
+        UserError: the directory holds one.
+    """
+    if holds_checkpoint(directory):
+        raise UserError(
+            f"{directory} already holds a run; add --resume to go on with it, or name another --run-directory."
+        )
+
+
+def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) -> list[str]:
+    """Let a trainer go on from the last checkpoint of a run that is intact.
+
+    Returns:
+        A sentence about each later one, which is damaged.
 
     Raises:
         UserError: there is none, or it is one of another simulator, of other options or of other copies.
     """
-    tensors, facts = load_run(directory)
+    damaged: list[str] = []
+    tensors, facts = load_run(directory, damaged.append)
     if facts["simulator"] != json.loads(json.dumps(trainer.facts["simulator"])):
         differing = [k for k, v in trainer.facts["simulator"].items() if facts["simulator"].get(k) != v]
         raise UserError(
@@ -57,7 +69,10 @@ def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) ->
         )
     _refuse_other_copies(trainer, facts, directory)
     trainer.restore(tensors, facts)
+    for sentence in damaged:
+        say(sentence)
     say(f"Resuming after episode {trainer.episode}{of_how_many(trainer)}.")
+    return damaged
 
 
 def of_how_many(trainer: Trainer) -> str:

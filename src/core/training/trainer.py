@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import PolicyNotFiniteError, UserError
+from core.errors import PolicyNotFiniteError
 from core.policy.forward import aligned_weights
 from core.policy.networks import ActorCritic
 from core.policy.normalisation import RunningStatistics
@@ -20,14 +20,14 @@ from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.best import Best, Judged, main_metric_of
 from core.training.budget import Budget
-from core.training.checkpoint import CheckpointWriter
-from core.training.failures import explaining, require_finite, update_failure_lines
+from core.training.failures import explaining, require_finite, require_finite_weights, update_failure_lines
 from core.training.instruments import Instruments
 from core.training.metrics import MetricsLog
 from core.training.notices import evaluation_line, update_line
 from core.training.periodic import PeriodicEvaluation
 from core.training.progress import Progress
 from core.training.record import round_record
+from core.training.saving import CheckpointWriter
 from core.training.state import restore_state, state_of
 from core.update.advantage import step_discounts
 from core.update.reward_scale import RewardScale
@@ -74,6 +74,7 @@ class Trainer:
         budget: of time; None for as long as it takes.
         instruments: that watch the machine.
         evaluation: from time to time while the run goes on; None for none.
+        checkpoints: writes them.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Trainer:
         budget: Budget | None = None,
         instruments: Instruments | None = None,
         evaluation: PeriodicEvaluation | None = None,
+        checkpoints: CheckpointWriter | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
         self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
@@ -97,7 +99,7 @@ class Trainer:
         self.episode = 0
         self.best = Best()
         self._evaluation, self._evaluation_seconds = evaluation, 0.0
-        self.checkpoints = CheckpointWriter()
+        self.checkpoints = checkpoints or CheckpointWriter(directory)
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train until the episodes are done, the time budget is, or somebody asks to stop.
@@ -112,21 +114,17 @@ class Trainer:
 
         Raises:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
-            UserError: something could not be written, memory ran out or numbers exploded, and nothing helped.
+            UserError: memory ran out or numbers exploded, and nothing helped.
         """
-        try:
-            return self._rounds(log, progress, should_stop)
-        finally:
-            self.checkpoints.wait()
-
-    def _rounds(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Play and update until :meth:`run` ends."""
         while self.episode < self.settings.episodes and self._another_round():
             record = self._one_update(progress)
             record["evaluation"] = self._evaluate(progress)
             record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
+            self.checkpoints.wait()  # so that the metrics are never two rounds ahead of what is saved
             log.write(record)
             self.save("last")
+            for line in self.checkpoints.saving.lines():
+                progress.say(line)
             if self.budget is not None:
                 progress.expect(min(self.settings.episodes, self.episode + self.budget.rounds_left()))
             progress.episode(record)
@@ -164,7 +162,7 @@ class Trainer:
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])
         self.episode += 1
-        self._check_finite()
+        require_finite_weights(self.model, self.episode)
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
         for line in update_failure_lines(self.episode, report):
             progress.say(line)
@@ -244,13 +242,6 @@ class Trainer:
             self.updater.rescale_values(before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
-    def _check_finite(self) -> None:
-        if not bool(torch.isfinite(self.model.flat).all()):
-            raise UserError(
-                f"Episode {self.episode}: the weights are no longer finite. The last checkpoint is from before; lower "
-                "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
-            )
-
     def _keep_best(self, value: float | None, judged_by: Judged) -> None:
         """Save the weights that are here if they are the best so far."""
         if self.best.beaten_by(value, judged_by, self.simulator.main_metric_lower_is_better):
@@ -258,12 +249,8 @@ class Trainer:
             self.save("best")
 
     def save(self, which: str) -> None:
-        """Have the checkpoint ``"last"`` or ``"best"`` written, of the state as it is now.
-
-        Raises:
-            UserError: the checkpoint before could not be written.
-        """
-        self.checkpoints.save(self.directory / "checkpoints" / which, *state_of(self))
+        """Have the checkpoint ``"last"`` or ``"best"`` written, of the state as it is now."""
+        self.checkpoints.save(which, *state_of(self))
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Continue from a checkpoint of the same architecture and simulator.
@@ -272,3 +259,4 @@ class Trainer:
             UserError: the checkpoint has other tensors or shapes.
         """
         restore_state(self, tensors, facts)
+        self.checkpoints.saved_episode = self.episode

@@ -12,8 +12,8 @@ _FEW_SAMPLES = 500
 _ROOM_ON_DISK = 1 << 30
 """Bytes that a run should find beside its checkpoints: metrics, TensorBoard, logs. A judgement."""
 
-_CHECKPOINTS = 3
-"""Last, best, and the one that is being written."""
+_MORE_CHECKPOINTS = 2
+"""Beside the last ones that are kept: the best, and the one that is being written."""
 
 
 def batch(case: Case) -> Finding:
@@ -123,10 +123,11 @@ def disk(case: Case) -> Finding:
     around = case.around
     if around.disk_free is None:
         return Finding("disk", "not measured", f"the system does not say how much is free in {around.disk_path}")
-    needed = _CHECKPOINTS * case.checkpoint_bytes
+    checkpoints = case.config.checkpoints_kept + _MORE_CHECKPOINTS
+    needed = checkpoints * case.checkpoint_bytes
     measured = (
         f"{around.disk_free / 1e9:,.2f} GB free in {around.disk_path}; "
-        f"{_CHECKPOINTS} checkpoints of {case.checkpoint_bytes / 1e6:,.1f} MB"
+        f"{checkpoints} checkpoints of {case.checkpoint_bytes / 1e6:,.1f} MB"
     )
     remedy = "free space, or name a directory on another disk with --run-directory"
     if around.disk_free >= needed + _ROOM_ON_DISK:
