@@ -12,6 +12,9 @@ from rich.console import Console
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, NotSavedError, UserError
 
+_MODES = ["train", "evaluate", "plan", "doctor", "replay"]
+_OWN = ("hyperparameters", "resume", "checkpoint", "policy", "gpu", "episode")
+
 EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -25,18 +28,21 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     try:
         options = vars(_parser().parse_known_flags(arguments))
         mode = options.pop("mode")
-        own = {name: options.pop(name) for name in ("hyperparameters", "resume", "checkpoint", "policy", "gpu")}
+        own = {name: options.pop(name) for name in _OWN}
         config, sources = load_config(own["hyperparameters"] or default_file, options)
         if mode == "train":
-            _refuse(own, "train", "checkpoint", "policy", "gpu")
+            _refuse(own, "train", "checkpoint", "policy", "gpu", "episode")
             return train(config, sources, own["resume"])
         if mode == "doctor":
-            _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu")
+            _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu", "episode")
             return doctor(config, sources)
         if mode == "plan":
-            _refuse(own, "plan", "resume", "checkpoint", "policy")
+            _refuse(own, "plan", "resume", "checkpoint", "policy", "episode")
             return plan(config, sources, own["gpu"], own["hyperparameters"])
-        _refuse(own, "evaluate", "resume", "gpu")
+        if mode == "replay":
+            _refuse(own, "replay", "resume", "checkpoint", "policy", "gpu")
+            return replay(config, sources, own["episode"])
+        _refuse(own, "evaluate", "resume", "gpu", "episode")
         return evaluate(config, sources, own["checkpoint"], own["policy"])
     except EndlessEpisodeError as error:  # its thread cannot be stopped, and would keep the process alive
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -128,6 +134,16 @@ def doctor(config: Config, sources: dict[str, str]) -> int:
     return run_doctor(config, sources, console, lambda text: _say(console, text))
 
 
+def replay(config: Config, sources: dict[str, str], episode: int | None) -> int:
+    """Play a training episode of a run again; return 1 if anything is not as it was."""
+    from core.training.replay import run_replay
+
+    console = _console()
+    if episode is None:
+        raise UserError("--mode replay needs --episode N, a training episode of the run in --run-directory.")
+    return 0 if run_replay(config, sources, episode, console, lambda text: _say(console, text)) else 1
+
+
 class StopOnInterrupt:
     """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
 
@@ -161,13 +177,12 @@ def _parser() -> Parser:
         description="Train and evaluate policies on long, single-stream simulations.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--mode", choices=["train", "evaluate", "plan", "doctor"], default="train", help="what to do (default: train)"
-    )
+    parser.add_argument("--mode", choices=_MODES, default="train", help="what to do (default: train)")
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: go on with the run in --run-directory")
     parser.add_argument("--checkpoint", metavar="DIR", help="evaluate: a run directory or one of its checkpoints")
+    parser.add_argument("--episode", type=int, metavar="N", help="replay: the training episode to play again")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")
     add_flags(parser)
     return parser

@@ -1,6 +1,7 @@
 """The arrays of a rollout: what one or more episodes leave behind for the update."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,19 @@ class Trajectory(NamedTuple):
         cuts = int(self.truncated[: steps - 1].sum()) if len(self.cut_observations) else 0
         rows = {name: getattr(self, name)[:steps] for name in self._fields[1:-1]}
         return Trajectory(self.observations[: steps + 1], **rows, cut_observations=self.cut_observations[:cuts])
+
+
+def digest(trajectories: Iterable[Trajectory]) -> str:
+    """Return the SHA-256 of some trajectories, by which two runs are compared.
+
+    Of every decision: action, log-probability, reward, times, luck, end. What the policy saw is in its log-probability,
+    and the log-probability of one that saw something else differs; observations are twenty times as many bytes.
+    """
+    found = hashlib.sha256()
+    for each in trajectories:
+        for name in ("actions", "log_probs", "rewards", "elapsed", "luck", "terminated", "truncated"):
+            found.update(np.ascontiguousarray(getattr(each, name)).data)
+    return found.hexdigest()
 
 
 def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

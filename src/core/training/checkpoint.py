@@ -66,13 +66,26 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
     _sweep(directory, until[:kept])
 
 
-def load_run(directory: Path, say: Callable[[str], None]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def kept_before(directory: Path, episode: int) -> list[Path]:
+    """Return the last checkpoints of a run from before a training episode, intact or not, the newest first."""
+    last = directory / "checkpoints" / "last"
+    return [path for path in _newest_first(last) if _is_before(path, episode)]
+
+
+def load_run(
+    directory: Path, say: Callable[[str], None], before: int | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a checkpoint that a training run wrote, with everything that is needed to evaluate it or go on.
+
+    Args:
+        directory: as for :func:`load_checkpoint`.
+        say: likewise.
+        before: likewise.
 
     Raises:
         UserError: there is none, or none that is intact and complete.
     """
-    tensors, facts = load_checkpoint(directory, say)
+    tensors, facts = load_checkpoint(directory, say, before)
     missing = [name for name in RUN_FACTS if name not in facts]
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
@@ -80,13 +93,14 @@ def load_run(directory: Path, say: Callable[[str], None]) -> tuple[dict[str, Ten
 
 
 def load_checkpoint(
-    directory: Path, say: Callable[[str], None] = lambda sentence: None
+    directory: Path, say: Callable[[str], None] = lambda sentence: None, before: int | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the newest checkpoint that is intact.
 
     Args:
         directory: a checkpoint directory, or a run directory, whose last checkpoint is taken.
         say: is told of each newer one that is damaged.
+        before: training episode before which it has to be.
 
     Raises:
         UserError: there is none, none is intact, or they are of another version.
@@ -94,7 +108,7 @@ def load_checkpoint(
     directory = _directory_of(directory)
     damaged: dict[Path, str] = {}
     # Listed anew each time: a run that goes on may have replaced what was there a moment ago.
-    while left := [path for path in _newest_first(directory) if path not in damaged]:
+    while left := [path for path in _newest_first(directory) if path not in damaged and _is_before(path, before)]:
         try:
             tensors, facts = _read(left[0])
         except (OSError, ValueError, KeyError, SafetensorError) as error:
@@ -152,6 +166,10 @@ def _directory_of(directory: Path) -> Path:
         if (candidate / _FORMAT_1).exists():
             raise UserError(f"The checkpoint in {candidate} is not of this version ({FORMAT}): train again.")
     raise UserError(f"There is no checkpoint in {directory}: expected episode-*.json there or in checkpoints/last.")
+
+
+def _is_before(path: Path, episode: int | None) -> bool:
+    return episode is None or int(path.stem.rpartition("-")[2]) < episode
 
 
 def _newest_first(directory: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from core.rollout.collector import Outcome, Played
+from core.rollout.trajectory import digest
 from core.update.report import UpdateReport
 from core.update.schedule import Coefficients
 
@@ -38,6 +39,7 @@ def round_record(
         "episode": episode,
         "simulated_episodes": len(finished),
         "steps": steps,
+        "trajectory_sha256": digest(e.trajectory for e in played),
         "return": mean_of([e.total_reward for e in finished]),
         "simulation_seconds": seconds,
         "steps_per_second": steps / seconds,

@@ -44,8 +44,14 @@ def refuse_to_overwrite(directory: Path) -> None:
         )
 
 
-def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) -> list[str]:
+def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None], before: int | None = None) -> list[str]:
     """Let a trainer go on from the last checkpoint of a run that is intact.
+
+    Args:
+        trainer: of a run with the same settings.
+        directory: of the run.
+        say: prints a line.
+        before: training episode before which the checkpoint has to be; None for the last one.
 
     Returns:
         A sentence about each later one, which is damaged.
@@ -54,7 +60,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None]) ->
         UserError: there is none, or it is one of another simulator, of other options or of other copies.
     """
     damaged: list[str] = []
-    tensors, facts = load_run(directory, damaged.append)
+    tensors, facts = load_run(directory, damaged.append, before)
     if facts["simulator"] != json.loads(json.dumps(trainer.facts["simulator"])):
         differing = [k for k, v in trainer.facts["simulator"].items() if facts["simulator"].get(k) != v]
         raise UserError(

@@ -117,7 +117,7 @@ class Trainer:
             UserError: memory ran out or numbers exploded, and nothing helped.
         """
         while self.episode < self.settings.episodes and self._another_round():
-            record = self._one_update(progress)
+            record = self.one_round(progress)
             record["evaluation"] = self._evaluate(progress)
             record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
             self.checkpoints.wait()  # so that the metrics are never two rounds ahead of what is saved
@@ -132,8 +132,8 @@ class Trainer:
                 return False
         return True
 
-    def _one_update(self, progress: Progress) -> dict[str, Any]:
-        """Play, keep the best, update; return the record of it."""
+    def one_round(self, progress: Progress) -> dict[str, Any]:
+        """Play, keep the best, update; return the record of it, which is written nowhere yet."""
         settings = self.settings
         self._phase(progress, "simulating")
         played, seconds, fallbacks = self._play()
