@@ -214,6 +214,42 @@ def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
     assert sum(r["simulated_episodes"] for r in read_metrics(whole)) >= 6
 
 
+EVERY = {
+    **{f"oracles.toy_simulators:{kind}": {} for kind in ("Choices", "Tracker", "Squashed")},
+    **{kind: {} for kind in ("cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum")},
+    "process": {"episodes_per_update": 1, "rollout_steps": 0, "num_epochs": 1, "batch_size": 8192},
+}
+
+
+@pytest.mark.parametrize("simulator", EVERY)
+def test_every_simulator_resumes_to_the_bit(simulator, tmp_path):
+    """Two training episodes and two more are four; with rewards normalised, in rollouts that cut episodes."""
+    how = {"simulator": simulator, "rollout_steps": 70, "normalise_rewards": True, "training_episodes": 4}
+    how |= EVERY[simulator]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train(new_run(whole, **how, simulation_threads=1)) is True
+    assert train(new_run(parts, **how, simulation_threads=2), stop_after=2) is False
+    assert train(new_run(parts, **how, simulation_threads=1, resume=True)) is True
+    assert_same_state(whole, parts)
+    assert figures(whole) == figures(parts)
+
+
+def test_a_resume_says_which_settings_differ(tmp_path):
+    said = []
+    train(new_run(tmp_path / "run"), stop_after=1)
+    changes = {"learning_rate_actor": 1e-3, "training_episodes": 4, "simulation_threads": 2}
+    build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "run"), **changes}), {}, True, said.append)
+    assert (
+        "Other settings than before, from here on: TRAINING_EPISODES 4 (was 6), LEARNING_RATE_ACTOR 0.001 (was 0.003)."
+        in said
+    )
+    assert "Other settings, which change nothing in what is learned: SIMULATION_THREADS 2 (was 0)." in said
+    train(new_run(tmp_path / "other"), stop_after=1)
+    said.clear()
+    build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "other")}), {}, True, said.append)
+    assert not any("Other settings" in line for line in said)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

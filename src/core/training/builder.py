@@ -25,7 +25,7 @@ from core.training.planning import announce, apply_plan, plan_run, write_plan
 from core.training.plots import plot_learning_curve
 from core.training.presets import with_preset
 from core.training.progress import Progress
-from core.training.resuming import refuse_to_overwrite, resume_run, run_directory
+from core.training.resuming import changed_settings, refuse_to_overwrite, resume_run, run_directory
 from core.training.rollouts import decisions_per_update, rollout_in_words
 from core.training.saving import Saving
 from core.training.trainer import Trainer
@@ -135,6 +135,8 @@ def _build_locked(
     instruments, saving = build_instruments(plan, machine), Saving(lock.require)
     trainer = build_trainer(config, plan, model, loaded, directory, budget, instruments, saving)
     damaged = resume_run(trainer, directory, say) if resume else []
+    for line in changed_settings(config, directory) if resume else []:
+        say(line)
     seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
     for line in kernel_lines(seconds, TALLY):
         say(line)

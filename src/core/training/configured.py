@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from core.config import Config, load_values
 from core.errors import UserError
@@ -40,16 +41,29 @@ def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, 
     Raises:
         UserError: the run's config.json is damaged, or from a version with other settings.
     """
-    file = Path(config.run_directory) / CONFIG_FILE
-    if not config.run_directory or not file.is_file():
+    values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
+    if not values:
         return config, ""
-    try:
-        values = dict(json.loads(file.read_text(encoding="utf-8"))["values"])
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
     flags = {name: getattr(config, name) for name, source in sources.items() if source == "flag"}
     flags.pop("run_directory", None)
     named = ", ".join(sorted(name.upper() for name in flags))
     line = f"Settings are those of the run in {config.run_directory} (its {CONFIG_FILE})"
     values |= {**flags, "run_directory": config.run_directory}
-    return load_values(values, str(file)), f"{line}{f', but for {named}' if named else ''}."
+    return load_values(
+        values, str(Path(config.run_directory) / CONFIG_FILE)
+    ), f"{line}{f', but for {named}' if named else ''}."
+
+
+def values_of_a_run(directory: Path) -> dict[str, Any]:
+    """Return the settings in a run directory's config.json; none where there is no such file.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    file = directory / CONFIG_FILE
+    if not file.is_file():
+        return {}
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))["values"])
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None

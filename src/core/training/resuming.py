@@ -10,7 +10,14 @@ from core.errors import UserError
 from core.simulators.loading import LoadedSimulator
 from core.training.budget import NO_LIMIT
 from core.training.checkpoint import holds_checkpoint, load_run
+from core.training.configured import values_of_a_run
 from core.training.trainer import Trainer
+
+_NOTHING_LEARNED = (
+    *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
+    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing"),
+)
+"""Settings by which no bit of the weights changes on the CPU."""
 
 
 def run_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> Path:
@@ -79,6 +86,21 @@ def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None], be
         say(sentence)
     say(f"Resuming after episode {trainer.episode}{of_how_many(trainer)}.")
     return damaged
+
+
+def changed_settings(config: Config, directory: Path) -> list[str]:
+    """Return lines about the settings in which a resume differs from the run so far; none where it does not.
+
+    Args:
+        config: of the resume.
+        directory: of the run, whose config.json is still that of before.
+    """
+    before = values_of_a_run(directory)
+    changed = {n: v for n, v in config.model_dump().items() if n in before and before[n] != v and n != "run_directory"}
+    told = {name: f"{name.upper()} {value!r} (was {before[name]!r})" for name, value in changed.items()}
+    same = [told.pop(name) for name in _NOTHING_LEARNED if name in told]
+    lines = [f"Other settings than before, from here on: {', '.join(told.values())}."] if told else []
+    return lines + ([f"Other settings, which change nothing in what is learned: {', '.join(same)}."] if same else [])
 
 
 def of_how_many(trainer: Trainer) -> str:
