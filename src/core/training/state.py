@@ -43,8 +43,16 @@ def restore_state(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[st
     """Continue from what :func:`state_of` returned.
 
     Raises:
-        UserError: the checkpoint has other tensors or shapes.
+        UserError: the checkpoint has other tensors or shapes, or holds what no run writes.
     """
+    try:
+        _restore(trainer, tensors, facts)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
+        what = " ".join(str(error).split())[:200]
+        raise UserError(f"The checkpoint holds what no run writes ({type(error).__name__}: {what}).") from error
+
+
+def _restore(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     restore_model(trainer.model, tensors)
     trainer.updater.receive()
     for name in vars(trainer.statistics):
