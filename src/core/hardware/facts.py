@@ -100,6 +100,7 @@ class PlanSettings:
         update_threads: 0 for all usable cores.
         abilities: optional parts that the updater has, of ``compile``, ``graph_capture``, ``fp8``.
         update_execution: ``"auto"``, or the one that is insisted on.
+        whole_episodes: whether each copy plays one episode from its beginning to its end.
     """
 
     device: str
@@ -119,3 +120,4 @@ class PlanSettings:
     fixed_bytes: int = 0
     joining_bytes: int = 0
     update_execution: Execution | Literal["auto"] = "auto"
+    whole_episodes: bool = True

@@ -63,6 +63,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         update_threads=config.update_threads,
         abilities=ABILITIES,
         update_execution=config.update_execution,
+        whole_episodes=not rollout_steps(config, simulator),
     )
 
 
