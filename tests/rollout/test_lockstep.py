@@ -9,6 +9,7 @@ from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultPa
 
 from core.errors import PolicyNotFiniteError, SimulatorError
 from core.rollout.collector import Collector, in_groups
+from core.rollout.lockstep import apart
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
 
@@ -127,3 +128,13 @@ def test_groups_hold_every_episode_once_and_are_shared_evenly_among_threads(thre
         assert max(map(len, groups)) <= together
         assert max(map(len, groups)) - min(map(len, groups)) <= 1
         assert len(groups) == count or len(groups) % threads == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, Moody.state_dtype, [("a", np.uint8, (65,))]])
+def test_what_threads_write_to_shares_no_cache_line(dtype):
+    dtype = np.dtype(dtype)
+    kept = [apart(1 + k % 3, dtype) for k in range(50)]
+    lines = [(a.ctypes.data // 64, (a.ctypes.data + a.nbytes - 1) // 64) for a in kept]
+    assert not any(any(a.tobytes()) for a in kept)
+    assert all(a.base.ctypes.data <= 64 * begin for a, (begin, _) in zip(kept, lines, strict=True))
+    assert all(64 * (end + 1) <= a.base.ctypes.data + a.base.nbytes for a, (_, end) in zip(kept, lines, strict=True))

@@ -14,7 +14,7 @@ from numba.core.errors import NumbaError
 from core.kernels.cache import cached, compile_for
 from core.policy.forward import workspace
 from core.rollout.episode import build_go_on
-from core.rollout.lockstep import Ends, build_lockstep, new_ends
+from core.rollout.lockstep import Ends, apart, build_lockstep, new_ends
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
@@ -140,7 +140,7 @@ class Collector:
         self._reset = cached(compile_functions(simulator).reset)
         build = build_go_on if together == 1 else build_lockstep
         self._loop = cached(build(simulator, sizes, activation))
-        self._states = np.zeros(parallel, simulator.state_dtype).view(np.recarray)
+        self.parallel = parallel
         self._rows = allocate(
             simulator.max_steps,
             simulator.observation_size,
@@ -202,7 +202,8 @@ class Collector:
             tuple(stream(self.seed, name, number) for number in numbers) for name in ("simulator", "policy")
         )
         rows, scratch = Trajectory(*(column[members] for column in self._rows)), workspace(self._sizes, len(group))
-        return _Parts(self._states[members], rngs, policy_rngs, rows, scratch, new_ends(len(group)))
+        states = apart(len(group), self.simulator.state_dtype).view(np.recarray)
+        return _Parts(states, rngs, policy_rngs, rows, scratch, new_ends(len(group)))
 
     def _arguments(self, weights: np.ndarray, parts: "_Parts") -> tuple[Any, ...]:
         """Return the loop's arguments."""

@@ -24,6 +24,9 @@ from core.simulators.simulator import (
     compile_functions,
 )
 
+_CACHE_LINE = 64
+"""Bytes in one."""
+
 
 class Ends(NamedTuple):
     """Where the loop leaves each of its streams.
@@ -43,7 +46,16 @@ class Ends(NamedTuple):
 
 def new_ends(streams: int) -> Ends:
     """Return room for what becomes of so many streams."""
-    return Ends(np.zeros(streams, np.int64), np.zeros(streams), np.zeros(streams, np.int64), np.zeros(1, np.int64))
+    rows, statuses, playing = (apart(n, np.dtype(np.int64)) for n in (streams, streams, 1))
+    return Ends(rows, apart(streams, np.dtype(np.float64)), statuses, playing)
+
+
+def apart(count: int, dtype: np.dtype) -> np.ndarray:
+    """Return zeros that share no cache line with anything else: threads that write to one line wait for each other."""
+    size = count * dtype.itemsize
+    room = np.zeros(size + 2 * _CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % _CACHE_LINE
+    return room[begin : begin + size].view(dtype)
 
 
 def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
