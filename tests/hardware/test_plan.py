@@ -268,6 +268,7 @@ def test_the_printed_plan_of_a_gpu():
         "microbatch 32768: the whole minibatch fits in memory",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
+        "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
         "update execution eager: compiled kernels are for the CPU",
         "compile off: the updater cannot do it yet (usual on this card)",
@@ -286,6 +287,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "microbatch 2048: activations of 2,048 samples stay in a core's caches; compiled steps cut it smaller",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
+        "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
         "update execution compiled: compiled kernels are faster than torch on the CPU, most of all for small networks",
     ]
@@ -303,6 +305,22 @@ def test_checkpointing_is_for_the_user_to_switch_on():
         UserError, match="GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled"
     ):
         plan(machine(), checkpointing=True, update_execution="compiled")
+
+
+@pytest.mark.parametrize(
+    ("episodes", "threads", "whole", "expected", "reason"),
+    [
+        (1, 0, True, 1, "no more episodes than threads"),
+        (8, 0, True, 1, "no more episodes than threads"),
+        (9, 0, True, 8, "a part of the weights is read once for all of them"),
+        (2, 1, True, 8, "a part of the weights is read once for all of them"),
+        (9, 0, False, 1, "a copy that plays episode after episode has a loop to itself"),
+    ],
+)
+def test_episodes_are_played_side_by_side_where_there_are_more_than_threads(episodes, threads, whole, expected, reason):
+    p = plan(machine(), parallel_episodes=episodes, simulation_threads=threads, whole_episodes=whole)
+    assert p.lockstep == expected
+    assert reason in p.reasons["lockstep"]
 
 
 def test_one_gpu_of_several_is_used():
@@ -326,7 +344,7 @@ def test_the_schema_of_plan_json():
     assert content["schema"] == 1
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
-        *("microbatch", "parallel_episodes", "simulation_threads", "update_threads", "update_execution"),
+        *("microbatch", "parallel_episodes", "simulation_threads", "lockstep", "update_threads", "update_execution"),
         *("compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator", "reasons"),
     ]
     assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile", "fp8"]

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numba import njit, typeof, types
 from numba.core import config
+from numba.extending import intrinsic
 
 from core.kernels import sources
 from core.kernels.fingerprint import fingerprint
 from core.kernels.sources import NotJudgedError
+from core.policy.rows import add_rows
 
 MACHINE = ("x86_64", "cpu", "features")
 ARGUMENTS = (types.float64,)
@@ -135,3 +137,14 @@ def test_the_values_of_a_module_count_that_the_code_names(tmp_path, monkeypatch)
 def test_what_is_not_known_is_not_judged(value):
     with pytest.raises(NotJudgedError):
         of(with_closure(value))
+
+
+@intrinsic
+def generated(context, value):
+    return value(value), lambda context, builder, signature, arguments: arguments[0]
+
+
+def test_code_that_is_generated_is_judged_by_our_own_sources_only():
+    assert of(with_closure(add_rows)) != of(with_closure(1.0))
+    with pytest.raises(NotJudgedError, match="generated, which generates code"):
+        of(with_closure(generated))

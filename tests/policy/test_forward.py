@@ -1,5 +1,7 @@
 """The compiled actor: forward pass, tanh."""
 
+import ctypes
+import mmap
 from functools import cache
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 
 from core.errors import UserError
-from core.policy.forward import aligned_weights, build_add_rows, build_forward, relu, tanh, workspace
+from core.policy.forward import aligned_weights, build_add_product, build_forward, build_network, relu, tanh, workspace
 from core.policy.networks import ActorCritic
 
 CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
@@ -59,7 +61,7 @@ def test_aligned_weights_are_the_same_and_their_matrices_begin_with_cache_lines(
         np.testing.assert_array_equal(copy, weights)
         assert not np.shares_memory(copy, weights)
         assert [copy[offsets[f"actor.{i}.weight"] :].ctypes.data % 64 for i in range(3)] == [0, 0, 0]
-        assert [row.ctypes.data % 64 for row in workspace(sizes)[0]] == [0, 0]
+        assert [row.ctypes.data % 64 for row in workspace(sizes, 3).reshape(6, -1)] == [0] * 6
 
 
 def test_observations_are_shifted_scaled_and_clipped():
@@ -74,32 +76,64 @@ def test_observations_are_shifted_scaled_and_clipped():
     assert logits.tolist() == [14.0, -10.0]
 
 
-@pytest.mark.parametrize("zeros", [0, 1, 4, 6, 9])
-def test_rows_of_zero_inputs_are_not_read(zeros):
-    """Weights under a zero input are NaN: reading one would show. 9 - zeros covers blocks of four and the rest."""
-    rng = np.random.default_rng(zeros)
-    inputs, weights = rng.normal(size=9).astype(np.float32), rng.normal(size=(9, 5)).astype(np.float32)
-    skipped = rng.permutation(9)[:zeros]
-    inputs[skipped] = 0.0
-    expected = 1.0 + inputs.astype(np.float64) @ weights
-    weights[skipped] = np.nan
-    flat = np.concatenate([np.full(7, np.nan, np.float32), weights.ravel()])
-    outputs = np.ones(5, np.float32)
-    build_add_rows(5)(flat, 7, inputs, 9, outputs, np.zeros(10, np.int64))
-    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("n_outputs", [1, 2, 3, 5, 7, 16, 62, 100, 127, 128, 131, 300])
+@pytest.mark.parametrize("n_inputs", [1, 9, 64, 65, 130])
+def test_a_product_is_added_for_every_row_and_nothing_else_changes(n_inputs, n_outputs):
+    """Weights under a zero input are NaN: using one would show, and so would what lies behind the matrix."""
+    rng, stride = np.random.default_rng(n_inputs), 384
+    inputs, weights = rng.normal(size=(3, n_inputs)), rng.normal(size=(n_inputs, n_outputs)).astype(np.float32)
+    inputs[:, rng.permutation(n_inputs)[: n_inputs // 2]] = 0.0
+    inputs[1] *= rng.random(n_inputs) < 0.5
+    values = np.full((6, stride), np.nan, np.float32)
+    values[:3, :n_inputs], values[3:, :n_outputs] = inputs, 1.0
+    expected = 1.0 + values[:3, :n_inputs].astype(np.float64) @ weights
+    weights[(inputs == 0.0).all(axis=0)] = np.nan
+    flat = np.concatenate([np.full(7, np.nan, np.float32), weights.ravel(), np.full(200, np.nan, np.float32)])
+    build_add_product(n_outputs)(flat, 7, values.reshape(-1), 0, n_inputs, 3 * stride, 3, stride)
+    np.testing.assert_allclose(values[3:, :n_outputs], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(values[:3, :n_inputs], inputs.astype(np.float32))
 
 
-def test_relu_keeps_nan_and_touches_the_first_values_only():
-    values = np.array([-1.0, 2.0, np.nan, -3.0], np.float32)
-    relu(values, 3)
-    np.testing.assert_array_equal(values, np.array([0.0, 2.0, np.nan, -3.0], np.float32))
+def test_nothing_is_read_behind_the_last_row():
+    """The matrix ends where a page ends that may not be read."""
+    page = mmap.PAGESIZE
+    room = mmap.mmap(-1, 2 * page)
+    libc, place = ctypes.CDLL(None, use_errno=True), ctypes.addressof(ctypes.c_char.from_buffer(room))
+    if libc.mprotect(ctypes.c_void_p(place + page), page, 0):
+        pytest.skip("this system has no mprotect")
+    weights = np.frombuffer(room, np.float32, 5 * 7, page - 4 * 5 * 7)
+    weights[:] = np.arange(35)
+    values = np.concatenate([np.ones(64, np.float32), np.zeros(64, np.float32)])
+    build_add_product(7)(weights, 0, values, 0, 5, 64, 1, 64)
+    assert values[64:71].tolist() == weights.reshape(5, 7).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize(("sizes", "activation"), CASES)
+def test_streams_beside_a_stream_change_no_bit_of_it(sizes, activation):
+    model, forward = scrambled(sizes, activation), compiled_forward(sizes, activation)
+    network, several = build_network(sizes, activation), workspace(sizes, 5)
+    weights, rng = aligned_weights(model.flat.numpy(), sizes), np.random.default_rng(1)
+    for count in (5, 2, 4, 1):
+        observations = rng.normal(0, 3, (count, sizes[0])).astype(np.float32)
+        for number in range(count):
+            network.seat(weights, observations[number], several, number)
+        network.advance(weights, several, count)
+        for number in range(count):
+            alone = forward(weights, observations[number], workspace(sizes))
+            assert network.outputs(several, number).tobytes() == alone.tobytes()
+
+
+def test_relu_keeps_nan_and_touches_its_values_only():
+    values = np.array([-4.0, -1.0, np.nan, 2.0, -3.0], np.float32)
+    relu(values, 1, 3)
+    np.testing.assert_array_equal(values, np.array([-4.0, 0.0, np.nan, 2.0, -3.0], np.float32))
 
 
 def test_tanh_is_within_four_units_in_the_last_place():
     x = np.concatenate([np.linspace(-12, 12, 200_001), np.logspace(-30, 1, 2_000), [0.0, -0.0]]).astype(np.float32)
     expected = np.tanh(x.astype(np.float64)).astype(np.float32)
     actual = x.copy()
-    tanh(actual, len(actual))
+    tanh(actual, 0, len(actual))
     assert (np.abs(actual - expected) / np.spacing(np.abs(expected))).max() <= 4.0
     assert np.abs(actual).max() <= 1.0
 

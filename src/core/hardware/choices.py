@@ -9,6 +9,9 @@ from core.hardware.memory import SAFETY, auto_batch_size
 CPU_MICROBATCH = 2048
 """Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
 
+TOGETHER = 8
+"""Most episodes side by side: 16 are no faster (docs/benchmarks.md)."""
+
 _SMALLEST_MICROBATCH = 256
 """Samples that a GPU must have room for; below that the CPU is the better place."""
 
@@ -95,6 +98,15 @@ def simulation_threads(settings: PlanSettings, machine: Machine) -> tuple[int, s
     if threads <= settings.parallel_episodes:
         return threads, reason
     return settings.parallel_episodes, f"one for each episode played at once ({reason})"
+
+
+def lockstep(settings: PlanSettings, threads: int) -> tuple[int, str]:
+    """Choose how many episodes a thread plays side by side, one decision of each in turns."""
+    if not settings.whole_episodes:
+        return 1, "a copy that plays episode after episode has a loop to itself"
+    if settings.parallel_episodes <= threads:
+        return 1, "no more episodes than threads"
+    return TOGETHER, "at most, of a thread's episodes: a part of the weights is read once for all of them"
 
 
 def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:

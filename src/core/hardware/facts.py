@@ -101,6 +101,7 @@ class PlanSettings:
         abilities: optional parts that the updater has, of ``compile``, ``graph_capture``, ``fp8``.
         update_execution: ``"auto"``, or the one that is insisted on.
         checkpointing: whether the backward pass shall compute activations again.
+        whole_episodes: whether each copy plays one episode from its beginning to its end.
     """
 
     device: str
@@ -121,3 +122,4 @@ class PlanSettings:
     joining_bytes: int = 0
     update_execution: Execution | Literal["auto"] = "auto"
     checkpointing: bool = False
+    whole_episodes: bool = True

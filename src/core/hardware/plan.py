@@ -32,6 +32,7 @@ class Plan:
         microbatch: most samples in one forward pass.
         parallel_episodes: copies of the simulator that play in a round.
         simulation_threads: threads that play them.
+        lockstep: most episodes that a thread plays side by side.
         update_threads: torch's threads.
         update_execution: whether torch or compiled kernels take the steps.
         compile: whether steps are compiled.
@@ -53,6 +54,7 @@ class Plan:
     microbatch: int
     parallel_episodes: int
     simulation_threads: int
+    lockstep: int
     update_threads: int
     update_execution: Execution
     compile: bool
@@ -93,6 +95,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     batch = choices.batch_size(settings, room)
     execution = choices.update_execution(settings, gpu)
     usual = usual_on(gpu)
+    threads = choices.simulation_threads(settings, machine)
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
         "precision": (precision, precision_reason),
@@ -104,7 +107,8 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "batch_size": batch,
         "microbatch": choices.microbatch(batch[0], gpu, room, execution[0]),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
-        "simulation_threads": choices.simulation_threads(settings, machine),
+        "simulation_threads": threads,
+        "lockstep": choices.lockstep(settings, threads[0]),
         "update_threads": choices.update_threads(settings, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),

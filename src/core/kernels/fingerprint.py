@@ -17,6 +17,7 @@ import numpy as np
 from numba import types
 from numba.core import compiler, config
 from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
 
 from core.kernels.sources import NotJudgedError, is_trusted, package_digest, source_tokens
 
@@ -149,6 +150,8 @@ class _Walk:
             self._put("type", _describe(value))
         elif isinstance(value, _CALLABLES):
             self._add_named(value)
+        elif isinstance(value, _Intrinsic):
+            self._add_intrinsic(value)
         else:
             raise NotJudgedError(f"{value!r:.80} of {_name_of(type(value))}")
 
@@ -192,6 +195,12 @@ class _Walk:
                 self._add_code(constant)
             else:
                 self.add(constant)
+
+    def _add_intrinsic(self, value: Any) -> None:
+        """Add a function that writes machine code itself: one of our own, whose sources are part of every digest."""
+        if not value._defn.__module__.startswith("core.") or value._defn.__closure__:
+            raise NotJudgedError(f"{value._defn.__module__}.{value._defn.__qualname__}, which generates code")
+        self._put("intrinsic", value._defn.__module__, value._defn.__qualname__)
 
     def _add_named(self, value: Any) -> None:
         """Add a function or class that its name stands for: one of a known library, or a class of plain content."""

@@ -85,7 +85,7 @@ def build_acting(space: ActionSpace, sizes: Sequence[int], activation: str) -> A
         status = check(observation, mask)
         if status != OK:
             return status
-        outputs = forward(seat.weights, observation, (seat.values, seat.nonzero))
+        outputs = forward(seat.weights, observation, seat.values)
         _, log_prob = draw(outputs, seat.weights, mask, seat.rng, seat.drawn[t], seat.row)
         if not np.isfinite(log_prob):
             return POLICY_NOT_FINITE
@@ -97,7 +97,7 @@ def build_acting(space: ActionSpace, sizes: Sequence[int], activation: str) -> A
         observation, mask = seat.observations[t], seat.masks[t]
         status = check(observation, mask)
         if status == OK:
-            outputs = forward(seat.weights, observation, (seat.values, seat.nonzero))
+            outputs = forward(seat.weights, observation, seat.values)
             action = best(outputs, mask, seat.row)
             seat.drawn[t, :] = action
         return status
@@ -109,7 +109,6 @@ def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
     row_size, row_dtype = row_of(space)
 
     def parts(weights: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> dict[str, Any]:
-        values, nonzero = workspace(sizes)
         return {
             "weights": weights,
             "observations": trajectory.observations,
@@ -117,8 +116,7 @@ def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
             "drawn": trajectory.actions.reshape(len(trajectory.actions), row_size),
             "log_probs": trajectory.log_probs,
             "row": np.zeros(row_size, row_dtype),
-            "values": values,
-            "nonzero": nonzero,
+            "values": workspace(sizes),
             "rng": rng,
         }
 
@@ -139,7 +137,7 @@ def _seat_class() -> type:
     """Return a class for ``jitclass``, which needs one of its own for each set of types."""
 
     class Handle:
-        def __init__(self, weights, observations, masks, drawn, log_probs, row, values, nonzero, rng):  # type: ignore[no-untyped-def]
+        def __init__(self, weights, observations, masks, drawn, log_probs, row, values, rng):  # type: ignore[no-untyped-def]
             self.weights = weights
             self.observations = observations
             self.masks = masks
@@ -147,7 +145,6 @@ def _seat_class() -> type:
             self.log_probs = log_probs
             self.row = row
             self.values = values
-            self.nonzero = nonzero
             self.rng = rng
 
     return Handle

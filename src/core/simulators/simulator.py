@@ -255,16 +255,22 @@ def empty_mask(space: ActionSpace) -> str:
 
 
 @contextmanager
-def naming_the_episode(simulator: Simulator, episode: str) -> Iterator[None]:
-    """Turn an exception of a simulator's own code into one sentence that names the episode."""
+def naming_the_episode(simulator: Simulator, episode: str | Callable[[], str]) -> Iterator[None]:
+    """Turn an exception of a simulator's own code into one sentence that names the episode.
+
+    Args:
+        simulator: whose code runs.
+        episode: its name; of several a function that returns which one it was.
+    """
     try:
         yield
     except NumbaError as error:
         raise describe_compile_error(simulator, error) from error
     except Exception as error:
         what = " ".join(str(error).split())[:300]  # Numba's reports fill screens
+        name = episode if isinstance(episode, str) else episode()
         raise SimulatorError(
-            f"{type(simulator).__name__}, episode {episode}: {type(error).__name__}: {what}; set "
+            f"{type(simulator).__name__}, episode {name}: {type(error).__name__}: {what}; set "
             "NUMBA_DISABLE_JIT=1 to see the line."
         ) from error
 

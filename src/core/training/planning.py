@@ -66,6 +66,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         abilities=ABILITIES,
         update_execution=config.update_execution,
         checkpointing=config.gradient_checkpointing,
+        whole_episodes=not rollout_steps(config, simulator),
     )
 
 

@@ -57,4 +57,4 @@ def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator:
         return GymnasiumCollector(simulator, *how, steps, new)
     if steps:
         return ContinuingCollector(simulator, *how, steps, plan.simulation_threads, new)
-    return Collector(simulator, *how, plan.simulation_threads, new)
+    return Collector(simulator, *how, plan.simulation_threads, plan.lockstep, new)

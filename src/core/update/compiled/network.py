@@ -63,9 +63,9 @@ def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: igno
             for j in range(n_out):
                 sums[j] += bias[j]
         if layer < last and uses_tanh:
-            tanh(values, rows * n_out)
+            tanh(values, 0, rows * n_out)
         elif layer < last:
-            relu(values, rows * n_out)
+            relu(values, 0, rows * n_out)
         offset, start, source = offset + n_out, start + rows * n_out, target
 
 
