@@ -1,11 +1,15 @@
 """What a plan depends on, machine and wishes: plain data, made by asking or by hand."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
-Execution = Literal["eager", "compiled"]
-"""Of the update's steps: torch operation by operation, or compiled kernels, on the CPU only."""
+Execution = Literal["eager", "compiled", "compile", "graph", "compile_graph"]
+"""Of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; and on a GPU
+compiled by torch, captured as a CUDA graph, or both."""
+
+COMPILED_BY_TORCH: frozenset[Execution] = frozenset({"compile", "compile_graph"})
+CAPTURED: frozenset[Execution] = frozenset({"graph", "compile_graph"})
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class PlanSettings:
         update_threads: 0 for all usable cores.
         abilities: optional parts that the updater has, of ``compile``, ``graph_capture``, ``fp8``.
         update_execution: ``"auto"``, or the one that is insisted on.
+        step_launches: operations of an eager step in one piece, by whether half precision is used.
     """
 
     device: str
@@ -119,3 +124,4 @@ class PlanSettings:
     fixed_bytes: int = 0
     joining_bytes: int = 0
     update_execution: Execution | Literal["auto"] = "auto"
+    step_launches: dict[bool, int] = field(default_factory=dict)
