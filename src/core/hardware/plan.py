@@ -36,7 +36,7 @@ class Plan:
         parallel_episodes: copies of the simulator that play in a round.
         simulation_threads: threads that play them.
         update_threads: torch's threads.
-        update_execution: how steps run; ``"auto"`` for the fastest of those that ``compile`` and ``graph_capture`` allow.
+        update_execution: how steps run; ``"auto"`` for the fastest of what the next two allow.
         compile: whether steps are compiled by torch, or that is tried.
         graph_capture: whether steps are replayed as a CUDA graph, or that is tried.
         gradient_checkpointing: whether activations are computed twice to save memory.

@@ -1,8 +1,8 @@
 """Predicted time of an update on a card: arithmetic, memory traffic, launches; the largest of the three binds.
 
 The work is that of eager steps: operations and the bytes that each reads and writes, as if nothing stayed in the cache
-(Williams et al., "Roofline", 2009); compiled and captured steps differ by their launches, and their traffic is taken for
-the same. The peaks of a datasheet are never reached, so a prediction is a lower bound
+(Williams et al., "Roofline", 2009); compiled and captured steps differ by their launches, and their traffic is
+taken for the same. The peaks of a datasheet are never reached, so a prediction is a lower bound
 where arithmetic or traffic binds; where launches do, it is only as good as :data:`LAUNCH_SECONDS`.
 """
 

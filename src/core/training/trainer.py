@@ -166,7 +166,7 @@ class Trainer:
         self.episode += 1
         self._check_finite()
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
-        for line in update_failure_lines(self.episode, report):
+        for line in [*report.execution_notes, *update_failure_lines(self.episode, report)]:
             progress.say(line)
         for outcome in finished:
             if outcome.message:
