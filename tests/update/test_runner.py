@@ -76,11 +76,12 @@ def test_the_fastest_runs_and_trying_leaves_no_trace(fastest, precision):
     assert all(torch.equal(a, b) for a, b in zip(reports, expected_reports, strict=True))
     assert setup.stepper.scaler.state_dict() == scale
     assert torch.equal(torch.get_rng_state(), randomness)
-    notes, trials = setup.runner.take_notes()
+    notes, trials, seconds = setup.runner.take_notes()
+    assert seconds > 0.0
     assert notes[0].startswith(f"Update execution: {fastest}; ms a step: eager ")
     assert [t.execution for t in trials] == list(ALL)
     assert [t.problem for t in trials] == [""] * 4
-    assert setup.runner.take_notes() == ([], [])
+    assert setup.runner.take_notes() == ([], [], 0.0)
 
 
 def test_eager_steps_that_are_the_fastest_are_kept_as_they_are():
@@ -89,13 +90,13 @@ def test_eager_steps_that_are_the_fastest_are_kept_as_they_are():
         each.epoch()
     assert setup.executor.execution == "eager"
     assert_same_bits(setup.state(), alone.state())
-    assert alone.runner.take_notes() == ([], [])
+    assert alone.runner.take_notes() == ([], [], 0.0)
 
 
 def test_seconds_of_a_step_are_those_of_a_run_over_its_minibatches():
     setup = Setup(("eager", "graph"))
     setup.epoch()
-    _, (eager, graph) = setup.runner.take_notes()
+    _, (eager, graph), _ = setup.runner.take_notes()
     assert (eager.seconds, graph.seconds) == (4.0 / 4, 2.0 / 4)  # four minibatches
 
 
@@ -119,7 +120,8 @@ def test_a_graph_that_keeps_the_first_minibatch_is_found_and_not_used():
         each.epoch()
     assert setup.executor.execution == "eager"
     assert_same_bits(setup.state(), alone.state())
-    notes, trials = setup.runner.take_notes()
+    notes, trials, seconds = setup.runner.take_notes()
+    assert seconds > 0.0
     assert trials[1].seconds is None
     assert notes[1] == (
         "Update execution: graph is not used: its reports and weights are not those of eager steps to the bit."

@@ -122,7 +122,7 @@ def update_execution(
         checked = ", checked against eager steps first" if gpu and wanted != "eager" else ""
         return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
     if gpu:
-        return "auto", "the first update keeps the fastest of those that are on and compute what eager steps do"
+        return "auto", "the first update keeps the fastest that computes what eager steps do"
     if settings.widest_layer > _WIDEST_COMPILED:
         return "eager", f"torch is as fast with layers of more than {_WIDEST_COMPILED} units, and compiles nothing"
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"

@@ -160,6 +160,8 @@ class Trainer:
                 now.learning_rate_factor,
                 value_lambdas,
             )
+        if self.budget is not None:
+            self.budget.leave_out(report.execution_seconds)
         report = report._replace(fallbacks=fallbacks + report.fallbacks)
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])

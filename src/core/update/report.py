@@ -19,6 +19,7 @@ class UpdateReport(NamedTuple):
         execution: how its steps ran.
         execution_notes: sentences about what was chosen or given up.
         execution_trials: for each execution that was tried what :class:`core.update.trial.Trial` says.
+        execution_seconds: that trying took, in the first update; not part of ``update_seconds``.
     """
 
     policy_loss: float | None
@@ -40,6 +41,7 @@ class UpdateReport(NamedTuple):
     execution: Execution
     execution_notes: list[str]
     execution_trials: list[dict[str, Any]]
+    execution_seconds: float
 
 
 def figures_of_steps(steps: Tensor) -> dict[str, float | None]:

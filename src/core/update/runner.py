@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +22,20 @@ _CHECKED = 3
 
 _TIMED, _REPEATS = 32, 3
 """Minibatches of a timing at most, and timings, of which the shortest counts."""
+
+
+class Notes(NamedTuple):
+    """What became of executions.
+
+    Attributes:
+        sentences: what was chosen and given up.
+        trials: each that was tried.
+        seconds: that trying took.
+    """
+
+    sentences: list[str]
+    trials: list[Trial]
+    seconds: float
 
 
 class StepRunner:
@@ -49,8 +64,7 @@ class StepRunner:
         self.executor, self._largest, self._clock = executor, largest, clock
         self._untried = [e for e in executions if e in CAPTURED | COMPILED_BY_TORCH]
         self._insists = len(executions) == 1
-        self._trials: list[Trial] = []
-        self._notes: list[str] = []
+        self._notes = Notes([], [], 0.0)
 
     @property
     def captures(self) -> bool:
@@ -67,10 +81,9 @@ class StepRunner:
         if chosen and not self._insists:
             self._untried, self._insists = [e for e in self._untried if e == chosen], True
 
-    def take_notes(self) -> tuple[list[str], list[Trial]]:
-        """Return what was chosen and given up since the last call, in sentences and as trials."""
-        taken = self._notes, self._trials
-        self._notes, self._trials = [], []
+    def take_notes(self) -> Notes:
+        """Return what happened since the last call."""
+        taken, self._notes = self._notes, Notes([], [], 0.0)
         return taken
 
     def epoch(self, rollout: Batch, indices: np.ndarray, weights: np.ndarray) -> Tensor:
@@ -88,7 +101,7 @@ class StepRunner:
             problem = self._problem(lambda: self.executor.prepare(rollout, *padded))
             if not problem:
                 return self.executor.run(rollout, *padded)
-            self._notes.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
+            self._notes.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
             self.executor.use("eager")
         return self.executor.run(rollout, indices, weights)
 
@@ -99,18 +112,19 @@ class StepRunner:
         """Try what is to be tried, put everything back, and use the fastest that does what eager steps do."""
         stepper = self.executor.stepper
         assert isinstance(stepper, EagerStepper)
+        begin = self._clock()
         tried: list[Execution] = ["eager", *self._untried]
         self._untried = []
         devices = [stepper.device] if stepper.device.type == "cuda" else []
         first = torch.from_numpy(indices[0]).to(stepper.device), torch.from_numpy(weights[0]).to(stepper.device)
         with torch.random.fork_rng(devices):
             start = Snapshot(stepper, rollout, *first)
-            self._trials = [self._try(execution, start, (rollout, indices, weights)) for execution in tried]
+            trials = [self._try(execution, start, (rollout, indices, weights)) for execution in tried]
             start.put_back(tries=False)
-        insisted = self._insists and not self._trials[-1].problem
-        chosen = tried[-1] if insisted else fastest(self._trials).execution
+        insisted = self._insists and not trials[-1].problem
+        chosen = tried[-1] if insisted else fastest(trials).execution
         self.executor.use(chosen)
-        self._notes += trial_lines(self._trials, chosen)
+        self._notes = Notes(trial_lines(trials, chosen), trials, self._clock() - begin)
 
     def _try(self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> Trial:
         """Return what becomes of an execution; the state is not put back afterwards."""

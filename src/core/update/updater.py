@@ -125,7 +125,7 @@ class Updater:
         fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
         synchronise(self.device)
-        notes, trials = self.runner.take_notes()
+        notes = self.runner.take_notes()
         transfer_seconds = self.transfer.seconds + (upload_seconds if self.device.type != "cpu" else 0.0)
         return UpdateReport(
             **figures_of_steps(reports),
@@ -136,12 +136,13 @@ class Updater:
             batch_size=minibatch_shape(samples, settings.batch_size)[1],
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
-            update_seconds=time.perf_counter() - begin - transfer_seconds,
+            update_seconds=time.perf_counter() - begin - transfer_seconds - notes.seconds,
             out_of_memory=[event._asdict() for event in stepper.memory.take_events()],
             fallbacks=[fallback._asdict()] if fallback else [],
             execution=self.runner.executor.execution,
-            execution_notes=notes,
-            execution_trials=[trial._asdict() for trial in trials],
+            execution_notes=notes.sentences,
+            execution_trials=[trial._asdict() for trial in notes.trials],
+            execution_seconds=notes.seconds,
         )
 
     def fall_back(self, reason: str) -> dict[str, Any]:
