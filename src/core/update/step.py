@@ -54,6 +54,7 @@ class EagerStepper:
         self.optimizer = torch.optim.Adam(groups, fused=True, capturable=True)
         self.memory = MemoryLadder(settings.microbatch, self.device)
         self._scheduled = Scheduled(*(self._scalar(getattr(settings, name)) for name in Scheduled._fields))
+        self._value_coefficient, self._clips_values = settings.value_coefficient, settings.value_clip_range > 0.0
         self._other_loss: Callable[[Batch], LossTerms] | None = None
         self.use_precision(settings.precision)
 
@@ -80,6 +81,7 @@ class EagerStepper:
     def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
         """Set those coefficients of the coming steps' loss that have a schedule."""
         self.settings = self.settings.with_coefficients(clip_range, value_clip_range, entropy_coefficient)
+        self._clips_values = value_clip_range > 0.0
         for scalar, number in zip(self._scheduled, (clip_range, value_clip_range, entropy_coefficient), strict=True):
             scalar.fill_(number)
 
@@ -157,9 +159,9 @@ class EagerStepper:
             logits = self.model.logits(normalised, batch.features)
             values = self.model.values(normalised)
         log_probs, entropies = self.model.distribution(logits, self.model.log_std, batch.masks, batch.actions)
-        now, fixed = self._scheduled, self.settings
-        value_clip_range = now.value_clip_range if fixed.value_clip_range else 0.0
-        coefficients = (now.clip_range, now.entropy_coefficient, fixed.value_coefficient, value_clip_range)
+        now = self._scheduled  # and not the settings: torch's compiler would compile anew for each of their numbers
+        value_clip_range = now.value_clip_range if self._clips_values else 0.0
+        coefficients = (now.clip_range, now.entropy_coefficient, self._value_coefficient, value_clip_range)
         return ppo_loss(log_probs, entropies, values, batch, *coefficients)
 
 
