@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_stepper
 
-from core.update.graph import GraphedEpochs
+from core.update.graph import CudaGraphs, GraphedEpochs
 from core.update.loss import Batch
 from core.update.minibatches import split
 
@@ -234,3 +236,42 @@ def test_the_slots_are_written_before_each_epochs_first_replay():
     assert [position for position, _ in seen] == [0, 1, 2, 3] * 2
     for number, (_, indices) in enumerate(seen):
         np.testing.assert_array_equal(indices, minibatches(number // 4)[0])
+
+
+def test_what_is_asked_of_cuda(monkeypatch):
+    """Warm-up and capture on one stream beside the main one, which waits for it, and one run in the capture."""
+    calls, around = [], []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            calls.append(f"{self.name} waits for {other.name}")
+
+    @contextmanager
+    def inside(name):
+        around.append(name)
+        yield
+        around.pop()
+
+    main = Stream("main")
+    graph = SimpleNamespace(replay=lambda: calls.append("replay"))
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("side"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: main)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: inside(f"on {stream.name}"))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
+    monkeypatch.setattr(
+        torch.cuda,
+        "graph",
+        lambda made, stream, capture_error_mode: inside(f"captured on {stream.name}, {capture_error_mode}"),
+    )
+    replay = CudaGraphs(torch.device("cuda")).capture(lambda: calls.append(f"run {around[-1]}"))
+    replay()
+    assert calls == [
+        "side waits for main",
+        *["run on side"] * 3,
+        "main waits for side",
+        "run captured on side, thread_local",
+        "replay",
+    ]
