@@ -100,26 +100,32 @@ def test_compiled_gradients_are_within_the_tolerance(name, precision, execution)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_choice_is_made_checked_and_said(precision):
+def test_a_choice_is_made_checked_and_said(precision, capsys):
     executor, rollout = executor_of(precision=precision)
     runner = StepRunner(executor, ALL, SIZE)
+    runner.epoch(rollout, *split(SAMPLES, SIZE, np.random.default_rng(0)))
+    notes, trials, _ = runner.take_notes()
+    with capsys.disabled():
+        print("", *notes, *trials, sep="\n")
+    assert [trial.execution for trial in trials] == list(ALL)
+    assert [trial.problem for trial in trials] == [""] * 4
+    assert executor.execution == min(trials, key=lambda t: t.seconds).execution
+    assert notes[0].startswith(f"Update execution: {executor.execution}; ms a step: eager ")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_trying_leaves_no_trace(precision):
+    (tried, rollout), (alone, _) = executor_of(precision=precision), executor_of(precision=precision)
+    runner = StepRunner(tried, ("graph",), SIZE)
     torch.manual_seed(5)
     randomness = torch.cuda.get_rng_state()
     batches = split(SAMPLES, SIZE, np.random.default_rng(0))
     reports = runner.epoch(rollout, *batches)
     assert torch.equal(torch.cuda.get_rng_state(), randomness)
-    notes, trials, _ = runner.take_notes()
-    print(*notes, sep="\n")
-    by_name = {trial.execution: trial for trial in trials}
-    assert list(by_name) == list(ALL)
-    assert by_name["graph"].problem == ""
-    assert by_name["graph"].seconds < by_name["eager"].seconds
-    assert executor.execution == min((t for t in trials if not t.problem), key=lambda t: t.seconds).execution
-    assert notes[0].startswith(f"Update execution: {executor.execution}; ms a step: eager ")
-    alone, _ = executor_of(precision=precision)
-    alone.use(executor.execution)
-    alone.prepare(rollout, *batches)
-    assert torch.equal(alone.run(rollout, *batches), reports), "trying leaves no trace"
+    assert tried.execution == "graph", runner.take_notes().sentences
+    assert torch.equal(alone.run(rollout, *batches), reports)
+    assert torch.equal(alone.stepper.model.flat, tried.stepper.model.flat)
+    assert alone.stepper.scaler.state_dict() == tried.stepper.scaler.state_dict()
 
 
 @pytest.mark.parametrize("kind", ["bandit", "choices", "tracker"])
