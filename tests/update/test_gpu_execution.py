@@ -130,7 +130,7 @@ def test_trying_leaves_no_trace(precision):
 
 @pytest.mark.parametrize("kind", ["bandit", "choices", "tracker"])
 def test_whole_updates_are_those_of_eager_steps(kind):
-    """64 samples a minibatch, so that no slots are added and every bit is the same."""
+    """But for rounding: a captured minibatch may have some slots more, of weight 0."""
     flats = []
     for execution in ("eager", "graph"):
         model = toy_model(kind)
