@@ -202,7 +202,9 @@ EPISODE_TIME_LIMIT = 3600.0
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
-# How the steps of an update on the CPU run: "eager" by torch, operation by operation; "compiled" by kernels of our own,
-# which take about 4 s to compile, once. "auto" is compiled on the CPU for layers of at most 512 units, otherwise
-# eager; a GPU is always eager. The results agree but for rounding: a run can be resumed with the other one.
+# How the steps of an update run. "eager": by torch, operation by operation. On the CPU also "compiled": kernels of our
+# own, which take about 4 s to compile, once. On a GPU also "graph": captured once and replayed, one launch a step;
+# "compile": by torch.compile; "compile_graph": both. "auto" on the CPU is compiled for layers of at most 512 units,
+# otherwise eager; on a GPU the first update tries them and keeps the fastest that computes what eager steps do. The
+# results agree but for rounding: a run can be resumed with another one.
 UPDATE_EXECUTION = "auto"

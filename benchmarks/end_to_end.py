@@ -42,7 +42,7 @@ def longstride(rounds: int, threads: int) -> dict[str, float]:
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     collector = Collector(simulator, model.actor_sizes, "tanh", 0, 1, 1)
     settings = UpdateSettings(EPOCHS, BATCH, 0.95, 0.95, 0.0, 3e-4, 3e-4, 1e-5)
-    steps = StepSettings(0.2, 0.0, 0.5, 0.5, 2048, "fp32", threads, execution="compiled")
+    steps = StepSettings(0.2, 0.0, 0.5, 0.5, 2048, "fp32", threads, executions=("compiled",))
     updater = Updater(model, torch.device("cpu"), settings, steps)
 
     def weights():

@@ -4,7 +4,9 @@ Each row is a network, a minibatch size and a number of threads; the two ways ta
 medians of the pairs' ratios. CPU time is that of all threads and says more than wall time where other processes share
 the cores. The floor is the CPU time of the step's matrix products alone, one after another on one thread, by the BLAS
 that the kernels use. Seconds of compilation are the CPU seconds that a first step takes longer than a second one, in a
-process of its own for each kind of policy. Usage: python benchmarks/update.py [--pairs K] [--json FILE]
+process of its own for each kind of policy. On a GPU follow the ways in which steps run there (``executions.py``), with
+--gpu only those; elsewhere a line says that they are not measured.
+Usage: python benchmarks/update.py [--pairs K] [--json FILE] [--gpu] [--samples N] [--batch B]
 """
 
 import argparse
@@ -20,12 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
+from executions import NO_GPU, measure_executions, table
 
+from core.hardware.machine import detect_machine
 from core.policy.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Box, Discrete
 from core.update.compiled.blas import hold_to_one_thread
 from core.update.compiled.stepper import CompiledStepper
 from core.update.loss import Batch
+from core.update.precision import apply_global_settings
 from core.update.step import EagerStepper
 from core.update.stepper import Stepper, StepSettings
 
@@ -63,14 +68,38 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--samples", type=int, default=62_000)
+    parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--compile", choices=SPACES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.compile:
         print(compile_seconds(SPACES[options.compile]))
         return
+    results = {} if options.gpu else on_the_cpu(options.pairs)
+    results["executions"] = on_a_gpu(options.samples, options.batch, options.pairs)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def on_a_gpu(samples: int, batch: int, pairs: int) -> list[dict]:
+    """Measure and print how steps run on a GPU; nothing where there is none."""
+    gpu = detect_machine().gpu
+    if gpu is None:
+        print(NO_GPU)
+        return []
+    print(f"{gpu.name}, torch {torch.__version__}, {samples:,} samples in minibatches of {batch:,}, {pairs} turns:")
+    apply_global_settings(tf32=True, cudnn_benchmark=True)
+    rows = measure_executions(samples, batch, pairs, gpu)
+    print("\n".join(table(rows)))
+    return rows
+
+
+def on_the_cpu(pairs: int) -> dict:
+    """Measure and print torch's steps and compiled ones."""
     compilation = {name: _in_a_process(name) for name in SPACES}
-    rows = [measure(*row, options.pairs) for row in ROWS]
+    rows = [measure(*row, pairs) for row in ROWS]
     print(
         "| step | threads | torch, CPU ms | compiled, CPU ms | ratio | ratio of wall times | floor, CPU ms | GFLOP/s |"
     )
@@ -78,8 +107,7 @@ def main() -> None:
     for row in rows:
         print("| {name} | {threads} | {torch} | {compiled} | {ratio} | {wall_ratio} | {floor} | {rate} |".format(**row))
     print("Compilation, CPU seconds:", ", ".join(f"{name} {seconds:.1f}" for name, seconds in compilation.items()))
-    if options.json:
-        options.json.write_text(json.dumps({"rows": rows, "compilation": compilation}, indent=1) + "\n")
+    return {"rows": rows, "compilation": compilation}
 
 
 def measure(name: str, network: tuple, samples: int, threads: int, pairs: int) -> dict:

@@ -75,7 +75,7 @@ class Config(BaseModel):
     episode_time_limit: float = Field(3600.0, ge=0, le=threading.TIMEOUT_MAX)
     simulation_threads: int = Field(0, ge=0, le=4096)
     update_threads: int = Field(0, ge=0, le=4096)
-    update_execution: Literal["auto", "eager", "compiled"] = "auto"
+    update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:

@@ -25,6 +25,7 @@ from core.training.failures import update_failure_lines
 from core.training.instruments import Instruments
 from core.training.notices import memory_lines, update_line
 from core.training.plan_report import make_report
+from core.update.trial import Trial, fastest, trial_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "gpu_guide.md").read_text(encoding="utf-8")
@@ -128,9 +129,11 @@ def test_the_lines_of_a_run(monkeypatch):
     )
     last = [instruments.simulation_line(), instruments.efficiency_line()]
     end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *instruments.phase_lines(), *last]
-    lines = [update_line(1.5), *end, *update_failure_lines(7, report)]
+    trials = [Trial("eager", 3e-3, 0.1, ""), Trial("graph", 4e-4, 0.1, ""), Trial("compile", None, 1.0, "no compiler")]
+    tried = trial_lines(trials, fastest(trials).execution)
+    lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report)]
     quoted = blocks("text run")
-    assert len(quoted) == 3
+    assert len(quoted) == 4
     for each in quoted:
         assert_printed(each, lines)
 

@@ -270,9 +270,9 @@ def test_the_printed_plan_of_a_gpu():
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
-        "update execution eager: compiled kernels are for the CPU",
+        "update execution auto: the first update keeps the fastest that computes what eager steps do",
         "compile off: the updater cannot do it yet (usual on this card)",
-        "graph capture off: the updater cannot do it yet (it would save the launches that small networks wait for)",
+        "graph capture off: the updater cannot do it yet (one launch a step in place of about two hundred)",
         "gradient checkpointing off: microbatches save memory without computing anything twice",
         "fp8 off: it pays from about 2,048 units a layer, the widest here has 256",
         "allocator expandable_segments:True: less memory is lost between blocks of different sizes",
@@ -341,7 +341,7 @@ def test_every_choice_has_a_reason_and_the_plan_is_json():
 def test_the_schema_of_plan_json():
     """Whoever changes a name or its meaning counts SCHEMA up."""
     content = plan(machine()).as_json()
-    assert content["schema"] == 1
+    assert content["schema"] == 2
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
         *("microbatch", "parallel_episodes", "simulation_threads", "lockstep", "update_threads", "update_execution"),
@@ -371,13 +371,53 @@ def test_planning_does_not_ask_the_machine(monkeypatch):
     assert plan(machine(H200)) == plan(machine(H200))
 
 
-def test_steps_are_compiled_on_the_cpu_and_torchs_on_a_gpu():
+ABLE = frozenset({"compile", "graph_capture"})
+
+
+def test_how_steps_run_on_the_cpu():
     assert plan(machine()).update_execution == "compiled"
-    assert plan(machine(H200)).update_execution == "eager"
     assert plan(machine(), widest_layer=513).update_execution == "eager"
-    assert plan(machine(), widest_layer=513, update_execution="compiled").update_execution == "compiled"
+    assert plan(machine(), widest_layer=513, update_execution="compiled").executions == ("compiled",)
     insisting = plan(machine(), update_execution="eager")
-    assert (insisting.update_execution, insisting.reasons["update_execution"]) == ("eager", "UPDATE_EXECUTION is eager")
+    assert (insisting.executions, insisting.reasons["update_execution"]) == (("eager",), "UPDATE_EXECUTION is eager")
     assert plan(machine(H200), device="cpu", update_execution="compiled").update_execution == "compiled"
+
+
+@pytest.mark.parametrize("execution", ["compile", "graph", "compile_graph"])
+def test_what_is_for_a_gpu_is_refused_on_the_cpu(execution):
+    refused = (
+        f"UPDATE_EXECUTION is {execution}, which is for a GPU, but the update runs on the CPU \\(.+\\); set it to auto"
+    )
+    with pytest.raises(UserError, match=refused):
+        plan(machine(), update_execution=execution, abilities=ABLE)
+    with pytest.raises(UserError, match="DEVICE is cpu"):
+        plan(machine(H200), device="cpu", update_execution=execution, abilities=ABLE)
+
+
+def test_what_is_for_the_cpu_is_refused_on_a_gpu():
     with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, which is for the CPU"):
-        plan(machine(H200), update_execution="compiled")
+        plan(machine(H200), update_execution="compiled", abilities=ABLE)
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted", "executions", "parts"),
+    [
+        (machine(H200), "auto", ("eager", "graph", "compile", "compile_graph"), (True, True)),
+        (machine_with(find_card("A40")), "auto", ("eager", "graph"), (False, True)),
+        (machine(H200), "eager", ("eager",), (False, False)),
+        (machine(H200), "graph", ("graph",), (False, True)),
+        (machine_with(find_card("A40")), "compile", ("compile",), (True, False)),
+        (machine(H200), "compile_graph", ("compile_graph",), (True, True)),
+    ],
+)
+def test_how_steps_may_run_on_a_gpu(here, wanted, executions, parts):
+    p = plan(here, update_execution=wanted, abilities=ABLE, step_launches={True: 211, False: 180})
+    assert (p.executions, (p.compile, p.graph_capture)) == (executions, parts)
+    if p.graph_capture:
+        assert p.reasons["graph_capture"] == "one launch a step in place of about 211"
+    if wanted != "auto":
+        assert p.reasons["update_execution"].startswith(f"UPDATE_EXECUTION is {wanted}")
+
+
+def test_a_gpu_whose_updater_can_do_nothing_else_steps_eagerly():
+    assert plan(machine(H200)).executions == ("eager",)

@@ -1,6 +1,9 @@
 """The work of an update against what is counted while a step runs, and the times that follow."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 from helpers.counted_work import CountedWork
 from helpers.real_steps import prepared_step
 from torch.utils.flop_counter import FlopCounterMode
@@ -10,6 +13,7 @@ from core.hardware.catalogue import find_card
 from core.hardware.roofline import (
     BUS_BYTES_PER_SECOND,
     LAUNCH_SECONDS,
+    REPLAY_SECONDS,
     Work,
     binding,
     seconds,
@@ -18,6 +22,7 @@ from core.hardware.roofline import (
     update_work,
 )
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from core.update.step import gather
 
 SHAPES = {
     "small": Shape((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), Discrete(8)),
@@ -49,6 +54,30 @@ def test_the_work_of_a_step_is_within_a_tenth_of_what_is_counted(name, precision
     assert predicted.flops + predicted.wide_flops <= flops.get_total_flops()
 
 
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("name", ["small", "features", "squashed"])
+def test_the_launches_of_captured_steps_are_one_and_the_rest_is_replayed(name, parts):
+    sizes = SHAPES[name], False, 512, 512 // parts
+    for captured, plain in (("graph", "eager"), ("compile_graph", "compile")):
+        one, many = step_work(*sizes, captured), step_work(*sizes, plain)
+        assert (one.launches, one.replayed, many.replayed) == (1, many.launches, 0)
+        assert (one.flops, one.traffic) == (many.flops, many.traffic)
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("small", 14 + 22), ("features", 11 + 16), ("squashed", 12 + 16)])
+def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, kernels):
+    """Fused kernels and matrix products that torch 2.13 made for a CPU in float32, and what it leaves outside."""
+    shape = SHAPES[name]
+    stepper, rollout, indices, weights = prepared_step(shape, "fp32", 512, 512)
+    with CountedWork() as step:
+        stepper.step(rollout, indices, weights)
+    batch = gather(rollout, indices, weights)
+    with CountedWork() as inside:
+        torch.autograd.grad(stepper.loss(batch).total, list(stepper.model.parameters()))
+    outside = step.launches - inside.launches
+    assert step_work(shape, False, 512, 512, "compile").launches == pytest.approx(outside + kernels, rel=0.1)
+
+
 def test_an_update_by_hand():
     """100 samples in minibatches of 30 are 4 of 25, three times over; the critic's values once, in pieces of 30."""
     shape = Shape((3, 4, 2), (3, 5, 1), Discrete(2))
@@ -73,6 +102,8 @@ def test_times_by_hand():
     assert times["traffic"] == pytest.approx(10 / 696)
     assert times["launches"] == pytest.approx(2000 * LAUNCH_SECONDS)
     assert times["transfers"] == pytest.approx(1e9 / BUS_BYTES_PER_SECOND)
+    replayed = seconds(replace(WORK, replayed=10**5), a40, "bf16", True)
+    assert replayed["launches"] == pytest.approx(2000 * LAUNCH_SECONDS + 10**5 * REPLAY_SECONDS)
     assert seconds(WORK, a40, "fp32", False)["arithmetic"] == pytest.approx(1.1 / 37.4)
     assert seconds(WORK, a40, "fp32", True)["arithmetic"] == pytest.approx(1.1 / 74.8)
     assert seconds(WORK, t4, "fp16", True)["arithmetic"] == pytest.approx(1 / 65 + 0.1 / 8.1)

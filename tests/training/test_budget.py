@@ -72,6 +72,17 @@ def test_rounds_go_on_while_one_like_the_longest_and_a_tenth_fits():
     assert (budget.elapsed, budget.share) == (45.0, 45 / 66)
 
 
+def test_time_that_no_later_round_takes_is_no_part_of_a_round():
+    """A first round of 40 seconds, 30 of them for trials: the next is taken to last 10, and 11 fit into 15."""
+    clock = Clock()
+    budget = Budget(55.0, clock)
+    assert budget.another_round()
+    clock.now += 40.0
+    budget.leave_out(30.0)
+    assert budget.another_round()
+    assert budget.elapsed == 40.0
+
+
 def test_a_round_with_an_evaluation_needs_its_time_too():
     """After a round of 10 seconds of 40: one more and 15 of evaluation end by 37.5, with 20 of evaluation too late."""
     clock = Clock()

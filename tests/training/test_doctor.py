@@ -112,7 +112,8 @@ def test_formats(examined):
     assert level(gpu_checks.tf32, examined("T4")) == "ok", "it has none"
     hopper = gpu_checks.fp8(examined("H100"))
     assert (hopper.level, "2,048 units" in hopper.measured) == ("ok", True)
-    assert "the updater cannot do it yet" in gpu_checks.compiled(examined("H100")).measured
+    assert gpu_checks.compiled(examined("H100")).measured == "on: usual on this card"
+    assert gpu_checks.compiled(examined("A40")).measured == "off: not usual on this card"
 
 
 @pytest.mark.parametrize(("busy", "expected"), [((10, 29.8), "warning"), ((10, 30), "ok"), ((), "not measured")])

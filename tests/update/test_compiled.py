@@ -42,7 +42,7 @@ def minibatch(seed=0, padding=0):
 def gradient_of(made, rollout, indices, weights):
     """Return torch's gradient before clipping, where the parameters lie in the flat array."""
     flat = torch.zeros_like(made.model.flat)
-    for parameter, gradient in zip(made._parameters, made._accumulate(rollout, indices, weights)[0], strict=True):
+    for parameter, gradient in zip(made._parameters, made.gradients(rollout, indices, weights)[0], strict=True):
         begin = parameter.storage_offset()
         flat[begin : begin + parameter.numel()] = gradient.flatten()
     return flat

@@ -1,7 +1,5 @@
 """Whole updates with compiled steps: the updater takes them where the plan says so, with all remedies."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,7 @@ from core.update.report import UpdateReport
 def updated(execution, **changes):
     """Return updater and report after two epochs over an episode, four minibatches each."""
     model = toy_model("bandit")
-    updater = toy_updater(model, step=step_settings(execution=execution, **changes))
+    updater = toy_updater(model, step=step_settings(executions=(execution,), **changes))
     return updater, update(updater)
 
 
@@ -41,7 +39,7 @@ def test_coefficients_that_change_between_updates_hold():
     results = []
     for execution in ("eager", "compiled"):
         updater, _ = updated(execution)
-        updater.stepper.settings = replace(updater.stepper.settings, clip_range=0.01, entropy_coefficient=0.5)
+        updater.stepper.set_coefficients(0.01, 0.0, 0.5)
         update(updater)
         results.append(updater.model.flat)
     torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
@@ -88,7 +86,7 @@ def test_nothing_is_left_to_compile_when_updates_begin(kind, monkeypatch):
 
     for module, name in KERNELS:
         monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
-    updater = toy_updater(toy_model(kind), step=step_settings(execution="compiled"))
+    updater = toy_updater(toy_model(kind), step=step_settings(executions=("compiled",)))
     before = updater.model.flat.clone()
     updater.compile()
     compiled = set(asked)

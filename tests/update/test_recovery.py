@@ -11,8 +11,7 @@ import torch
 from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
 from update.test_step import rollout
 
-from core.update import preparation
-from core.update import updater as updater_module
+from core.update import execution, transfer
 from core.update.recovery import SMALLEST_MICROBATCH, MemoryLadder, bytes_asked, is_out_of_memory
 
 ON_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is"
@@ -177,8 +176,8 @@ def test_an_upload_that_ran_out_of_memory_is_tried_again(monkeypatch, call, phas
     expected, model = toy_model("bandit"), toy_model("bandit")
     episodes = toy_episodes("bandit", model, 1)
     whole_update(toy_updater(expected), episodes)
-    failing = FailAt(preparation.upload, torch.OutOfMemoryError(ON_GPU), call)
-    for module in (preparation, updater_module):
+    failing = FailAt(transfer.upload, torch.OutOfMemoryError(ON_GPU), call)
+    for module in (transfer, execution):
         monkeypatch.setattr(module, "upload", failing)
     updater = toy_updater(model, step=step_settings(microbatch=128))
     report = whole_update(updater, episodes)
@@ -229,7 +228,7 @@ rollout = Batch(torch.randn(n, 8), torch.zeros(n, dtype=torch.int64), torch.full
                 torch.randn(n), torch.empty(0))
 indices, weights = torch.arange(n), torch.full((n,), 1 / n)
 def gradient(stepper):
-    return torch.cat([g.flatten() for g in stepper._accumulate(rollout, indices, weights)[0]])
+    return torch.cat([g.flatten() for g in stepper.gradients(rollout, indices, weights)[0]])
 def limit():
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.RLIM_INFINITY))

@@ -193,7 +193,7 @@ def test_an_update_with_a_model_elsewhere_moves_it_twice_and_equals_the_update_i
     updater = toy_updater(host)
     elsewhere = ActorCritic(host.actor_sizes, host.critic_sizes, host.activation_name, space=host.space)
     updater.model, updater.transfer = elsewhere, ModelTransfer(host, elsewhere)
-    updater.stepper = toy_stepper(elsewhere)
+    updater.stepper = updater.runner.executor.stepper = toy_stepper(elsewhere)
     report = update(updater, episodes)
     assert report.model_transfers == 2
     assert report.initial_ratio_error < 1e-3

@@ -1,8 +1,10 @@
 """Each choice of a plan: a pure function that returns what is chosen and the reason, a phrase."""
 
+from typing import Literal
+
 from core.errors import UserError
 from core.hardware.catalogue import Usual, tier_of
-from core.hardware.facts import Execution, Gpu, Machine, PlanSettings
+from core.hardware.facts import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings
 from core.hardware.formats import Chosen, optional
 from core.hardware.memory import SAFETY, auto_batch_size
 
@@ -74,7 +76,7 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     return auto_batch_size(settings.samples, room, largest), reason
 
 
-def microbatch(batch: int, gpu: Gpu | None, room: int, execution: Execution) -> tuple[int, str]:
+def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str) -> tuple[int, str]:
     """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
         smaller = "; compiled steps cut it smaller" if execution == "compiled" else ""
@@ -114,38 +116,57 @@ def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
     return _threads("UPDATE_THREADS", settings.update_threads, machine)
 
 
-def update_execution(settings: PlanSettings, gpu: Gpu | None) -> tuple[Execution, str]:
-    """Choose between torch's operations and compiled kernels.
+def update_execution(
+    settings: PlanSettings, gpu: Gpu | None, why_device: str
+) -> tuple[Execution | Literal["auto"], str]:
+    """Choose how the steps of an update run; ``"auto"`` on a GPU, where the first update tries what the plan allows.
 
     Raises:
-        UserError: compiled kernels are demanded for a GPU, or with gradient checkpointing.
+        UserError: the device has not what is demanded, or compiled kernels with gradient checkpointing.
     """
-    if gpu and settings.update_execution == "compiled":
+    wanted = settings.update_execution
+    if gpu and wanted == "compiled":
         raise UserError("UPDATE_EXECUTION is compiled, which is for the CPU; set it to auto, or DEVICE to cpu.")
+    if gpu is None and wanted in COMPILED_BY_TORCH | CAPTURED:
+        problem = f"which is for a GPU, but the update runs on the CPU ({why_device})"
+        raise UserError(f"UPDATE_EXECUTION is {wanted}, {problem}; set it to auto, compiled or eager.")
+    if wanted == "compiled" and settings.checkpointing:
+        raise UserError(
+            "GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled; drop one of the two."
+        )
+    if wanted != "auto":
+        checked = ", checked against eager steps first" if gpu and wanted != "eager" else ""
+        return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
     if gpu:
-        return "eager", "compiled kernels are for the CPU"
+        return "auto", "the first update keeps the fastest that computes what eager steps do"
     if settings.checkpointing:
-        if settings.update_execution == "compiled":
-            raise UserError(
-                "GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled; drop one of the two."
-            )
         return "eager", "GRADIENT_CHECKPOINTING is on, which compiled kernels have not"
-    if settings.update_execution != "auto":
-        return settings.update_execution, f"UPDATE_EXECUTION is {settings.update_execution}"
     if settings.widest_layer > _WIDEST_COMPILED:
         return "eager", f"torch is as fast with layers of more than {_WIDEST_COMPILED} units, and compiles nothing"
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
 def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:
-    """Choose whether steps go through torch.compile."""
+    """Choose whether steps go through torch.compile, or are tried so."""
     word = "usual" if usual.compile else "not usual"
-    return optional("compile", settings, gpu, usual.compile, f"{word} on this card")
+    return _execution("compile", COMPILED_BY_TORCH, settings, gpu, usual.compile, f"{word} on this card")
 
 
-def graph_capture(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
-    """Choose whether a step is captured once and replayed as a CUDA graph."""
-    return optional("graph_capture", settings, gpu, True, "it would save the launches that small networks wait for")
+def graph_capture(settings: PlanSettings, gpu: Gpu | None, half: bool) -> Chosen:
+    """Choose whether a step is captured once and replayed as a CUDA graph, or that is tried."""
+    count = settings.step_launches.get(half)
+    why = f"one launch a step in place of about {count or 'two hundred'}"
+    return _execution("graph_capture", CAPTURED, settings, gpu, True, why)
+
+
+def _execution(
+    part: str, executions: frozenset[Execution], settings: PlanSettings, gpu: Gpu | None, wanted: bool, why: str
+) -> Chosen:
+    """Switch a part of the updater on or off as UPDATE_EXECUTION says, else where it is wanted."""
+    insisted = settings.update_execution
+    if gpu and insisted != "auto":
+        return insisted in executions, why if insisted in executions else f"UPDATE_EXECUTION is {insisted}"
+    return optional(part, settings, gpu, wanted, why)
 
 
 def gradient_checkpointing(settings: PlanSettings, gpu: Gpu | None) -> Chosen:

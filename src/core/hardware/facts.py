@@ -1,11 +1,15 @@
 """What a plan depends on, machine and wishes: plain data, made by asking or by hand."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
-Execution = Literal["eager", "compiled"]
-"""Of the update's steps: torch operation by operation, or compiled kernels, on the CPU only."""
+Execution = Literal["eager", "compiled", "compile", "graph", "compile_graph"]
+"""Of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; and on a GPU
+compiled by torch, captured as a CUDA graph, or both."""
+
+COMPILED_BY_TORCH: frozenset[Execution] = frozenset({"compile", "compile_graph"})
+CAPTURED: frozenset[Execution] = frozenset({"graph", "compile_graph"})
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class PlanSettings:
         update_execution: ``"auto"``, or the one that is insisted on.
         checkpointing: whether the backward pass shall compute activations again.
         whole_episodes: whether each copy plays one episode from its beginning to its end.
+        step_launches: operations of an eager step in one piece, by whether half precision is used.
     """
 
     device: str
@@ -123,3 +128,4 @@ class PlanSettings:
     update_execution: Execution | Literal["auto"] = "auto"
     checkpointing: bool = False
     whole_episodes: bool = True
+    step_launches: dict[bool, int] = field(default_factory=dict)

@@ -9,11 +9,14 @@ from core.hardware.facts import Execution as Execution
 from core.hardware.facts import Machine, PlanSettings
 from core.hardware.facts import Precision as Precision
 
-SCHEMA = 1
+SCHEMA = 2
 """Of plan.json; counts up when a name changes its meaning or goes away."""
 
 _ON_A_GPU = ("tf32", "cudnn_benchmark", "compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator")
 """Choices that a CPU run does not have to print."""
+
+
+_TRIED: tuple[Execution, ...] = ("graph", "compile", "compile_graph")
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Plan:
         simulation_threads: threads that play them.
         lockstep: most episodes that a thread plays side by side.
         update_threads: torch's threads.
-        update_execution: whether torch or compiled kernels take the steps.
-        compile: whether steps are compiled.
-        graph_capture: whether steps are replayed as a CUDA graph.
+        update_execution: how steps run; ``"auto"`` for the fastest of what the next two allow.
+        compile: whether steps are compiled by torch, or that is tried.
+        graph_capture: whether steps are replayed as a CUDA graph, or that is tried.
         gradient_checkpointing: whether activations are computed twice to save memory.
         fp8: whether matrix products take 8-bit inputs.
         allocator: settings of torch's CUDA allocator, ``"default"`` for none.
@@ -56,13 +59,22 @@ class Plan:
     simulation_threads: int
     lockstep: int
     update_threads: int
-    update_execution: Execution
+    update_execution: Execution | Literal["auto"]
     compile: bool
     graph_capture: bool
     gradient_checkpointing: bool
     fp8: bool
     allocator: str
     reasons: dict[str, str]
+
+    @property
+    def executions(self) -> tuple[Execution, ...]:
+        """How steps may run: the one that was chosen, or those to try."""
+        if self.update_execution != "auto":
+            return (self.update_execution,)
+        allowed = {"compile": self.compile, "graph": self.graph_capture}
+        allowed["compile_graph"] = self.compile and self.graph_capture
+        return ("eager", *(each for each in _TRIED if allowed[each]))
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -93,7 +105,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     free = gpu.usable_bytes if gpu else machine.free_bytes
     room = choices.samples_in(settings, free, precision != "fp32")
     batch = choices.batch_size(settings, room)
-    execution = choices.update_execution(settings, gpu)
+    execution = choices.update_execution(settings, gpu, device_reason)
     usual = usual_on(gpu)
     threads = choices.simulation_threads(settings, machine)
     chosen: dict[str, tuple[Any, str]] = {
@@ -112,7 +124,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "update_threads": choices.update_threads(settings, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),
-        "graph_capture": choices.graph_capture(settings, gpu),
+        "graph_capture": choices.graph_capture(settings, gpu, precision != "fp32"),
         "gradient_checkpointing": choices.gradient_checkpointing(settings, gpu),
         "fp8": formats.fp8(settings, gpu, usual),
         "allocator": choices.allocator(machine, gpu),

@@ -1,7 +1,8 @@
 """Predicted time of an update on a card: arithmetic, memory traffic, launches; the largest of the three binds.
 
-The work is that of the eager updater: operations and the bytes that each reads and writes, as if nothing stayed in the
-cache (Williams et al., "Roofline", 2009). The peaks of a datasheet are never reached, so a prediction is a lower bound
+The work is that of eager steps: operations and the bytes that each reads and writes, as if nothing stayed in the cache
+(Williams et al., "Roofline", 2009); compiled and captured steps differ by their launches, and their traffic is
+taken for the same. The peaks of a datasheet are never reached, so a prediction is a lower bound
 where arithmetic or traffic binds; where launches do, it is only as good as :data:`LAUNCH_SECONDS`.
 """
 
@@ -10,7 +11,7 @@ from itertools import pairwise
 
 from core.hardware.activations import Shape, column_bytes
 from core.hardware.catalogue import Card
-from core.hardware.facts import Precision
+from core.hardware.facts import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
 from core.hardware.memory import policy_size
 from core.simulators.spaces import Box, MultiDiscrete
 
@@ -21,11 +22,18 @@ differ by a factor of a few."""
 BUS_BYTES_PER_SECOND = 20e9
 """Of pinned copies to a card: an assumption, PCIe 4.0 with 16 lanes."""
 
+REPLAY_SECONDS = 2e-6
+"""That an operation of a replayed graph takes at least, however small it is: an assumption, not measured."""
+
 _SAMPLE_TRAFFIC = 700
 """Bytes a sample of the loss's single numbers."""
 
 _BASE_LAUNCHES, _ONCE_A_STEP = 130, 13
 """Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
+
+
+_OUTSIDE_LOSS = 44
+"""Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +44,10 @@ class Work:
         flops: of matrix products in the planned precision.
         wide_flops: of the heads and of the values before the update, in float32.
         traffic: bytes that operations read and write in the card's memory.
-        launches: operations.
+        launches: that the host makes.
         steps: of the optimiser.
         transfers: bytes over the bus.
+        replayed: operations of graphs, which the host does not launch one by one.
     """
 
     flops: int
@@ -47,30 +56,48 @@ class Work:
     launches: int
     steps: int
     transfers: int
+    replayed: int = 0
 
 
-def step_work(shape: Shape, half: bool, batch: int, microbatch: int, checkpointing: bool = False) -> Work:
+def step_work(
+    shape: Shape,
+    half: bool,
+    batch: int,
+    microbatch: int,
+    execution: Execution = "eager",
+    checkpointing: bool = False,
+) -> Work:
     """Return the work of one minibatch."""
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(shape)
-    launches = step_launches(shape, half)
     again = _computed_again(shape, half) if checkpointing else (0, 0, 0)
+    once = compiled_launches(shape) if execution in COMPILED_BY_TORCH else step_launches(shape, half)
+    operations = once + (parts - 1) * (once - _ONCE_A_STEP) + parts * again[2]
+    captured = execution in CAPTURED
     return Work(
         flops=(hidden + again[0]) * batch,
         wide_flops=heads * batch,
         traffic=(sample_traffic(shape, half) + again[1]) * batch + _weight_traffic(shape, half, parts, checkpointing),
-        launches=launches + (parts - 1) * (launches - _ONCE_A_STEP) + parts * again[2],
+        launches=1 if captured else operations,
         steps=1,
         transfers=0,
+        replayed=operations if captured else 0,
     )
 
 
 def update_work(
-    shape: Shape, half: bool, samples: int, batch: int, microbatch: int, epochs: int, checkpointing: bool = False
+    shape: Shape,
+    half: bool,
+    samples: int,
+    batch: int,
+    microbatch: int,
+    epochs: int,
+    execution: Execution = "eager",
+    checkpointing: bool = False,
 ) -> Work:
     """Return the work of an update: the critic's values of all samples, then the epochs."""
     steps = epochs * -(-samples // batch)
-    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch, checkpointing)
+    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
     critic = list(pairwise(shape.critic_sizes))
     values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * shape.critic_sizes[0]
     return Work(
@@ -80,6 +107,7 @@ def update_work(
         launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // microbatch),
         steps=steps,
         transfers=sum(column_bytes(shape).values()) * samples + 2 * 4 * policy_size(shape),
+        replayed=step.replayed * steps,
     )
 
 
@@ -93,7 +121,7 @@ def seconds(work: Work, card: Card, precision: Precision, tf32: bool) -> dict[st
     return {
         "arithmetic": work.flops / (peak * 1e12) + work.wide_flops / (wide * 1e12),
         "traffic": work.traffic / (card.bandwidth * 1e9),
-        "launches": work.launches * LAUNCH_SECONDS,
+        "launches": work.launches * LAUNCH_SECONDS + work.replayed * REPLAY_SECONDS,
         "transfers": work.transfers / BUS_BYTES_PER_SECOND,
     }
 
@@ -116,6 +144,16 @@ def step_launches(shape: Shape, half: bool) -> int:
         return launches + (39 if shape.space.squashed else 4)
     multiple = 5 + 23 * (len(shape.space.choices) - 1) if isinstance(shape.space, MultiDiscrete) else 0
     return launches + multiple + (3 if shape.action_features else 0)
+
+
+def compiled_launches(shape: Shape) -> int:
+    """Return about how many operations a step in one piece has whose loss torch compiles.
+
+    The matrix products stay, and about two fused kernels a layer come in place of the rest of loss and gradient: what
+    torch 2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
+    """
+    layers = len(shape.actor_sizes) + len(shape.critic_sizes) - 2
+    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers
 
 
 def sample_traffic(shape: Shape, half: bool) -> int:

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ _FORBIDDEN = -1e30
 _NODES = 16
 """Points of the quadrature in the entropy of a squashed Gaussian: within 2e-5 nats a number at a standard deviation of
 1, 0.02 at e, 0.3 (of 12) at e^2; a test holds it to 1e-3 up to 1.3."""
+
+
+_QUADRATURES: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
 
 def distribution_of(space: ActionSpace) -> Distribution:
@@ -127,7 +130,9 @@ def quadrature() -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights / weights.sum()
 
 
-@cache
 def _quadrature(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    nodes, weights = (torch.tensor(numbers, dtype=dtype, device=device) for numbers in quadrature())
-    return nodes, weights
+    """Return nodes and weights, made once: torch's compiler looks them up, but cannot trace how they are made."""
+    if (device, dtype) not in _QUADRATURES:
+        nodes, weights = (torch.tensor(numbers, dtype=dtype, device=device) for numbers in quadrature())
+        _QUADRATURES[device, dtype] = nodes, weights
+    return _QUADRATURES[device, dtype]

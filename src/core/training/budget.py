@@ -84,6 +84,11 @@ class Budget:
         self._round_begin = now
         return now + _MARGIN * (max(self._rounds, default=0.0) + more) < self.seconds
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave seconds that no later round takes out of the length of this one."""
+        if self._round_begin is not None:
+            self._round_begin += seconds
+
     def rounds_left(self) -> int:
         """Return about how many more rounds there is time for, with those before as a guide."""
         rounds, left = self._rounds_so_far(), self.seconds - self.elapsed

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,7 +94,9 @@ class Measured(NamedTuple):
 
 def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
     """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
-    changes = {"num_epochs": 1, "device": "cpu", "precision": "auto"}
+    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu", "precision": "auto"}
+    if config.update_execution != "eager":  # what a GPU does is not for the CPU
+        changes["update_execution"] = "auto"
     config = config.model_copy(update=changes)
     plan = apply_plan(plan_run(config, loaded.simulator, detect_machine()))
     with tempfile.TemporaryDirectory() as nowhere:

@@ -82,7 +82,7 @@ def build_trainer(
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
             value_clip_range=config.value_clip_range,
-            execution=plan.update_execution,
+            executions=plan.executions,
             checkpointing=plan.gradient_checkpointing,
         ),
     )

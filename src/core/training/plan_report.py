@@ -11,7 +11,7 @@ from core.hardware import roofline
 from core.hardware.activations import Shape
 from core.hardware.catalogue import UNCONFIRMED, card_of
 from core.hardware.choices import has_room, samples_in
-from core.hardware.facts import Gpu, Machine
+from core.hardware.facts import Execution, Gpu, Machine
 from core.hardware.memory import LARGEST_BATCH, SAFETY, Footprint, auto_batch_size, footprint, workspace_bytes
 from core.hardware.plan import Plan
 from core.simulators.simulator import Simulator
@@ -43,8 +43,10 @@ class PlanReport:
         room: bytes that the plan may fill: of the free ones, what is left for safety is not.
         largest_microbatch: samples that memory holds at once beside all else.
         largest_minibatch: the power of two that AUTO_BATCH_SIZE would choose were BATCH_SIZE no limit.
-        work: of an update.
+        execution: of the steps: of those that the plan tries, the one with the shortest predicted update.
+        work: of an update, run so.
         times: seconds that each resource would need; empty where no figures of the card are known.
+        by_execution: predicted seconds of an update for each execution that the plan tries; empty in that case.
         changes: that save memory.
         enough: a flag with which the run fits; empty where it fits as it is, or where none is known.
     """
@@ -57,8 +59,10 @@ class PlanReport:
     room: int
     largest_microbatch: int
     largest_minibatch: int
+    execution: Execution
     work: roofline.Work
     times: dict[str, float]
+    by_execution: dict[Execution, float]
     changes: list[Change]
     enough: str
 
@@ -73,6 +77,8 @@ class PlanReport:
             "seconds": self.times,
             "update_seconds": self.update_seconds,
             "work": asdict(self.work),
+            "execution": self.execution,
+            "update_seconds_by_execution": self.by_execution,
         }
         if self.times:
             prediction["binding"] = roofline.binding(self.times)
@@ -105,16 +111,12 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     free = gpu.usable_bytes if gpu else machine.free_bytes
     half = wanted.precision != "fp32"
     room = samples_in(settings, free, half)
-    work = roofline.update_work(
-        shape,
-        half,
-        settings.samples,
-        wanted.batch_size,
-        wanted.microbatch,
-        config.num_epochs,
-        wanted.gradient_checkpointing,
-    )
+    sizes = shape, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
+    works = {e: roofline.update_work(*sizes, e, wanted.gradient_checkpointing) for e in wanted.executions}
     card = card_of(gpu) if gpu else None
+    every = {e: roofline.seconds(work, card, wanted.precision, wanted.tf32) for e, work in works.items() if card}
+    by_execution = {execution: roofline.update_seconds(times) for execution, times in every.items()}
+    best = min(by_execution, key=by_execution.__getitem__) if card else wanted.executions[0]
     return PlanReport(
         plan=plan,
         wanted=wanted,
@@ -124,8 +126,10 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         room=int(free * SAFETY),
         largest_microbatch=min(room, settings.samples),
         largest_minibatch=auto_batch_size(settings.samples, room, LARGEST_BATCH) if fits else 0,
-        work=work,
-        times=roofline.seconds(work, card, wanted.precision, wanted.tf32) if card else {},
+        execution=best,
+        work=works[best],
+        times=every.get(best, {}),
+        by_execution=by_execution,
         changes=_changes(shape, wanted, gpu, settings.samples, settings.parallel_episodes),
         enough="" if fits or gpu is None else _enough(config, simulator, gpu, settings.parallel_episodes),
     )
@@ -220,13 +224,24 @@ def _time_table(report: PlanReport) -> Table:
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
         "traffic": f"{work.traffic / 1e9:.1f} GB at the bandwidth of its memory",
-        "launches": f"{work.launches:,} operations, {roofline.LAUNCH_SECONDS * 1e6:.0f} µs each (assumed)",
+        "launches": _launches_in_words(work),
         "transfers": f"{work.transfers / 1e9:.2f} GB, {roofline.BUS_BYTES_PER_SECOND / 1e9:.0f} GB/s (assumed)",
     }
     for name, detail in details.items():
         binds = "; binds" if name == roofline.binding(times) else ""
         table.add_row(name, f"{1e3 * times[name]:,.1f}", detail + binds)
+    table.add_section()
+    for execution, seconds in report.by_execution.items():
+        expected = "; expected" if execution == report.execution and len(report.by_execution) > 1 else ""
+        table.add_row(f"update, {execution}", f"{1e3 * seconds:,.1f}", f"UPDATE_EXECUTION {execution}{expected}")
     return table
+
+
+def _launches_in_words(work: roofline.Work) -> str:
+    said = f"{work.launches:,} launches, {roofline.LAUNCH_SECONDS * 1e6:.0f} µs each"
+    if work.replayed:
+        said += f", and {work.replayed:,} operations in graphs, {roofline.REPLAY_SECONDS * 1e6:.0f} µs each"
+    return f"{said} (assumed)"
 
 
 def _unconfirmed(report: PlanReport) -> str:

@@ -10,6 +10,7 @@ from core.hardware.activations import Shape
 from core.hardware.facts import Machine, PlanSettings
 from core.hardware.memory import bytes_of_a_sample, fixed_bytes, footprint
 from core.hardware.plan import Plan, make_plan
+from core.hardware.roofline import step_launches
 from core.simulators.simulator import Simulator
 from core.training.files import write_json
 from core.training.notices import batch_line, memory_lines, precision_lines
@@ -67,6 +68,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         update_execution=config.update_execution,
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not rollout_steps(config, simulator),
+        step_launches={half: step_launches(shape, half) for half in (False, True)},
     )
 
 

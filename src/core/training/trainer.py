@@ -158,13 +158,15 @@ class Trainer:
                 now.learning_rate_factor,
                 value_lambdas,
             )
+        if self.budget is not None:
+            self.budget.leave_out(report.execution_seconds)
         report = report._replace(fallbacks=fallbacks + report.fallbacks)
         if settings.normalise_observations:
             self._learn_scales([t.observations for t in trajectories])
         self.episode += 1
         require_finite_weights(self.model, self.episode)
         progress.say(update_line(report.update_seconds + report.transfer_seconds))
-        for line in update_failure_lines(self.episode, report):
+        for line in [*report.execution_notes, *update_failure_lines(self.episode, report)]:
             progress.say(line)
         for outcome in finished:
             if outcome.message:

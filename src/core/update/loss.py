@@ -52,10 +52,10 @@ def ppo_loss(
     entropies: Tensor,
     values: Tensor,
     batch: Batch,
-    clip_range: float,
-    entropy_coefficient: float,
+    clip_range: float | Tensor,
+    entropy_coefficient: float | Tensor,
     value_coefficient: float,
-    value_clip_range: float = 0.0,
+    value_clip_range: float | Tensor = 0.0,
 ) -> LossTerms:
     """Return the loss and what to report of it.
 
@@ -67,12 +67,13 @@ def ppo_loss(
         clip_range: epsilon of equation (7).
         entropy_coefficient: c2 of equation (9).
         value_coefficient: c1 of equation (9).
-        value_clip_range: how far values may move from ``batch.values``; 0 for as far as they like.
+        value_clip_range: how far values may move from ``batch.values``; the number 0, not a tensor of it, for as far
+            as they like.
     """
     weights = batch.weights
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
-    clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
+    clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)  # type: ignore[arg-type]
     policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
     value = 0.5 * (_squared_errors(widened(values), batch, value_clip_range) * weights).sum()
     mean_entropy = (entropies * weights).sum()
@@ -85,14 +86,14 @@ def ppo_loss(
     return LossTerms(total, policy, value, mean_entropy, approx_kl, clip_fraction, ratio_error)
 
 
-def _squared_errors(values: Tensor, batch: Batch, clip_range: float) -> Tensor:
+def _squared_errors(values: Tensor, batch: Batch, clip_range: float | Tensor) -> Tensor:
     """Return float32[B] squared errors of the critic.
 
     With a clip range the larger one of the value and of the value clipped around ``batch.values``, as in OpenAI
     Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
     """
     errors = (values - batch.returns).square()
-    if clip_range == 0.0:
+    if not isinstance(clip_range, Tensor) and clip_range == 0.0:
         return errors
-    clipped = batch.values + (values - batch.values).clamp(-clip_range, clip_range)
+    clipped = batch.values + (values - batch.values).clamp(-clip_range, clip_range)  # type: ignore[arg-type]
     return torch.maximum(errors, (clipped - batch.returns).square())

@@ -10,7 +10,7 @@ from core.rollout.trajectory import Trajectory
 from core.update.advantage import following_values, gae, worth_of_luck
 from core.update.loss import Batch
 from core.update.stepper import Stepper
-from core.update.transfer import upload
+from core.update.transfer import Columns
 from core.update.value_scale import renormalise_values
 
 
@@ -26,18 +26,19 @@ class Lambdas(NamedTuple):
     critic: list[np.ndarray]
 
 
-def upload_observations(stepper: Stepper, trajectories: list[Trajectory]) -> tuple[Tensor, Tensor]:
+def upload_observations(stepper: Stepper, trajectories: list[Trajectory], columns: Columns) -> tuple[Tensor, Tensor]:
     """Return the observations on the device: those with a decision, and of each trajectory those beyond.
 
     Args:
-        stepper: whose device it is; its memory ladder is used.
+        stepper: whose memory ladder is used.
         trajectories: the episodes.
+        columns: where they are written to.
     """
-    device = stepper.device
 
     def both() -> tuple[Tensor, Tensor]:
         beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
-        return upload([t.observations[:-1] for t in trajectories], device), upload([beyond], device)
+        decided = columns.upload([t.observations[:-1] for t in trajectories], "observations")
+        return decided, columns.upload([beyond])
 
     return stepper.memory.run("upload", sum(t.steps for t in trajectories), both)
 
@@ -49,6 +50,7 @@ def prepare_rollout(
     discounts: list[np.ndarray],
     observations: tuple[Tensor, Tensor],
     lambdas: Lambdas,
+    columns: Columns,
 ) -> tuple[Batch, float]:
     """Value the observations, estimate advantages, and return the rollout on the device.
 
@@ -58,6 +60,7 @@ def prepare_rollout(
         discounts: float64[T] of each.
         observations: from :func:`upload_observations`.
         lambdas: of generalised advantage estimation.
+        columns: where the rest is written to.
 
     Returns:
         The rollout, and the share of the targets' variance that the critic explained.
@@ -74,7 +77,7 @@ def prepare_rollout(
     mean, std = model.tensors["value_mean"].item(), model.tensors["value_std"].item()
     advantages = (advantages - advantages.mean()) / spread
     normalised = advantages, *((column - np.float32(mean)) / np.float32(std) for column in (returns, values))
-    rest = stepper.memory.run("upload", len(values), lambda: _upload_rest(trajectories, stepper.device, *normalised))
+    rest = stepper.memory.run("upload", len(values), lambda: _upload_rest(trajectories, columns, *normalised))
     return rest._replace(observations=observations[0]), explained_variance
 
 
@@ -101,7 +104,7 @@ def _advantages(
 
 def _upload_rest(
     trajectories: list[Trajectory],
-    device: torch.device,
+    columns: Columns,
     advantages: np.ndarray,
     returns: np.ndarray,
     values: np.ndarray,
@@ -109,13 +112,13 @@ def _upload_rest(
     """Return the rollout on the device, without its observations."""
     return Batch(
         observations=torch.empty(0),
-        actions=upload([t.actions for t in trajectories], device),
-        log_probs=upload([t.log_probs for t in trajectories], device),
-        masks=upload([t.masks for t in trajectories], device),
-        features=upload([t.features for t in trajectories], device),
-        advantages=upload([advantages], device),
-        returns=upload([returns], device),
-        values=upload([values], device),
+        actions=columns.upload([t.actions for t in trajectories], "actions"),
+        log_probs=columns.upload([t.log_probs for t in trajectories], "log_probs"),
+        masks=columns.upload([t.masks for t in trajectories], "masks"),
+        features=columns.upload([t.features for t in trajectories], "features"),
+        advantages=columns.upload([advantages], "advantages"),
+        returns=columns.upload([returns], "returns"),
+        values=columns.upload([values], "values"),
         weights=torch.empty(0),
     )
 

@@ -48,10 +48,14 @@ class MemoryLadder:
 
     Attributes:
         microbatch: the same now; what is too large once stays too large for the rest of the run.
+        release: called before a second attempt; lets go of memory that is held for the next step.
+        gives_up: whether an error is passed on in place of a second attempt.
     """
 
     def __init__(self, microbatch: int, device: torch.device) -> None:
         self.microbatch, self._device = microbatch, device
+        self.release: Callable[[], None] = _nothing
+        self.gives_up = False
         self._events: list[OutOfMemory] = []
 
     def run(self, phase: str, rows: int, function: Callable[[], T]) -> T:
@@ -70,31 +74,37 @@ class MemoryLadder:
                 return function()
             except (MemoryError, RuntimeError) as error:
                 size = min(self.microbatch, rows)
-                if not is_out_of_memory(error) or size <= SMALLEST_MICROBATCH:
+                if self.gives_up or not is_out_of_memory(error) or size <= SMALLEST_MICROBATCH:
                     raise
                 half = max(-(-size // 2), SMALLEST_MICROBATCH)
                 self._events.append(OutOfMemory(phase, bytes_asked(error), free_bytes(self._device.type), size, half))
             # Outside of the except block: until its end the traceback holds the tensors of the failed attempt.
             self.microbatch = half
-            self._drop_caches()
+            self.drop_caches()
 
     def take_events(self) -> list[OutOfMemory]:
         """Return what happened since the last call."""
         events, self._events = self._events, []
         return events
 
-    def _drop_caches(self) -> None:
-        """Give back what is kept for reuse. Whatever else holds memory (captured graphs, say) belongs here too."""
+    def drop_caches(self) -> None:
+        """Give back what is kept for reuse."""
+        self.release()
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out, on the host or on a GPU."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error means that memory ran out, on the host or on a GPU, or came up while such a one was handled."""
+    if error is None or isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return error is not None
+    named = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+    return named or is_out_of_memory(error.__context__)  # a capture that ends early complains about that, too
+
+
+def _nothing() -> None:
+    pass
 
 
 def bytes_asked(error: BaseException) -> int | None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from core.hardware.facts import Execution
 from core.update.loss import LossTerms
 
 
@@ -15,6 +16,10 @@ class UpdateReport(NamedTuple):
         skipped_steps: of ``optimizer_steps``, because loss or gradient was not finite; they are in no mean.
         out_of_memory: for each time that memory ran out what :class:`OutOfMemory` says.
         fallbacks: for each return to good weights what :class:`Fallback` says.
+        execution: how its steps ran.
+        execution_notes: sentences about what was chosen or given up.
+        execution_trials: for each execution that was tried what :class:`core.update.trial.Trial` says.
+        execution_seconds: that trying took, in the first update; not part of ``update_seconds``.
     """
 
     policy_loss: float | None
@@ -33,6 +38,10 @@ class UpdateReport(NamedTuple):
     update_seconds: float
     out_of_memory: list[dict[str, Any]]
     fallbacks: list[dict[str, Any]]
+    execution: Execution
+    execution_notes: list[str]
+    execution_trials: list[dict[str, Any]]
+    execution_seconds: float
 
 
 def figures_of_steps(steps: Tensor) -> dict[str, float | None]:

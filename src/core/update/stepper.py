@@ -34,7 +34,7 @@ class StepSettings:
         threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
             result does not depend on it; torch itself should use one thread.
         value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
-        execution: whether torch or compiled kernels (:mod:`core.update.compiled`) do the work.
+        executions: how steps run; of several the one that the first update finds fastest.
         checkpointing: whether torch's backward pass computes the activations of a network again, for memory.
     """
 
@@ -46,7 +46,7 @@ class StepSettings:
     precision: Precision
     threads: int = 1
     value_clip_range: float = 0.0
-    execution: Execution = "eager"
+    executions: tuple[Execution, ...] = ("eager",)
     checkpointing: bool = False
 
     def with_coefficients(

@@ -70,3 +70,40 @@ def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
     """Return the concatenation of arrays on the device; on the CPU a single one is shared, not copied."""
     parts = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+class Columns:
+    """Memory of the device for the columns of a rollout.
+
+    Args:
+        device: where they lie.
+
+    Attributes:
+        keep: whether the next rollout lies where this one does, as a captured step must find it there; pieces are then
+            written one behind the other, in memory with room for a sixteenth more samples.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.keep, self._device = False, device
+        self._kept: dict[str, Tensor] = {}
+
+    def upload(self, arrays: list[np.ndarray], name: str = "") -> Tensor:
+        """Return the concatenation of arrays on the device.
+
+        Args:
+            arrays: pieces of a column.
+            name: of the column; without one its memory is not kept.
+        """
+        if not (self.keep and name):
+            return upload(arrays, self._device)
+        pieces = [torch.from_numpy(array) for array in arrays]
+        rows, shape = sum(map(len, pieces)), pieces[0].shape[1:]
+        if name in self._kept and (len(self._kept[name]) < rows or self._kept[name].shape[1:] != shape):
+            del self._kept[name]  # before the larger one is made
+        if name not in self._kept:
+            self._kept[name] = torch.empty(rows + rows // 16, *shape, dtype=pieces[0].dtype, device=self._device)
+        begin = 0
+        for piece in pieces:
+            self._kept[name][begin : begin + len(piece)].copy_(piece, non_blocking=True)
+            begin += len(piece)
+        return self._kept[name][:rows]

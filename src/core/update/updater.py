@@ -13,13 +13,15 @@ from core.rollout.trajectory import Trajectory
 from core.update.advantage import compile_advantages
 from core.update.compiled.stepper import CompiledStepper
 from core.update.divergence import DivergenceGuard
+from core.update.execution import Executor
 from core.update.loss import Batch, LossTerms
 from core.update.minibatches import minibatch_shape, split
 from core.update.preparation import Lambdas, prepare_rollout, upload_observations
 from core.update.report import UpdateReport, figures_of_steps, finite
+from core.update.runner import StepRunner
 from core.update.step import EagerStepper
 from core.update.stepper import Stepper, StepSettings
-from core.update.transfer import ModelTransfer, synchronise, upload
+from core.update.transfer import Columns, ModelTransfer, synchronise
 from core.update.value_scale import rescale_values
 
 _GUARD_FACTS = "rate_factor", "fallbacks", "streak"
@@ -68,8 +70,12 @@ class Updater:
         self.model = host if device.type == "cpu" else _copy_to(host, device)
         self.transfer = ModelTransfer(host, self.model)
         rates = settings.learning_rate_actor, settings.learning_rate_critic
-        stepper = CompiledStepper if step_settings.execution == "compiled" else EagerStepper
+        executions = step_settings.executions
+        stepper = CompiledStepper if executions == ("compiled",) else EagerStepper
         self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
+        executor = Executor(self.stepper, "compiled" if executions == ("compiled",) else "eager")
+        self.runner = StepRunner(executor, executions, settings.batch_size)
+        self.columns = Columns(device)
         self.guard = DivergenceGuard(self.stepper)
 
     def compile(self) -> float:
@@ -106,17 +112,20 @@ class Updater:
         samples = sum(t.steps for t in trajectories)
         stepper.memory.run("snapshot", samples, self.guard.start_update)
         begin_upload = time.perf_counter()
-        observations = upload_observations(stepper, trajectories)
+        self.columns.keep = self.runner.captures
+        observations = upload_observations(stepper, trajectories, self.columns)
         synchronise(self.device)
         upload_seconds = time.perf_counter() - begin_upload
         value_lambdas = value_lambdas or [np.full(t.steps, settings.value_lambda) for t in trajectories]
         lambdas = Lambdas(settings.gae_lambda, value_lambdas)
-        rollout, explained_variance = prepare_rollout(stepper, trajectories, discounts, observations, lambdas)
+        prepared = stepper, trajectories, discounts, observations, lambdas, self.columns
+        rollout, explained_variance = prepare_rollout(*prepared)
         reports, epochs = self._epochs(rollout, rng)
         skipped = int(reports[:, -1].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
         synchronise(self.device)
+        notes = self.runner.take_notes()
         transfer_seconds = self.transfer.seconds + (upload_seconds if self.device.type != "cpu" else 0.0)
         return UpdateReport(
             **figures_of_steps(reports),
@@ -127,9 +136,13 @@ class Updater:
             batch_size=minibatch_shape(samples, settings.batch_size)[1],
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
-            update_seconds=time.perf_counter() - begin - transfer_seconds,
+            update_seconds=time.perf_counter() - begin - transfer_seconds - notes.seconds,
             out_of_memory=[event._asdict() for event in stepper.memory.take_events()],
             fallbacks=[fallback._asdict()] if fallback else [],
+            execution=self.runner.executor.execution,
+            execution_notes=notes.sentences,
+            execution_trials=[trial._asdict() for trial in notes.trials],
+            execution_seconds=notes.seconds,
         )
 
     def fall_back(self, reason: str) -> dict[str, Any]:
@@ -150,6 +163,7 @@ class Updater:
             "planned": [step.microbatch, step.precision, *rates],
             "microbatch": self.stepper.memory.microbatch,
             "precision": self.stepper.precision,
+            "execution": self.runner.chosen,
             **{name: getattr(guard, name) for name in _GUARD_FACTS},
         }
 
@@ -159,6 +173,7 @@ class Updater:
             return
         self.stepper.memory.microbatch = facts["microbatch"]
         self.stepper.use_precision(facts["precision"])
+        self.runner.go_on_with(facts.get("execution"))
         for name in _GUARD_FACTS:
             setattr(self.guard, name, facts[name])
 
@@ -175,20 +190,12 @@ class Updater:
         reports: list[Tensor] = []
         for epoch in range(1, self.settings.epochs + 1):
             indices, weights = split(len(rollout.actions), self.settings.batch_size, rng)
-            device_indices, device_weights = self._upload_indices(indices, weights)
-            for i, w in zip(device_indices, device_weights, strict=True):
-                reports.append(self.stepper.step(rollout, i, w))
+            reports.append(self.runner.epoch(rollout, indices, weights))
             if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
-                kl = torch.stack(reports[-len(indices) :])[:, LossTerms._fields.index("approx_kl")].mean().item()
+                kl = reports[-1][:, LossTerms._fields.index("approx_kl")].mean().item()
                 if kl > 1.5 * self.settings.target_kl:
                     break
-        return torch.stack(reports).cpu(), epoch
-
-    def _upload_indices(self, indices: np.ndarray, weights: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return the samples of an epoch's minibatches and their weights on the device."""
-        return self.stepper.memory.run(
-            "upload", indices.size, lambda: (upload([indices], self.device), upload([weights], self.device))
-        )
+        return torch.cat(reports).cpu(), epoch
 
 
 def _copy_to(host: ActorCritic, device: torch.device) -> ActorCritic:

@@ -81,7 +81,7 @@ def tf32(case: Case) -> Finding:
 
 
 def compiled(case: Case) -> Finding:
-    """Are steps compiled where that is usual?"""
+    """Are compiled steps tried where that is usual?"""
     return _part(case, "compile", "compile")
 
 

@@ -1,0 +1,131 @@
+"""Seconds of an update's steps on a GPU: every execution in every precision, in turns, on the default network.
+
+An epoch over so many samples of the loan desk's sizes: gather, forward, loss, backward, clipping, Adam. Precisions and
+executions take turns; times are medians, and the shortest and the longest stand beside them. Preparation (compiling,
+capturing) is timed apart, the first time. `python benchmarks/update.py --gpu` calls it.
+"""
+
+import time
+from statistics import median
+
+import numpy as np
+import torch
+
+from core.hardware.activations import Shape
+from core.hardware.catalogue import card_of
+from core.hardware.facts import Execution, Gpu, Precision
+from core.hardware.machine import has_bf16
+from core.hardware.roofline import seconds, step_work
+from core.policy.networks import ActorCritic, initialise
+from core.simulators.spaces import Discrete
+from core.update.execution import Executor
+from core.update.loss import Batch
+from core.update.minibatches import minibatch_shape, split
+from core.update.step import EagerStepper
+from core.update.stepper import StepSettings
+from core.update.transfer import synchronise
+
+DESK = Shape((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), Discrete(62))
+EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
+NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."
+
+
+def measure_executions(samples: int, batch: int, pairs: int, gpu: Gpu | None, device: str = "cuda") -> list[dict]:
+    """Return a row for each precision and execution; one that fails has its problem in place of times."""
+    precisions: list[Precision] = ["fp32", *(["bf16"] if has_bf16(device) else []), "fp16"]
+    sides = {(p, e): _Side(p, e, samples, batch, device) for p in precisions for e in EXECUTIONS}
+    for _ in range(pairs):
+        for side in sides.values():
+            side.take_a_turn()
+    return [side.row(gpu, sides[precision, "eager"]) for (precision, _), side in sides.items()]
+
+
+def table(rows: list[dict]) -> list[str]:
+    """Return a Markdown table."""
+    head = "| precision | execution | ms a step (shortest, longest) | of eager | preparation, s | predicted ms a step |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    for row in rows:
+        times = row["problem"] or "{ms:.3f} ({shortest:.3f}, {longest:.3f})".format(**row)
+        ratio, predicted = (f"{row[key]:.3f}" if row[key] else "-" for key in ("ratio", "predicted"))
+        lines.append(
+            f"| {row['precision']} | {row['execution']} | {times} | {ratio} | {row['preparation']:.1f} | {predicted} |"
+        )
+    return lines
+
+
+class _Side:
+    """One precision and execution, with a model and a rollout of its own."""
+
+    def __init__(self, precision: Precision, execution: Execution, samples: int, batch: int, device: str) -> None:
+        self.precision, self.execution, self.samples, self.batch = precision, execution, samples, batch
+        self._times: list[float] = []
+        self.problem, begin = "", time.perf_counter()
+        self._device = torch.device(device)
+        try:
+            self._prepare()
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        self.preparation = time.perf_counter() - begin
+
+    def _prepare(self) -> None:
+        host = ActorCritic(*DESK[:2], "relu", space=DESK.space)
+        initialise(host, "orthogonal", torch.Generator().manual_seed(0))
+        model = ActorCritic(*DESK[:2], "relu", self._device, space=DESK.space)
+        with torch.no_grad():
+            model.flat.copy_(host.flat)
+        settings = StepSettings(0.2, 0.01, 0.5, 0.5, self.batch, self.precision)
+        self._executor = Executor(EagerStepper(model, settings, 3e-4, 3e-4), "eager")
+        self._executor.use(self.execution)
+        self._rollout = _made_up(self.samples, self._device)
+        self._batches = split(self.samples, self.batch, np.random.default_rng(0))
+        self._executor.prepare(self._rollout, *self._batches)
+        self._executor.run(self._rollout, *self._batches)
+        synchronise(self._device)
+
+    def take_a_turn(self) -> None:
+        """Time an epoch."""
+        if self.problem:
+            return
+        synchronise(self._device)
+        begin = time.perf_counter()
+        self._executor.run(self._rollout, *self._batches)
+        synchronise(self._device)
+        self._times.append(1e3 * (time.perf_counter() - begin) / len(self._batches[0]))
+
+    def row(self, gpu: Gpu | None, eager: "_Side") -> dict:
+        """Return what was measured, beside the prediction where the card is in the catalogue."""
+        times = self._times or [0.0]
+        card = card_of(gpu) if gpu else None
+        work = step_work(
+            DESK, self.precision != "fp32", minibatch_shape(self.samples, self.batch)[1], self.batch, self.execution
+        )
+        predicted = seconds(work, card, self.precision, True) if card else {}
+        return {
+            "precision": self.precision,
+            "execution": self.execution,
+            "problem": self.problem,
+            "ms": median(times),
+            "shortest": min(times),
+            "longest": max(times),
+            "ratio": median(times) / median(eager._times) if self._times and eager._times else None,
+            "preparation": self.preparation,
+            "predicted": 1e3 * max(predicted.values()) if predicted else None,
+        }
+
+
+def _made_up(samples: int, device: torch.device) -> Batch:
+    """Return random samples, all actions allowed."""
+    generator, n = torch.Generator().manual_seed(1), DESK.space.outputs
+    columns = [torch.randn(samples, generator=generator) for _ in range(3)]
+    rollout = Batch(
+        observations=torch.randn(samples, DESK.actor_sizes[0], generator=generator),
+        actions=torch.randint(0, n, (samples,), generator=generator),
+        log_probs=torch.full((samples,), -float(np.log(n))),
+        masks=torch.ones(samples, n, dtype=torch.bool),
+        features=torch.zeros(samples, n, 0),
+        advantages=columns[0],
+        returns=columns[1],
+        values=columns[2],
+        weights=torch.empty(0),
+    )
+    return Batch(*(column.to(device) for column in rollout))
