@@ -72,13 +72,13 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
     undisturbed, killed = directory / "undisturbed", directory / "killed"
     finish(start(undisturbed, arguments))
     for _ in range(kills):
-        before = last_episode(killed)
+        before, unfinished = last_episode(killed), half_written(killed)
         process = start(killed, arguments, slow=True)
         out = kill(process, rng)
         check_resume(killed, before, out)
         if process.returncode == 0:
             break
-        tally += Counter(kills=1, **{moment(killed, out): 1})
+        tally += Counter(kills=1, **{moment(out, half_written(killed) - unfinished): 1})
     else:
         before = last_episode(killed)
         check_resume(killed, before, finish(start(killed, arguments)))
@@ -147,11 +147,21 @@ def check_resume(directory: Path, before: int, out: str) -> None:
         raise LostError(f"{directory} had {before} training episodes and began again")
 
 
-def moment(directory: Path, out: str) -> str:
-    """Return what a run was doing when it was killed, as its directory shows it."""
-    if list((directory / "checkpoints").glob("*/*.tmp")):
-        return "while_a_checkpoint_was_written"
-    return "between" if READY.search(out) else "while_it_started"
+def half_written(directory: Path) -> set[tuple[str, int]]:
+    """Return the files of checkpoints that are not complete, with the time of their last byte."""
+    return {(path.name, path.stat().st_mtime_ns) for path in (directory / "checkpoints").glob("*/*.tmp")}
+
+
+def moment(out: str, unfinished: set[tuple[str, int]]) -> str:
+    """Return what a run was doing when it was killed.
+
+    Args:
+        out: what it printed.
+        unfinished: files that it had not completed.
+    """
+    if not READY.search(out):
+        return "while_it_started"
+    return "while_a_checkpoint_was_written" if unfinished else "between"
 
 
 def compare(undisturbed: Path, killed: Path) -> None:
