@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pydantic")
+pytest.importorskip("resource")
+
+import resource
 
 from core.training.checkpoint import load_checkpoint
 from core.training.metrics import read_metrics
