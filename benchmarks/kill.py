@@ -1,7 +1,7 @@
 """Kill training processes at random moments, go on with --resume each time, and compare with runs that nobody killed.
 
 A run is a real process of the command line on a small problem whose rounds take milliseconds, on a disk that is made
-slow, so that about every second moment is one in which a checkpoint is half written. It is sent SIGKILL after a
+slow, so that many moments are ones in which a checkpoint is half written. It is sent SIGKILL after a
 random time, a tenth of the times while it still starts; after some kills it may end. Checked are
 
 * each resume: it goes on from the last training episode in metrics.jsonl or the one before; no checkpoint is damaged;
