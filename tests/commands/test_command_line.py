@@ -486,6 +486,27 @@ def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
     assert "is damaged (it was cut or changed)" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
 
 
+def test_an_evaluation_passes_over_a_damaged_checkpoint_and_says_so(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    newest = max((run / "checkpoints" / "last").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2"]) == 0
+    said = f"The checkpoint {newest} is damaged (it was cut or changed); that of episode 1 takes its place."
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_a_run_of_an_older_version_is_neither_overwritten_nor_resumed(refused, tmp_path, more):
+    last = tmp_path / "run" / "checkpoints" / "last"
+    last.mkdir(parents=True)
+    (last / "checkpoint.json").write_text('{"format": "longstride-checkpoint/1"}')
+    sentence = refused(*train_arguments(tmp_path / "run", 3, *more))
+    assert ("is not of this version" if more else "already holds a run") in sentence
+    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == ["checkpoint.json", "checkpoints", "last"]
+
+
 def test_an_empty_list_of_policies_is_a_sentence(refused):
     assert "--policy" in refused("--mode", "evaluate", *SMALL, "--policy", ",")
 

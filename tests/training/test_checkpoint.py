@@ -392,5 +392,5 @@ def test_a_crash_at_any_step_leaves_the_old_checkpoint_or_the_new_one(tmp_path, 
 
 def test_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):
+    with pytest.raises(OSError, match="File exists"):
         save_checkpoint(tmp_path / "file" / "last", TENSORS, {"episode": 0})

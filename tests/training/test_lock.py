@@ -1,6 +1,5 @@
 """One process a run directory: real processes that hold the lock, die with it, and are refused."""
 
-import fcntl
 import os
 import re
 import signal
@@ -12,6 +11,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pydantic")
+pytest.importorskip("fcntl")
+
+import fcntl
 
 from commands.test_command_line import train_arguments
 

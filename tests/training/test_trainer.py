@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("pydantic")
 
 from core.config import Config
 from core.errors import UserError
+from core.training import saving
 from core.training.builder import build_run
 from core.training.checkpoint import load_checkpoint
 from core.training.metrics import MetricsLog, read_metrics
@@ -108,6 +110,64 @@ def test_a_run_that_died_before_its_checkpoint_drops_the_lines_it_repeats(tmp_pa
     train(new_run(directory, resume=True, training_episodes=3))
     assert [r["episode"] for r in read_metrics(directory)] == [1, 2, 3]
     assert all(r["return"] < 99999.0 for r in read_metrics(directory))
+
+
+def damage(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(("damaged", "kind"), [(1, ".json"), (1, ".safetensors"), (2, ".safetensors")])
+def test_a_damaged_checkpoint_is_passed_over_to_the_bit(uninterrupted, tmp_path, damaged, kind):
+    """The run goes on from the one before, drops the metrics that came after it, and ends as if nothing had been."""
+    directory = tmp_path / "run"
+    train(new_run(directory), stop_after=4)
+    last = directory / "checkpoints" / "last"
+    for file in sorted(last.glob(f"*{kind}"))[-damaged:]:
+        damage(file)
+    said = []
+    config = Config(**{**CONFIG, "run_directory": str(directory)})
+    resumed = build_run(config, {}, True, said.append)
+    sentences = [line for line in said if "is damaged" in line]
+    assert len(sentences) == damaged
+    for episode, sentence in zip((4, 3), sentences, strict=False):
+        assert f"episode-0000000{episode}.json is damaged" in sentence
+        assert sentence.endswith(f"that of episode {4 - damaged} takes its place.")
+    assert f"Resuming after episode {4 - damaged} of 6." in said
+    assert json.loads((directory / "config.json").read_text())["passed_over"] == sentences
+    train(resumed)
+    assert_same_state(uninterrupted, directory)
+    assert figures(uninterrupted) == figures(directory)
+    assert sorted(p.stem for p in last.glob("*.json")) == [f"episode-0000000{n}" for n in (4, 5, 6)]
+
+
+def test_so_many_checkpoints_are_kept_as_the_setting_says(tmp_path):
+    train(new_run(tmp_path / "run", training_episodes=4, checkpoints_kept=2))
+    found = {p.name for p in (tmp_path / "run").rglob("episode-*.json")}
+    assert {"episode-00000003.json", "episode-00000004.json"} <= found
+    assert len(list((tmp_path / "run" / "checkpoints" / "last").iterdir())) == 4
+    assert len(list((tmp_path / "run" / "checkpoints" / "best").iterdir())) == 2
+
+
+def test_metrics_are_never_two_rounds_ahead_of_what_is_saved(tmp_path, monkeypatch):
+    """On a disk that is slower than a round, so that a killed run goes on from the last round or the one before."""
+    directory, ahead = tmp_path / "run", []
+    write, save = MetricsLog.write, saving.save_checkpoint
+
+    def slowly(*arguments):
+        time.sleep(0.1)
+        save(*arguments)
+
+    def looking(log, record):
+        names = [path.stem for path in (directory / "checkpoints" / "last").glob("*.json")]
+        ahead.append(record["episode"] - max((int(name.split("-")[1]) for name in names), default=0))
+        write(log, record)
+
+    monkeypatch.setattr(saving, "save_checkpoint", slowly)
+    monkeypatch.setattr(MetricsLog, "write", looking)
+    train(new_run(directory))
+    assert ahead == [1] * 6
 
 
 def test_the_records_of_a_run(uninterrupted):

@@ -40,7 +40,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
     """Write a checkpoint; those that were there count until this one is complete.
 
     Args:
-        directory: made if needed.
+        directory: made if needed, with the folder that it is in.
         tensors: on any device.
         facts: JSON values; must hold ``"episode"``.
         kept: checkpoints that stay, this one and the ones before it. Later ones go: the run went back behind them.
@@ -48,7 +48,8 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
     Raises:
         OSError: the disk is full or cannot be written; what was there is untouched.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.parent.mkdir(exist_ok=True)  # but never the run directory, which somebody may have moved
+    directory.mkdir(exist_ok=True)
     content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
     digest = hashlib.sha256(content).hexdigest()
     stem = f"episode-{facts['episode']:08d}"
@@ -61,8 +62,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str
         with suppress(OSError):
             _sweep(directory, _newest_first(directory))
         raise
-    until = _newest_first(directory)
-    until = until[until.index(directory / f"{stem}.json") :]
+    until = [path for path in _newest_first(directory) if _rank(path) <= _rank(directory / f"{stem}.json")]
     _sweep(directory, until[:kept])
 
 
@@ -173,7 +173,12 @@ def _is_before(path: Path, episode: int | None) -> bool:
 
 
 def _newest_first(directory: Path) -> list[Path]:
-    return sorted(directory.glob("episode-*.json"), key=lambda path: (len(path.name), path.name), reverse=True)
+    return sorted(directory.glob("episode-*.json"), key=_rank, reverse=True)
+
+
+def _rank(path: Path) -> tuple[int, str]:
+    """Return what sorts names by their episode, which may have more digits than are usual."""
+    return len(path.name), path.name
 
 
 def _sweep(directory: Path, kept: list[Path]) -> None:

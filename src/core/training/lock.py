@@ -84,7 +84,7 @@ class RunLock:
                 if self._is_at_its_path(file):
                     file.truncate(0)
                     with suppress(OSError):  # a full disk: others cannot be told who it is
-                        print(os.getpid(), socket.gethostname(), file=file, flush=True)
+                        os.write(file.fileno(), f"{os.getpid()} {socket.gethostname()}\n".encode())
                     return file
             except BaseException:
                 file.close()

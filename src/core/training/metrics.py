@@ -1,11 +1,12 @@
 """Where the figures of a run go: metrics.jsonl is the truth, TensorBoard shows the same."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.training.board import Board
 from core.training.files import write_atomically
 from core.training.saving import Saving
 
@@ -43,14 +44,14 @@ class MetricsLog:
         self._waiting += _line(record)
         self._saving.attempt(METRICS, self._append)
         if self._board is not None:
-            self._on_board(lambda board: [board.add_scalar(*pair, record["episode"]) for pair in scalars(record)])
+            self._board.write(scalars(record), record["episode"])
 
     def close(self) -> None:
         """Try what failed once more, and flush TensorBoard."""
         if self._waiting:
             self._saving.attempt(METRICS, self._append)
         if self._board is not None:
-            self._on_board(lambda board: board.close())
+            self._board.close()
 
     def _append(self) -> None:
         with self._path.open("ab") as file:
@@ -60,21 +61,12 @@ class MetricsLog:
             self._size = file.tell()
         self._waiting = b""
 
-    def _on_board(self, write: Callable[[Any], object]) -> None:
-        """Write to TensorBoard; where that fails, the run goes on without it: metrics.jsonl has the same."""
+    def _open_board(self, directory: Path, after: int) -> Board | None:
         try:
-            write(self._board)
-        except OSError as error:
-            self._board = None
-            self._saving.tell(f"TensorBoard's file cannot be written ({error.strerror}); the run goes on without it.")
-
-    def _open_board(self, directory: Path, after: int) -> Any:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
+            return Board(directory, after, self._saving.tell)
         except ImportError:
             self.note = "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only."
             return None
-        return SummaryWriter(str(directory / "tensorboard"), max_queue=1000, purge_step=after + 1)  # never wait for it
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
