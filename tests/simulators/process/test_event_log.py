@@ -254,3 +254,12 @@ def test_public_logs(name, events, cases, activities, resources):
     log = read_event_log(path)
     assert (len(log), len(log.cases), len(log.activities), len(log.resources)) == (events, cases, activities, resources)
     assert (log.end >= log.start).all()
+
+
+def test_a_log_of_more_than_a_century_has_wrong_dates(tmp_path):
+    rows = ["c1,A,r1,2024-01-01T08:00:00,2024-01-01T09:00:00", "c1,B,r1,0001-01-01T08:00:00,0001-01-01T08:30:00"]
+    with pytest.raises(UserError, match=r"goes from 0001-01-01 to 2024-01-01 \(events 2 and 1\), more than a hundred"):
+        read(tmp_path, "\n".join(["case,activity,resource,start,end", *rows]))
+    assert len(
+        read(tmp_path, "\n".join(["case,activity,resource,start,end", rows[0], rows[1].replace("0001", "1925")]))
+    )

@@ -24,6 +24,7 @@ _ZIP_MAGIC = b"PK\x03\x04"
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
 _EPOCH = datetime(1970, 1, 1)
+_LONGEST = 100 * 365.25 * 86_400
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class _Columns:
         if not self.resources:
             raise UserError(f"{self.source} names no resource in any event, so who can do what cannot be learned.")
         start, end, start_offset, end_offset = np.array(self.moments).T
+        self._require_one_century(start, end)
         first = int(start.argmin())
         monday = _monday(float(start[first] + start_offset[first]))
         midnight = (monday - _EPOCH).total_seconds()
@@ -161,6 +163,16 @@ class _Columns:
             monday=monday,
             notes=tuple(notes),
         )
+
+    def _require_one_century(self, start: np.ndarray, end: np.ndarray) -> None:
+        """Refuse dates that can only be wrong, before calendars of thousands of years are made."""
+        if end.max() - start.min() > _LONGEST:
+            event, other = start.argmin(), end.argmax()
+            first, last = (_EPOCH + timedelta(seconds=float(t)) for t in (start[event], end[other]))
+            raise UserError(
+                f"{self.source} goes from {first.date()} to {last.date()} (events {event + 1} and {other + 1}), more "
+                "than a hundred years; mend or remove the events whose dates are wrong."
+            )
 
 
 def read_event_log(path: Path, columns: Mapping[str, str] | None = None) -> EventLog:
