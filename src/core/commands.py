@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import EndlessEpisodeError, NotSavedError, UserError
+from core.errors import EndlessEpisodeError, NotSavedError, UserError, this_command
 
 _MODES = ["train", "evaluate", "plan", "doctor", "replay"]
 _OWN = ("hyperparameters", "resume", "checkpoint", "policy", "gpu", "episode")
@@ -59,6 +59,12 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         return EXIT_INTERRUPTED
 
 
+def installed() -> int:
+    """Run the installed command ``longstride``: hyperparameters.py of the working folder counts, if there is one."""
+    file = Path("hyperparameters.py")
+    return main(default_file=file if file.is_file() else None)
+
+
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.budget import in_words
@@ -70,7 +76,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     with StopOnInterrupt(console) as interrupt:
         done = run.train(console, interrupt.requested)
     directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
-    command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
+    command = f"{this_command()} --mode evaluate --checkpoint {directory}"
     if done and budget is not None and trainer.episode < trainer.settings.episodes:
         of = of_how_many(trainer)
         _say(
@@ -85,7 +91,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     _say(console, f"Stopped after episode {trainer.episode}{of_how_many(trainer)}; everything is saved.")
     _say(
         console,
-        f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",
+        f"Go on: {this_command()} --mode train --resume --run-directory {directory} (and the same settings)",
     )
     return EXIT_INTERRUPTED
 
@@ -173,7 +179,7 @@ class StopOnInterrupt:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="train.py",
+        prog=this_command(),
         description="Train and evaluate policies on long, single-stream simulations.",
         allow_abbrev=False,
     )

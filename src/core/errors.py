@@ -1,4 +1,12 @@
-"""The kinds of error that a user is meant to read."""
+"""The kinds of error that a user is meant to read, and the command that sentences tell to type."""
+
+import sys
+from pathlib import Path
+
+
+def this_command() -> str:
+    """Return what a user types to run this program: the installed command where it runs as that, else the script."""
+    return "longstride" if Path(sys.argv[0]).stem == "longstride" else "python scripts/train.py"
 
 
 class UserError(Exception):

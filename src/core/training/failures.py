@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.errors import SimulatorError, UserError
+from core.errors import SimulatorError, UserError, this_command
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.training.notices import gigabytes
@@ -121,7 +121,7 @@ def _go_on(episode: int, directory: Path, flags: dict[str, Any], prefix: str = "
     saved = f"The checkpoint of episode {episode} is untouched; go on" if episode else "Nothing was learned yet; begin"
     settings = "".join(f" --{name} {value}".rstrip() for name, value in flags.items())
     return (
-        f"{saved} with: {prefix}python scripts/train.py --mode train{resume} --run-directory {directory}{settings} "
+        f"{saved} with: {prefix}{this_command()} --mode train{resume} --run-directory {directory}{settings} "
         "(and the other settings as they were)"
     )
 
