@@ -25,5 +25,9 @@ class PolicyNotFiniteError(SimulatorError):
     """The outputs of the policy were NaN or infinite while it played: its weights have exploded."""
 
 
+class GpuLostError(UserError):
+    """A GPU failed; CUDA cannot be used again in this process, not even to end it in an orderly way."""
+
+
 class NotSavedError(UserError):
     """A run came to its end, but not all that it made could be written (exit code 1)."""
