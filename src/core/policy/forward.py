@@ -48,7 +48,8 @@ def build_add_rows(n_outputs: int) -> Callable[..., Any]:
             x0, x1, x2, x3 = inputs[i0], inputs[i1], inputs[i2], inputs[i3]
             r0, r1 = np.uint64(offset + i0 * n_outputs), np.uint64(offset + i1 * n_outputs)
             r2, r3 = np.uint64(offset + i2 * n_outputs), np.uint64(offset + i3 * n_outputs)
-            for j in range(np.uint64(n_outputs)):  # unsigned: nothing to wrap around
+            for column in range(np.uint64(n_outputs)):  # unsigned: nothing to wrap around
+                j = np.uint64(column)  # the same for Numba; uncompiled, NumPy 1 makes a float of uint64 + int
                 outputs[j] += x0 * weights[r0 + j] + x1 * weights[r1 + j] + x2 * weights[r2 + j] + x3 * weights[r3 + j]
         for k in range(blocks * _ROWS, count):
             x = inputs[nonzero[k]]
