@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import EndlessEpisodeError, NotSavedError, UserError
+from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 
 _MODES = ["train", "evaluate", "plan", "doctor", "replay"]
 _OWN = ("hyperparameters", "resume", "checkpoint", "policy", "gpu", "episode")
@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
             return replay(config, sources, own["episode"])
         _refuse(own, "evaluate", "resume", "gpu", "episode")
         return evaluate(config, sources, own["checkpoint"], own["policy"])
-    except EndlessEpisodeError as error:  # its thread cannot be stopped, and would keep the process alive
+    # The thread of the first cannot be stopped and would keep the process alive; after the second, what frees pinned
+    # memory and events while Python ends may abort the process, with another exit code.
+    except (EndlessEpisodeError, GpuLostError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         os._exit(EXIT_BAD_INPUT)
@@ -59,6 +61,12 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         return EXIT_INTERRUPTED
 
 
+def installed() -> int:
+    """Run the installed command ``longstride``: hyperparameters.py of the working folder counts, if there is one."""
+    file = Path("hyperparameters.py")
+    return main(default_file=file if file.is_file() else None)
+
+
 def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.budget import in_words
@@ -70,7 +78,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     with StopOnInterrupt(console) as interrupt:
         done = run.train(console, interrupt.requested)
     directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
-    command = f"python scripts/train.py --mode evaluate --checkpoint {directory}"
+    command = f"{this_command()} --mode evaluate --checkpoint {directory}"
     if done and budget is not None and trainer.episode < trainer.settings.episodes:
         of = of_how_many(trainer)
         _say(
@@ -85,7 +93,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     _say(console, f"Stopped after episode {trainer.episode}{of_how_many(trainer)}; everything is saved.")
     _say(
         console,
-        f"Go on: python scripts/train.py --mode train --resume --run-directory {directory} (and the same settings)",
+        f"Go on: {this_command()} --mode train --resume --run-directory {directory} (and the same settings)",
     )
     return EXIT_INTERRUPTED
 
@@ -136,12 +144,14 @@ def doctor(config: Config, sources: dict[str, str]) -> int:
 
 def replay(config: Config, sources: dict[str, str], episode: int | None) -> int:
     """Play a training episode of a run again; return 1 if anything is not as it was."""
+    from core.training.failures import naming_a_lost_gpu
     from core.training.replay import run_replay
 
     console = _console()
     if episode is None:
         raise UserError("--mode replay needs --episode N, a training episode of the run in --run-directory.")
-    return 0 if run_replay(config, sources, episode, console, lambda text: _say(console, text)) else 1
+    with naming_a_lost_gpu():
+        return 0 if run_replay(config, sources, episode, console, lambda text: _say(console, text)) else 1
 
 
 class StopOnInterrupt:
@@ -173,7 +183,7 @@ class StopOnInterrupt:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="train.py",
+        prog=this_command(),
         description="Train and evaluate policies on long, single-stream simulations.",
         allow_abbrev=False,
     )

@@ -1,4 +1,12 @@
-"""The kinds of error that a user is meant to read."""
+"""The kinds of error that a user is meant to read, and the command that sentences tell to type."""
+
+import sys
+from pathlib import Path
+
+
+def this_command() -> str:
+    """Return what a user types to run this program: the installed command where it runs as that, else the script."""
+    return "longstride" if Path(sys.argv[0]).stem == "longstride" else "python scripts/train.py"
 
 
 class UserError(Exception):
@@ -15,6 +23,10 @@ class EndlessEpisodeError(SimulatorError):
 
 class PolicyNotFiniteError(SimulatorError):
     """The outputs of the policy were NaN or infinite while it played: its weights have exploded."""
+
+
+class GpuLostError(UserError):
+    """A GPU failed; CUDA cannot be used again in this process, not even to end it in an orderly way."""
 
 
 class NotSavedError(UserError):

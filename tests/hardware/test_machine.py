@@ -185,6 +185,30 @@ def test_why_there_is_no_gpu(monkeypatch, machine, note):
     assert (found.gpus, found.gpu, found.gpu_note) == ((), None, note)
 
 
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (
+            "is_available",
+            RuntimeError("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"),
+        ),
+        ("get_device_properties", RuntimeError("CUDA error: unknown error\nCUDA kernel errors might be ...")),
+        ("get_device_properties", AssertionError("Torch not compiled with CUDA enabled")),
+    ],
+    ids=["available", "properties", "build"],
+)
+def test_cuda_that_does_not_start_is_no_gpu(monkeypatch, function, error):
+    install(monkeypatch, [h200()])
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(torch.cuda, function, fail)
+    machine = detect_machine()
+    assert machine.gpus == ()
+    assert machine.gpu_note == f"CUDA does not start here ({str(error).splitlines()[0]})"
+
+
 def test_a_driver_without_a_gpu(monkeypatch):
     install(monkeypatch, [], usable=False)
     machine = detect_machine()

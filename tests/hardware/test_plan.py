@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import UserError
 from core.hardware.catalogue import CARDS, find_card, machine_with
-from core.hardware.facts import Gpu, Machine, PlanSettings
+from core.hardware.facts import Gpu, HostRollout, Machine, PlanSettings
 from core.hardware.plan import make_plan
 from core.training.notices import batch_line, memory_lines, precision_lines, update_line
 
@@ -29,6 +29,7 @@ SETTINGS = PlanSettings(
     widest_layer=256,
     parallel_episodes=1,
     parallel_reason="EPISODES_PER_UPDATE is 1",
+    rollout=HostRollout(copies=1, decisions=62_000, rows=160_000, bytes=9_540_000, pinned_bytes=190 * 10**6),
     simulation_threads=0,
     update_threads=0,
 )
@@ -267,6 +268,7 @@ def test_the_printed_plan_of_a_gpu():
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 25,987,500",
         "microbatch 32768: the whole minibatch fits in memory",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
+        "trajectory 190 MB a round: 1 copy with 160,000 rows, taken at once for the GPU to read; 48,000 MB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
@@ -286,6 +288,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 4,199,999",  # 0.7 is a bit less in binary
         "microbatch 2048: activations of 2,048 samples stay in a core's caches; compiled steps cut it smaller",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1",
+        "trajectory 9.5 MB a round: 1 copy of 62,000 decisions; 48,000 MB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
@@ -344,7 +347,8 @@ def test_the_schema_of_plan_json():
     assert content["schema"] == 2
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
-        *("microbatch", "parallel_episodes", "simulation_threads", "lockstep", "update_threads", "update_execution"),
+        *("microbatch", "parallel_episodes", "trajectory_bytes", "simulation_threads", "lockstep", "update_threads"),
+        "update_execution",
         *("compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator", "reasons"),
     ]
     assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile", "fp8"]

@@ -50,7 +50,7 @@ class SlowModel:
         actor, weights = (actor[:-1], actor[-1]) if self._features else (actor, [])
         outputs = self._forward(actor, normalised)
         for k, weight in enumerate(weights):
-            outputs = outputs + weight * features[:, :, k]
+            outputs = outputs + weight * features[:, :, k].astype(np.float64)  # NumPy 1 keeps float32 there
         return outputs, log_std, self._forward(critic, normalised)[:, 0]
 
     def _forward(self, tensors: list[np.ndarray], x: np.ndarray) -> np.ndarray:

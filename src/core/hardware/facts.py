@@ -83,6 +83,27 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class HostRollout:
+    """What the trajectories of a round take of the host's memory.
+
+    Attributes:
+        copies: that play at once, each with a trajectory of its own.
+        decisions: that a copy is expected to play in a round, or may play at most.
+        rows: that a copy has room for.
+        at_most: whether it may well be fewer, because nobody knows how long an episode is.
+        bytes: of so many decisions of all copies. Rows that are never written are never taken from the system.
+        pinned_bytes: of all rows of all copies, which are taken at once where a GPU reads them (pinned memory).
+    """
+
+    copies: int = 0
+    decisions: int = 0
+    rows: int = 0
+    at_most: bool = False
+    bytes: int = 0
+    pinned_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class PlanSettings:
     """What the user wants and what the run needs, as far as the machine has a say in it.
 
@@ -107,6 +128,7 @@ class PlanSettings:
         checkpointing: whether the backward pass shall compute activations again.
         whole_episodes: whether each copy plays one episode from its beginning to its end.
         step_launches: operations of an eager step in one piece, by whether half precision is used.
+        rollout: bytes of the trajectories on the host.
     """
 
     device: str
@@ -129,3 +151,4 @@ class PlanSettings:
     checkpointing: bool = False
     whole_episodes: bool = True
     step_launches: dict[bool, int] = field(default_factory=dict)
+    rollout: HostRollout = HostRollout()

@@ -68,10 +68,22 @@ def has_bf16(device: str) -> bool:
 
 def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
     """Return the GPUs that torch can use, or none and why."""
+    try:
+        note = _why_torch_has_none(api)
+        return ((), note) if note else _ask_torch(api)
+    except (RuntimeError, AssertionError) as error:  # CUDA is there and does not start: a broken driver, a lost card
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        return (), f"CUDA does not start here ({reason})"
+
+
+def _ask_torch(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
+    """Return the GPUs with what torch and NVML say of them.
+
+    Raises:
+        RuntimeError: CUDA does not start.
+    """
     import torch
 
-    if note := _why_torch_has_none(api):
-        return (), note
     # Processes are counted for all GPUs before memory is asked for, which puts this process on a card.
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     others = [_other_processes(api, properties) for properties in found]

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from core.hardware import choices, formats
+from core.hardware import choices, formats, host_memory
 from core.hardware.catalogue import Tier, Usual, tier_of, usual_on
 from core.hardware.facts import Execution as Execution
 from core.hardware.facts import Machine, PlanSettings
@@ -34,6 +34,7 @@ class Plan:
         batch_size: most samples in a minibatch.
         microbatch: most samples in one forward pass.
         parallel_episodes: copies of the simulator that play in a round.
+        trajectory_bytes: of the host's memory that their trajectories take.
         simulation_threads: threads that play them.
         lockstep: most episodes that a thread plays side by side.
         update_threads: torch's threads.
@@ -56,6 +57,7 @@ class Plan:
     batch_size: int
     microbatch: int
     parallel_episodes: int
+    trajectory_bytes: int
     simulation_threads: int
     lockstep: int
     update_threads: int
@@ -87,7 +89,7 @@ class Plan:
             for name in self.reasons
             if self.device == "cuda" or name not in _ON_A_GPU or getattr(self, name) is True
         ]
-        return [f"{_label(name)} {_in_words(getattr(self, name))}: {self.reasons[name]}" for name in shown]
+        return [f"{_label(name)} {_in_words(name, getattr(self, name))}: {self.reasons[name]}" for name in shown]
 
 
 def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
@@ -119,6 +121,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "batch_size": batch,
         "microbatch": choices.microbatch(batch[0], gpu, room, execution[0]),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
+        "trajectory_bytes": host_memory.trajectories(settings.rollout, machine, gpu is not None),
         "simulation_threads": threads,
         "lockstep": choices.lockstep(settings, threads[0]),
         "update_threads": choices.update_threads(settings, machine),
@@ -139,8 +142,10 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
 
 
 def _label(name: str) -> str:
-    return "batch" if name == "batch_size" else name.replace("_", " ")
+    return {"batch_size": "batch", "trajectory_bytes": "trajectory"}.get(name, name.replace("_", " "))
 
 
-def _in_words(value: Any) -> str:
+def _in_words(name: str, value: Any) -> str:
+    if name == "trajectory_bytes":
+        return f"{host_memory.in_megabytes(value)} a round"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)

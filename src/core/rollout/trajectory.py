@@ -1,6 +1,7 @@
 """The arrays of a rollout: what one or more episodes leave behind for the update."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -104,6 +105,20 @@ def allocate(
         truncated=new((steps,), np.dtype(np.bool_)),
         cut_observations=new((cuts, observation_size), np.dtype(np.float32)),
     )
+
+
+def trajectory_bytes(
+    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, cuts: int = 0
+) -> int:
+    """Return the bytes of the arrays that :func:`allocate` makes of the same arguments; nothing is allocated."""
+    sizes: list[int] = []
+
+    def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        sizes.append(math.prod(shape) * dtype.itemsize)
+        return np.empty(0, dtype)
+
+    allocate(steps, observation_size, space, action_features, measure, cuts)
+    return sum(sizes)
 
 
 def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, luck: np.ndarray) -> tuple[int, str] | None:

@@ -15,13 +15,14 @@ from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.training.budget import NO_LIMIT, Budget, budget_of, with_budget
 from core.training.configured import CONFIG_FILE, load_configured
+from core.training.failures import naming_a_lost_gpu
 from core.training.files import write_json
 from core.training.instruments import build_instruments
 from core.training.lock import RunLock
 from core.training.metrics import MetricsLog
 from core.training.notices import kernel_lines, memory_lines
 from core.training.parts import build_model, build_trainer
-from core.training.planning import announce, apply_plan, plan_run, write_plan
+from core.training.planning import announce, apply_plan, plan_run, require_memory, write_plan
 from core.training.plots import plot_learning_curve
 from core.training.presets import with_preset
 from core.training.progress import Progress
@@ -54,28 +55,33 @@ class Run:
 
         Raises:
             NotSavedError: not all of it could be written.
+            GpuLostError: the GPU failed; what was saved before is on the disk.
         """
-        trainer, saving = self.trainer, self.trainer.checkpoints.saving
         try:
-            log = MetricsLog(self.directory, trainer.episode, saving)
-            episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
-            progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
-            with progress:
-                if log.note:
-                    progress.say(log.note)
-                try:
-                    with trainer.instruments.monitor:
-                        done = trainer.run(log, progress, should_stop)
-                finally:
-                    trainer.checkpoints.close()
-                    log.close()
-                    for line in saving.lines():
-                        progress.say(line)
-                for line in self._last_lines():
-                    progress.say(line)
-            saving.require_all(self.directory, trainer.checkpoints.saved_episode)
+            with naming_a_lost_gpu(self.directory, lambda: self.trainer.checkpoints.saved_episode):
+                return self._train(console, should_stop)
         finally:
             self.lock.release()
+
+    def _train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
+        trainer, saving = self.trainer, self.trainer.checkpoints.saving
+        log = MetricsLog(self.directory, trainer.episode, saving)
+        episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
+        progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
+        with progress:
+            if log.note:
+                progress.say(log.note)
+            try:
+                with trainer.instruments.monitor:
+                    done = trainer.run(log, progress, should_stop)
+            finally:
+                trainer.checkpoints.close()
+                log.close()
+                for line in saving.lines():
+                    progress.say(line)
+            for line in self._last_lines():
+                progress.say(line)
+        saving.require_all(self.directory, trainer.checkpoints.saved_episode)
         return done
 
     def _last_lines(self) -> list[str]:
@@ -99,7 +105,8 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     directory = run_directory(config, resume, loaded)
     lock = RunLock(directory)
     try:
-        return _build_locked(config, sources, resume, say, loaded, budget, lock)
+        with naming_a_lost_gpu():
+            return _build_locked(config, sources, resume, say, loaded, budget, lock)
     except BaseException:
         lock.release(abandon=True)
         raise
@@ -131,6 +138,7 @@ def _build_locked(
     plan = apply_plan(plan_run(config, simulator, machine))
     for line in [*notes, *more, *announce(plan, machine, config)]:
         say(line)
+    require_memory(config, simulator, plan, machine)
     model = build_model(config, simulator, plan.device == "cuda")
     instruments, saving = build_instruments(plan, machine), Saving(lock.require)
     trainer = build_trainer(config, plan, model, loaded, directory, budget, instruments, saving)

@@ -1,6 +1,6 @@
 """What a user reads when memory runs out or numbers explode."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.errors import SimulatorError, UserError
+from core.errors import GpuLostError, SimulatorError, UserError, this_command
 from core.policy.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.training.notices import gigabytes
 from core.update.divergence import DivergedError
-from core.update.recovery import is_out_of_memory
+from core.update.recovery import is_gpu_lost, is_out_of_memory
 from core.update.report import UpdateReport
 from core.update.updater import Updater
 
@@ -40,6 +40,37 @@ def explaining(updater: Updater, episode: int, directory: Path, copies: int, rol
             raise
         sizes = settings.batch_size, rollout_steps, copies
         raise memory_error(error, episode, directory, *sizes, updater.device.type == "cuda") from error
+
+
+@contextmanager
+def naming_a_lost_gpu(directory: Path = Path(), saved: Callable[[], int] | None = None) -> Iterator[None]:
+    """Turn the error of a GPU that failed into a sentence that says how to go on.
+
+    Training does not go on in this process, whatever DEVICE is: CUDA would have to bring back weights and optimiser,
+    and answers nothing any more. The last checkpoint has them.
+
+    Args:
+        directory: of the run.
+        saved: returns the training episode of its last checkpoint, 0 for none; None before training.
+
+    Raises:
+        GpuLostError: in place of that error.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_gpu_lost(error):
+            raise
+        said = str(error).strip().split("\n")[0].rstrip(".")
+        go_on = (
+            _go_on(saved(), directory, {"device": "cpu"})
+            if saved
+            else "Nothing was trained and nothing is lost; give the same command with --device cpu"
+        )
+        raise GpuLostError(
+            f"The GPU failed ({said}), and this process cannot use it again. {go_on}, or without --device cpu once "
+            "nvidia-smi finds the GPU well."
+        ) from error
 
 
 def update_failure_lines(episode: int, report: UpdateReport) -> list[str]:
@@ -121,7 +152,7 @@ def _go_on(episode: int, directory: Path, flags: dict[str, Any], prefix: str = "
     saved = f"The checkpoint of episode {episode} is untouched; go on" if episode else "Nothing was learned yet; begin"
     settings = "".join(f" --{name} {value}".rstrip() for name, value in flags.items())
     return (
-        f"{saved} with: {prefix}python scripts/train.py --mode train{resume} --run-directory {directory}{settings} "
+        f"{saved} with: {prefix}{this_command()} --mode train{resume} --run-directory {directory}{settings} "
         "(and the other settings as they were)"
     )
 

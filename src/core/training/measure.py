@@ -14,7 +14,7 @@ from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
 from core.training.parts import build_model, build_trainer
 from core.training.plan_report import PlanReport
-from core.training.planning import apply_plan, plan_run
+from core.training.planning import apply_plan, plan_run, require_memory
 from core.training.rollouts import decisions_per_update
 from core.training.trainer import Trainer
 
@@ -98,7 +98,9 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
     if config.update_execution != "eager":  # what a GPU does is not for the CPU
         changes["update_execution"] = "auto"
     config = config.model_copy(update=changes)
-    plan = apply_plan(plan_run(config, loaded.simulator, detect_machine()))
+    machine = detect_machine()
+    plan = apply_plan(plan_run(config, loaded.simulator, machine))
+    require_memory(config, loaded.simulator, plan, machine)
     with tempfile.TemporaryDirectory() as nowhere:
         model = build_model(config, loaded.simulator, False)
         trainer = build_trainer(config, plan, model, loaded, Path(nowhere), None)

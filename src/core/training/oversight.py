@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from core.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError
+from core.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
 from core.rollout.collector import Collects, Played, Unfinished
 from core.rollout.retrace import Copy, Retrace, Standing, find_fault
 from core.seeding import stream
@@ -123,7 +123,7 @@ class Overseen:
     def _replay(self, episode: int) -> str:
         """Return what was kept and how to look at the failure again."""
         kept = f"Training episodes up to {episode - 1} are saved. " if episode > 1 else ""
-        command = f"python scripts/train.py --mode replay --run-directory {self.directory} --episode {episode}"
+        command = f"{this_command()} --mode replay --run-directory {self.directory} --episode {episode}"
         return f"{kept}Seed {self.seed}; play it again: {command}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config
-from core.errors import UserError
+from core.errors import UserError, this_command
 from core.hardware.catalogue import find_card, machine_with
 from core.hardware.facts import Machine
 from core.hardware.machine import detect_machine
@@ -127,4 +127,4 @@ def _command(config: Config, sources: dict[str, str], file: Path | None, report:
             flags.append(f"{flag} {shlex.quote(str(value))}")
     if not report.fits:
         flags.append(report.enough or "--device cpu")
-    return " ".join(["python scripts/train.py --mode train", *flags])
+    return " ".join([f"{this_command()} --mode train", *flags])

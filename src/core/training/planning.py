@@ -8,13 +8,20 @@ import torch
 from core.config import Config
 from core.hardware.activations import Shape
 from core.hardware.facts import Machine, PlanSettings
+from core.hardware.host_memory import require_room
 from core.hardware.memory import bytes_of_a_sample, fixed_bytes, footprint
 from core.hardware.plan import Plan, make_plan
 from core.hardware.roofline import step_launches
 from core.simulators.simulator import Simulator
 from core.training.files import write_json
 from core.training.notices import batch_line, memory_lines, precision_lines
-from core.training.rollouts import copies_per_update, decisions_per_update, expected_samples, rollout_steps
+from core.training.rollouts import (
+    copies_per_update,
+    decisions_per_update,
+    expected_samples,
+    host_rollout,
+    rollout_steps,
+)
 from core.update.abilities import ABILITIES
 from core.update.allocator import apply_allocator
 from core.update.precision import apply_global_settings
@@ -69,7 +76,17 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not rollout_steps(config, simulator),
         step_launches={half: step_launches(shape, half) for half in (False, True)},
+        rollout=host_rollout(config, simulator),
     )
+
+
+def require_memory(config: Config, simulator: Simulator, plan: Plan, machine: Machine) -> None:
+    """Check that the host holds what a round plays, before that is allocated.
+
+    Raises:
+        UserError: it does not.
+    """
+    require_room(host_rollout(config, simulator), machine, plan.device == "cuda")
 
 
 def _why_so_many_copies(config: Config, simulator: Simulator) -> str:

@@ -14,7 +14,7 @@ from core.training.checkpoint import kept_before
 from core.training.configured import CONFIG_FILE, load_configured, settings_of_a_run
 from core.training.metrics import read_metrics
 from core.training.parts import build_model, build_trainer
-from core.training.planning import apply_plan, plan_run
+from core.training.planning import apply_plan, plan_run, require_memory
 from core.training.progress import Progress
 from core.training.resuming import resume_run
 from core.training.saving import CheckpointWriter
@@ -54,7 +54,9 @@ def run_replay(config: Config, sources: dict[str, str], episode: int, console: C
     _require_reachable(config, directory, episode, max(known, default=0))
     say(line)
     loaded = load_configured(config)
-    plan = apply_plan(plan_run(config, loaded.simulator, detect_machine()))
+    machine = detect_machine()
+    plan = apply_plan(plan_run(config, loaded.simulator, machine))
+    require_memory(config, loaded.simulator, plan, machine)
     model = build_model(config, loaded.simulator, plan.device == "cuda")
     trainer = build_trainer(config, plan, model, loaded, directory, None)
     if kept_before(directory, episode) and not isinstance(loaded.simulator, GymnasiumSimulator):

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from core.config import Config
+from core.hardware.facts import HostRollout
 from core.hardware.plan import Plan
 from core.rollout.collector import Collector, Collects
 from core.rollout.continuing import ContinuingCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
+from core.rollout.trajectory import trajectory_bytes
 from core.simulators.gymnasium_bridge import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.simulator import Simulator
@@ -40,6 +42,21 @@ def copies_per_update(config: Config, simulator: Simulator) -> int:
 def decisions_per_update(config: Config, simulator: Simulator) -> int:
     """Return about how many samples a rollout has."""
     return (rollout_steps(config, simulator) or expected_samples(simulator)) * copies_per_update(config, simulator)
+
+
+def host_rollout(config: Config, simulator: Simulator) -> HostRollout:
+    """Return the bytes of the arrays that :func:`build_collector` has allocated, by row and in all."""
+    steps, copies = rollout_steps(config, simulator), copies_per_update(config, simulator)
+    sizes = simulator.observation_size, simulator.action_space, simulator.action_feature_size
+    decisions, rows = steps or expected_samples(simulator), steps or simulator.max_steps
+    return HostRollout(
+        copies=copies,
+        decisions=decisions,
+        rows=rows,
+        at_most=not steps and getattr(simulator, "sizes", None) is None,
+        bytes=copies * trajectory_bytes(decisions, *sizes),
+        pinned_bytes=copies * trajectory_bytes(rows, *sizes, cuts=steps),
+    )
 
 
 def rollout_in_words(config: Config, simulator: Simulator) -> str:

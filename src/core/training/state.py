@@ -9,6 +9,7 @@ from core.errors import UserError
 from core.policy.networks import ActorCritic
 from core.rollout.collector import Unfinished
 from core.training.best import Best
+from core.update.recovery import is_gpu_lost
 
 if TYPE_CHECKING:
     from core.training.trainer import Trainer
@@ -48,6 +49,8 @@ def restore_state(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[st
     try:
         _restore(trainer, tensors, facts)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
+        if is_gpu_lost(error):
+            raise
         what = " ".join(str(error).split())[:200]
         raise UserError(f"The checkpoint holds what no run writes ({type(error).__name__}: {what}).") from error
 

@@ -18,6 +18,12 @@ _SIGNS = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "STATUS_ALLOC_FA
 """What a RuntimeError says that means the same as torch.OutOfMemoryError: torch's CPU allocator, pinned memory, and
 the work spaces of cuBLAS and cuDNN."""
 
+_LOST = (
+    *("CUDA error: ", "CUDA driver error: ", "CUBLAS_STATUS_", "CUDNN_STATUS_", "cuDNN error", "NVML_SUCCESS == r"),
+    *("fallen off the bus", "GPU is lost"),
+)
+"""What a RuntimeError says when a GPU fails: CUDA, its libraries, torch's allocator asking NVML, the driver."""
+
 _UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
@@ -105,6 +111,15 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 def _nothing() -> None:
     pass
+
+
+def is_gpu_lost(error: BaseException) -> bool:
+    """Whether an error means that a GPU failed: a launch, an assertion on the device, the card itself.
+
+    After most of them CUDA answers every later call of the process with the same error.
+    """
+    failed = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _LOST)
+    return failed and not is_out_of_memory(error)
 
 
 def bytes_asked(error: BaseException) -> int | None:

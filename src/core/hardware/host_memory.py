@@ -1,0 +1,49 @@
+"""Whether the trajectories of a round fit into the host's memory: known before they are allocated."""
+
+from core.errors import UserError
+from core.hardware.facts import HostRollout, Machine
+
+
+def trajectories(rollout: HostRollout, machine: Machine, pinned: bool) -> tuple[int, str]:
+    """Return the bytes that the trajectories of a round take, and the reason, a phrase.
+
+    Args:
+        rollout: what they need.
+        machine: where they will lie.
+        pinned: whether all rows are taken at once, for a GPU to read.
+    """
+    size = rollout.pinned_bytes if pinned else rollout.bytes
+    free = f"{'more than the ' if size > machine.free_bytes else ''}{in_megabytes(machine.free_bytes)} free"
+    return size, f"{_whose(rollout, pinned)}; {free}"
+
+
+def require_room(rollout: HostRollout, machine: Machine, pinned: bool) -> None:
+    """Refuse trajectories that the host's memory cannot hold, while none is allocated.
+
+    Episodes that may well be shorter (``at_most``) are refused only where all rows are taken at once.
+
+    Raises:
+        UserError: they are larger than what is free, or than what the control group leaves.
+    """
+    size, _ = trajectories(rollout, machine, pinned)
+    if size <= machine.free_bytes or (rollout.at_most and not pinned):
+        return
+    raise UserError(
+        f"The trajectories of a round need {in_megabytes(size)} of memory ({_whose(rollout, pinned)}), but "
+        f"{in_megabytes(machine.free_bytes)} are free; lower EPISODES_PER_UPDATE, set or lower "
+        "ROLLOUT_STEPS, or free memory."
+    )
+
+
+def in_megabytes(count: int) -> str:
+    """Return a number of bytes in decimal MB."""
+    return f"{count / 1e6:,.{1 if count < 1e7 else 0}f} MB"
+
+
+def _whose(rollout: HostRollout, pinned: bool) -> str:
+    copies = f"{rollout.copies:,} {'copy' if rollout.copies == 1 else 'copies'}"
+    if pinned:
+        return f"{copies} with {rollout.rows:,} rows, taken at once for the GPU to read"
+    if rollout.at_most:
+        return f"{copies} of up to {rollout.decisions:,} decisions; rows that are never written take none"
+    return f"{copies} of {rollout.decisions:,} decisions"

@@ -1,0 +1,80 @@
+"""The wheel that a user installs: everything that a run needs is in it, and nothing else has to be near."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
+
+
+def _setuptools():
+    """Return the major version of setuptools; 0 without it."""
+    try:
+        return int(version("setuptools").split(".")[0]) if find_spec("pip") else 0
+    except PackageNotFoundError:
+        return 0
+
+
+pytestmark = pytest.mark.skipif(_setuptools() < 77, reason="needs pip and setuptools >= 77 beside the tests")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build from a copy, which has no build/ of before; return the unpacked wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=LEFT_OUT)
+    pip = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet")
+    done = subprocess.run([*pip, "-w", folder / "out", folder], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (path,) = (folder / "out").glob("longstride-*.whl")
+    zipfile.ZipFile(path).extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def test_every_file_of_the_package_is_in_the_wheel(wheel):
+    files = [p.relative_to(ROOT / "src") for p in (ROOT / "src/core").rglob("*") if p.is_file()]
+    wanted = {str(p) for p in files if "__pycache__" not in p.parts}
+    assert any(name.endswith("loan_desk.json") for name in wanted)
+    assert {str(p.relative_to(wheel)) for p in (wheel / "core").rglob("*") if p.is_file()} == wanted
+
+
+def test_the_command_is_named_in_the_wheel(wheel):
+    (file,) = wheel.glob("*.dist-info/entry_points.txt")
+    assert file.read_text().split() == ["[console_scripts]", "longstride", "=", "core.commands:installed"]
+
+
+def run_installed(wheel, folder, *arguments):
+    """Run what the installed command runs, in a folder of its own with nothing but the wheel on the path."""
+    code = "import sys, core.commands as c; sys.argv[0] = 'bin/longstride'; print(c.__file__); sys.exit(c.installed())"
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
+    assert done.stdout.startswith(str(wheel))
+    return done
+
+
+def test_the_loan_desk_is_planned_far_from_the_source_tree_and_sentences_name_the_command(wheel, tmp_path):
+    done = run_installed(wheel, tmp_path, "--mode", "plan", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "Run it: longstride --mode train --device cpu" in done.stdout
+    assert "scripts/train.py" not in done.stdout
+    assert (tmp_path / "plan.json").exists()
+
+
+def test_hyperparameters_of_the_working_folder_count(wheel, tmp_path):
+    (tmp_path / "hyperparameters.py").write_text("GAMA = 1\n")
+    done = run_installed(wheel, tmp_path, "--mode", "plan")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: hyperparameters.py: GAMA is unknown; did you mean GAMMA?\n",
+    )

@@ -1,0 +1,238 @@
+"""Runs on machines that lose their GPU, had one, or have little memory: the sentence, the exit code, the checkpoint."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("pydantic")
+
+from commands.test_command_line import train_arguments
+from oracles.toy_simulators import Bandit, Shop
+from training.test_trainer import assert_same_state, figures, new_run, train
+
+from core import commands
+from core.commands import main
+from core.config import Config
+from core.errors import GpuLostError, UserError
+from core.hardware.machine import detect_machine
+from core.rollout.collector import Collector
+from core.rollout.continuing import ContinuingCollector
+from core.simulators.loading import load_simulator
+from core.training import builder
+from core.training.checkpoint import load_checkpoint, seal, unseal
+from core.training.metrics import MetricsLog
+from core.training.planning import plan_run
+from core.training.rollouts import build_collector, host_rollout
+from core.update.recovery import is_gpu_lost
+from core.update.updater import Updater
+
+ADVICE = "\nCUDA kernel errors might be asynchronously reported at some other API call.\n"
+FAILED = "CUDA error: unspecified launch failure"
+
+
+@pytest.fixture(autouse=True)
+def no_tensorboard(monkeypatch):
+    """Its import takes seconds and these tests are about the loop."""
+    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+
+
+@pytest.fixture
+def exits(monkeypatch):
+    """Keep os._exit from ending the tests; return the codes it was given."""
+    codes = []
+
+    def leave(code):
+        codes.append(code)
+        raise SystemExit(code)
+
+    monkeypatch.setattr(commands.os, "_exit", leave)
+    return codes
+
+
+def failing(real, error, call):
+    """Return a method that raises at one of its calls, counted from 1."""
+    count = [0]
+
+    def method(*arguments, **named):
+        count[0] += 1
+        if count[0] == call:
+            raise error
+        return real(*arguments, **named)
+
+    return method
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (RuntimeError(FAILED), True),
+        (RuntimeError("CUDA error: device-side assert triggered"), True),
+        (RuntimeError("CUDA driver error: unknown error"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(...)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), True),
+        (RuntimeError("NVML_SUCCESS == r INTERNAL ASSERT FAILED at CUDACachingAllocator.cpp"), True),
+        (RuntimeError("Unable to determine the device handle: GPU has fallen off the bus"), True),
+        (RuntimeError("CUDA error: out of memory"), False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), False),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), False),
+        (RuntimeError("Expected all tensors to be on the same device, but found cuda:0 and cpu"), False),
+        (ValueError(FAILED), False),
+    ],
+    ids=str,
+)
+def test_which_errors_mean_that_a_gpu_failed(error, lost):
+    assert is_gpu_lost(error) is lost
+
+
+def test_a_gpu_that_fails_in_an_update_ends_the_run_with_its_checkpoint_and_the_command_to_go_on(
+    tmp_path, monkeypatch, capsys, exits
+):
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert main(train_arguments(whole, 3)) == 0
+    monkeypatch.setattr(Updater, "update", failing(Updater.update, RuntimeError(FAILED + ADVICE), 3))
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(train_arguments(run, 3))
+    monkeypatch.undo()
+    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+    assert exits == [2]
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, "no traceback, and only the first line of what CUDA said"
+    assert error.startswith(f"error: The GPU failed ({FAILED}), and this process cannot use it again. ")
+    command = f"python scripts/train.py --mode train --resume --run-directory {run} --device cpu"
+    assert f"The checkpoint of episode 2 is untouched; go on with: {command} " in error
+    assert load_checkpoint(run)[1]["episode"] == 2
+    assert main(train_arguments(run, 3, "--resume")) == 0
+    assert_same_state(whole, run)
+    assert figures(whole) == figures(run)
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["first save", "second save"])
+def test_a_gpu_that_fails_when_its_state_is_read_names_the_checkpoint_that_is_there(tmp_path, monkeypatch, call):
+    """The optimiser lies on the GPU: what could not be read back is not saved, and the sentence knows."""
+    run = new_run(tmp_path / "run", update_execution="eager")
+    writer = run.trainer.checkpoints
+    real, count = writer.save, [0]
+
+    def save(which, tensors, facts):
+        count[0] += which == "last"
+        if which == "last" and count[0] == call:
+            raise RuntimeError(FAILED)
+        real(which, tensors, facts)
+
+    writer.save = save
+    sentence = "The checkpoint of episode 1 is untouched" if call == 2 else "Nothing was learned yet; begin with"
+    with pytest.raises(GpuLostError, match=sentence):
+        train(run)
+    if call == 2:
+        assert load_checkpoint(tmp_path / "run")[1]["episode"] == 1
+
+
+def test_a_gpu_that_fails_while_a_run_is_built_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError(FAILED)
+
+    monkeypatch.setattr(builder, "build_trainer", fail)
+    with pytest.raises(GpuLostError, match=r"nothing is lost; give the same command with --device cpu"):
+        new_run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_errors_stay_what_they_are(tmp_path):
+    run = new_run(tmp_path / "run")
+    run.trainer.updater.update = failing(run.trainer.updater.update, RuntimeError("size mismatch"), 1)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        train(run)
+
+
+def as_if_begun_on_a_gpu(directory):
+    """Make of a run one whose updates ran on a GPU in FP16, as far as its files tell."""
+    config = json.loads((directory / "config.json").read_text())
+    config["values"]["device"] = "cuda"
+    (directory / "config.json").write_text(json.dumps(config))
+    path = max((directory / "checkpoints/last").glob("episode-*.json"))
+    facts = unseal(path.read_bytes())
+    facts["recovery"] |= {"planned": [512, "fp16", 1e-3, 1e-3], "microbatch": 512, "precision": "fp16"}
+    facts["grad_scaler"] = {
+        **{"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5},
+        **{"growth_interval": 2000, "_growth_tracker": 0},
+    }
+    path.write_bytes(seal(facts))
+
+
+@pytest.mark.parametrize("execution", ["eager", "compiled"])
+def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
+    """Weights, moments and statistics are all there is: a resume equals one of a run that had always been here."""
+    for name in ("here", "there"):
+        assert train(new_run(tmp_path / name, update_execution="eager"), stop_after=2) is False
+    as_if_begun_on_a_gpu(tmp_path / "there")
+    said = []
+    config = json.loads((tmp_path / "here/config.json").read_text())["values"]
+    config |= {"update_execution": execution}
+    for name in ("here", "there"):
+        values = {**config, "run_directory": str(tmp_path / name)}
+        assert train(builder.build_run(Config(**values), {}, True, said.append)) is True
+    assert any("DEVICE 'cpu' (was 'cuda')" in line for line in said)
+    assert_same_state(tmp_path / "here", tmp_path / "there")
+    assert figures(tmp_path / "here") == figures(tmp_path / "there")
+
+
+def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypatch):
+    train(new_run(tmp_path / "run"), stop_after=1)
+    bare = replace(detect_machine(), gpus=(), gpu_note="CUDA does not start here (unknown error)")
+    monkeypatch.setattr(builder, "detect_machine", lambda: bare)
+    with pytest.raises(UserError, match=r"DEVICE is cuda, but CUDA does not start here \(unknown error\); set DEVICE"):
+        new_run(tmp_path / "run", resume=True, device="cuda")
+    assert new_run(tmp_path / "run", resume=True, device="auto").trainer.episode == 1
+
+
+@pytest.mark.parametrize("changes", [{}, {"rollout_steps": 100}], ids=["episodes", "rollouts"])
+@pytest.mark.parametrize("simulator", [Shop, Bandit])
+def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes):
+    config, toy = Config(episodes_per_update=3, **changes), simulator()
+    collector = build_collector(config, plan_run(config, toy, detect_machine()), [toy.observation_size, 8, 2], toy)
+    assert isinstance(collector, ContinuingCollector if changes else Collector)
+    parts = collector._copies if changes else collector._slots
+    arrays = [part.trajectory if changes else part[1] for part in parts]
+    assert host_rollout(config, toy).pinned_bytes == sum(a.nbytes for t in arrays for a in t)
+
+
+def test_cartpoles_ten_million_steps_by_hand():
+    """A row: 4 observations of 4 bytes, action 8, log-probability 4, reward 4, mask 2, time 8, luck 4, two flags."""
+    cartpole = load_simulator("cartpole", "", "", "", "").simulator
+    rollout = host_rollout(Config(rollout_steps=10_000_000), cartpole)
+    assert rollout.bytes == 10_000_000 * (16 + 8 + 4 + 4 + 2 + 8 + 4 + 2) + 16
+    assert rollout.pinned_bytes == rollout.bytes + 16 * 10_000_000
+    assert (rollout.copies, rollout.at_most) == (1, False)
+
+
+def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monkeypatch, capsys):
+    small = replace(detect_machine(), free_bytes=479 * 10**6)
+    monkeypatch.setattr(builder, "detect_machine", lambda: small)
+    monkeypatch.setattr(builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
+    directory = tmp_path / "run"
+    arguments = ["--simulator", "cartpole", "--rollout-steps", "10000000", "--run-directory", str(directory)]
+    assert main(["--mode", "train", "--device", "cpu", *arguments]) == 2
+    out, error = capsys.readouterr()
+    said = "480 MB of memory (1 copy of 10,000,000 decisions), but 479 MB are free; lower EPISODES_PER_UPDATE, set or "
+    assert f"error: The trajectories of a round need {said}lower ROLLOUT_STEPS, or free memory.\n" == error
+    assert "trajectory 480 MB a round: 1 copy of 10,000,000 decisions; more than the 479 MB free" in out
+    assert not directory.exists()
+
+
+def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
+    """A limit of 100 MB of which 30 are in use: 70 MB are free, whatever the host has."""
+    from core.hardware import host
+
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (group / "memory.max").write_text("100000000\n")
+    (group / "memory.current").write_text("30000000\n")
+    monkeypatch.setattr(host, "ROOT", tmp_path)
+    config = Config(simulator="cartpole", rollout_steps=1_500_000, device="cpu", run_directory=str(tmp_path / "run"))
+    with pytest.raises(UserError, match=r"need 72 MB of memory .* but 70 MB are free"):
+        builder.build_run(config, {}, False, lambda text: None)
