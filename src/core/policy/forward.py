@@ -54,8 +54,8 @@ def build_add_rows(n_outputs: int) -> Callable[..., Any]:
         for k in range(blocks * _ROWS, count):
             x = inputs[nonzero[k]]
             row = weights[offset + nonzero[k] * n_outputs : offset + (nonzero[k] + 1) * n_outputs]
-            for j in range(n_outputs):
-                outputs[j] += x * row[j]
+            for column in range(n_outputs):
+                outputs[column] += x * row[column]
 
     return add_rows
 
