@@ -46,7 +46,7 @@ def test_the_work_of_a_step_is_within_a_tenth_of_what_is_counted(name, precision
     )
     with CountedWork() as real, FlopCounterMode(display=False) as flops:
         stepper.step(rollout, indices, weights)
-    predicted = step_work(shape, precision != "fp32", batch, batch // parts, checkpointing)
+    predicted = step_work(shape, precision != "fp32", batch, batch // parts, checkpointing=checkpointing)
     assert predicted.launches == pytest.approx(real.launches, rel=0.1)
     assert predicted.traffic == pytest.approx(real.traffic, rel=0.1)
     products = 6 * batch * 62 * 5 if shape.action_features else 0  # of action features, not predicted
