@@ -124,8 +124,7 @@ def test_a_later_copy_and_a_later_episode_of_it_are_found():
     for seed in range(8):
         late = Late(0, 0)
         play = overseen(late, 30, copies=3)
-        object.__setattr__(play, "seed", seed)
-        play.collector.seed = seed
+        play.seed = play.collector.seed = seed
         try:
             play.collect(weights_for(late), 0, 3)
         except SimulatorError as error:

@@ -23,7 +23,7 @@ _PATIENCE = 5.0
 """Most seconds for one decision, when a round that failed is played again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Overseen:
     """A collector whose failures name step, seed and the user's own line (a :class:`core.rollout.collector.Collects`).
 
