@@ -194,8 +194,7 @@ def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes
     config, toy = Config(episodes_per_update=3, **changes), simulator()
     collector = build_collector(config, plan_run(config, toy, detect_machine()), [toy.observation_size, 8, 2], toy)
     assert isinstance(collector, ContinuingCollector if changes else Collector)
-    parts = collector._copies if changes else collector._slots
-    arrays = [part.trajectory if changes else part[1] for part in parts]
+    arrays = [copy.trajectory for copy in collector._copies] if changes else [collector._rows]
     assert host_rollout(config, toy).pinned_bytes == sum(a.nbytes for t in arrays for a in t)
 
 
