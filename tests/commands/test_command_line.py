@@ -263,8 +263,8 @@ def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refuse
 def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
     reward = "np.nan if state.count == 250 else 1.0"
     more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
-    assert refused("--mode", "train", *more).startswith(
-        "Broken, episode 0, step 249: step returned the reward nan; return a finite number (line "
+    assert refused("--mode", "train", *more) == (
+        "Broken, episode 0, step 249: step returned a reward that is NaN or infinite."
     )
 
 

@@ -152,13 +152,13 @@ def new_run(directory, clock, seconds, resume=False, round_seconds=10.0, **chang
     run.trainer.budget = Budget(seconds, clock)
     if resume:
         run.trainer.budget.restore(load_checkpoint(directory)[1]["time_budget"])
-    collect = run.trainer.collector.collector.collect
+    collect = run.trainer.collector.collect
 
     def slowly(*arguments):
         clock.now += round_seconds
         return collect(*arguments)
 
-    run.trainer.collector.collector.collect = slowly
+    run.trainer.collector.collect = slowly
     return run
 
 
