@@ -140,6 +140,14 @@ def test_a_gpu_that_fails_while_a_run_is_built_leaves_nothing_behind(tmp_path, m
     assert not (tmp_path / "run").exists()
 
 
+def test_a_gpu_that_fails_while_a_checkpoint_goes_there_is_not_taken_for_a_damaged_checkpoint(tmp_path, monkeypatch):
+    train(new_run(tmp_path / "run"), stop_after=1)
+    monkeypatch.setattr(Updater, "receive", failing(Updater.receive, RuntimeError(FAILED), 1))
+    with pytest.raises(GpuLostError, match="nothing is lost"):
+        new_run(tmp_path / "run", resume=True)
+    assert new_run(tmp_path / "run", resume=True).trainer.episode == 1
+
+
 def test_other_errors_stay_what_they_are(tmp_path):
     run = new_run(tmp_path / "run")
     run.trainer.updater.update = failing(run.trainer.updater.update, RuntimeError("size mismatch"), 1)
