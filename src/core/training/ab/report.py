@@ -41,7 +41,7 @@ def compare(pairs: Pairs, outcome: Outcome) -> dict[str, Any]:
     found = {name: _compared([run[name] for run in a], [run[name] for run in b]) for name in a[0]}
     same = all(pair["played_the_same"] for pair in pairs)
     result = {"pairs": len(pairs), "seconds": found, "played_the_same": same, "outcome": _learned(pairs, outcome)}
-    return {**result, "sentences": _sentences(result, outcome)}
+    return {**result, "sentences": [_ran_as(pairs), *_sentences(result, outcome)]}
 
 
 def table_of(comparison: dict[str, Any]) -> Table:
@@ -70,6 +70,16 @@ def _learned(pairs: Pairs, outcome: Outcome) -> dict[str, Any] | None:
         return None
     difference = asdict(paired_difference(a, b))
     return {"metric": outcome.metric, "a": fmean(a), "b": fmean(b), "difference": difference}
+
+
+def _ran_as(pairs: Pairs) -> str:
+    """Return what the plan made of the settings, which may be the same for both: there is no BF16 on a CPU."""
+    a, b = (" or ".join(sorted({_in_words(pair[side]["chosen"]) for pair in pairs})) for side in "ab")
+    return f"Both ran with {a}." if a == b else f"A ran with {a}; B with {b}."
+
+
+def _in_words(chosen: dict[str, Any]) -> str:
+    return f"{chosen['execution']} steps in {chosen['precision']}, minibatches of {chosen['batch_size']:,} samples"
 
 
 def _sentences(result: dict[str, Any], outcome: Outcome) -> list[str]:
