@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import threading
 import time
 
 import pytest
-from commands.test_command_line import SMALL, TOYS, refused  # noqa: F401
+from commands.test_command_line import ROOT, SMALL, TOYS, refused  # noqa: F401
 
 from core.commands import main
 from core.config import Parser, add_flags, flags_of
@@ -198,6 +200,17 @@ def test_a_side_can_have_a_file_and_options_of_its_own(tmp_path):
     }
 
 
+def test_the_documented_comparison(tmp_path, fake_runs, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python scripts/train.py (--mode ab .*)$", text, re.MULTILINE)
+    assert main(shlex.split(command)) == 0
+    values = json.loads((tmp_path / "runs" / "ab" / "ab.json").read_text())
+    different = {name for name, value in values["a"]["values"].items() if value != values["b"]["values"][name]}
+    assert different == {"use_mixed_precision", "auto_batch_size"}
+    assert [len(values["runs"]), values["b"]["values"]["auto_batch_size"]] == [5, True]
+
+
 def test_flags_are_read_as_what_they_were_made_from():
     options = {
         **{"gamma": "0.9", "initial_log_std": "-1e-3", "event_log": "a b.csv", "time_budget": ""},
@@ -209,22 +222,23 @@ def test_flags_are_read_as_what_they_were_made_from():
     assert vars(parser.parse_known_flags(flags_of(options))) == options
 
 
-def test_a_child_dies_with_its_parent(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "_COMMAND", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     log = tmp_path / "log"
 
     def terminate():
         while not (log.exists() and log.read_text().endswith("\n")):
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=terminate)
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         processes.run_fresh([], log)
     thread.join()
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
     with pytest.raises(ProcessLookupError):
         os.kill(int(log.read_text()), 0)
 

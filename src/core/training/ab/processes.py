@@ -62,12 +62,17 @@ def last_words(code: int, log: Path) -> str:
 
 @contextmanager
 def _terminated_by_exception() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that no child is left behind."""
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    """Let what ends this process (SIGTERM, a closed terminal) do what Ctrl-C does, so that no child is left behind."""
+    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    previous = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
+    for number in previous:
+        signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
