@@ -60,7 +60,7 @@ class FakeRuns:
         with open(f"{directory}/metrics.jsonl", "w") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
         with open(f"{directory}/plan.json", "w") as file:
-            json.dump({"machine": {"physical_cores": 3}}, file)
+            json.dump({"batch_size": 1024, "machine": {"physical_cores": 3}}, file)
         return 0, 60.0
 
 
@@ -91,6 +91,7 @@ def test_sides_take_turns_with_equal_seeds_and_a_slowdown_is_found_in_its_phase(
     assert "NUM_EPOCHS: 1 (A), 4 (B)." in out
     assert "Update: B takes 4 times as long as A" in out
     assert "first round (warm-up)" in out
+    assert "Both ran with compiled steps in fp32, minibatches of 1,024 samples." in out
 
 
 def test_one_side_alone_is_compared_with_the_flags_of_both(tmp_path, fake_runs, capsys):

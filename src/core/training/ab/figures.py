@@ -1,6 +1,6 @@
 """What one run of a comparison took and learned: pure functions of the records of its metrics.jsonl."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -11,18 +11,19 @@ ROUND = "round"
 Records = Sequence[dict[str, Any]]
 
 
-def figures_of(records: Records, seconds: float, metric: str) -> dict[str, Any]:
+def figures_of(records: Records, seconds: float, metric: str, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return JSON values about a run.
 
     Args:
         records: of its rounds, two or more; the first is warm-up and counts in no median.
         seconds: of its process, from start to end.
         metric: of the simulator, or ``"return"``.
+        plan: of the run.
 
     Returns:
         ``seconds``: medians over rounds of each phase, of the whole ``round``, of a ``decision`` (a round by its
         decisions), and apart from them the ``first_round`` and what is ``outside_rounds`` (start, loading, compiling,
-        evaluations, saving); the ``outcome``; and what was ``chosen`` by the plan.
+        evaluations, saving); the ``outcome``; and what was ``chosen``, by the plan or while it ran.
     """
     rounds = [_seconds(record) for record in records]
     return {
@@ -33,7 +34,10 @@ def figures_of(records: Records, seconds: float, metric: str) -> dict[str, Any]:
             "outside_rounds": seconds - sum(spent[ROUND] for spent in rounds),
         },
         "outcome": outcome_of(records, metric),
-        "chosen": {name: records[-1].get(name) for name in ("precision", "batch_size", "execution")},
+        "chosen": {
+            **{name: records[-1][name] for name in ("execution", "precision")},
+            "batch_size": plan["batch_size"],
+        },
     }
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from core.config import Config
 from core.errors import UserError
 from core.training.ab.report import Outcome, compare, table_of
-from core.training.ab.runs import is_done, make_run, order, probe, read_pair, run_directory
+from core.training.ab.runs import is_done, make_run, order, probe, read_pair, read_plan, run_directory
 from core.training.ab.sides import OF_BOTH, Side, differing, read_side
 from core.training.configured import load_configured
 from core.training.files import write_json
@@ -139,8 +139,8 @@ def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
                 make_run(side, pair, seed, directory)
         done.append(read_pair(*comparison.sides, pair, seed, directory, comparison.metrics))
         result = compare(done, comparison.outcome)
-        plan = json.loads((run_directory(comparison.sides[0], 1, directory) / "plan.json").read_text(encoding="utf-8"))
-        content = {**_settings(comparison), "machine": plan["machine"], "runs": done, "comparison": result}
+        machine = read_plan(run_directory(comparison.sides[0], 1, directory))["machine"]
+        content = {**_settings(comparison), "machine": machine, "runs": done, "comparison": result}
         write_json(directory / RESULT, content)
     return result
 

@@ -46,7 +46,9 @@ def compare(pairs: Pairs, outcome: Outcome) -> dict[str, Any]:
 
 def table_of(comparison: dict[str, Any]) -> Table:
     """Return the table of a comparison."""
-    table = Table(title=f"Medians of {comparison['pairs']} pairs; ratio and its 95 % interval (Student's t over pairs)")
+    table = Table(
+        title=f"Medians over {comparison['pairs']} pairs; their ratios' geometric mean and 95 % interval (Student's t)"
+    )
     table.add_column("", no_wrap=True)
     for name in ("A", "B", "B / A", "interval"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.training.ab.figures import figures_of, played_the_same
+from core.training.ab.figures import Records, figures_of, played_the_same
 from core.training.ab.processes import last_words, run_fresh
 from core.training.ab.sides import Side
 from core.training.files import write_json
@@ -72,21 +72,30 @@ def read_pair(a: Side, b: Side, pair: int, seed: int, directory: Path, metrics: 
     Raises:
         UserError: a run has no round that counts.
     """
-    records = [read_metrics(run_directory(side, pair, directory)) for side in (a, b)]
-    for side, rounds in zip((a, b), records, strict=True):
-        if len(rounds) < 2:
-            raise UserError(
-                f"Side {side.name.upper()} has {len(rounds)} round(s) in pair {pair}, and the first one warms up; "
-                "let it train for longer."
-            )
-    seconds = [json.loads(_mark(side, pair, directory).read_text(encoding="utf-8"))["seconds"] for side in (a, b)]
+    sides = {side.name: _read_run(side, pair, directory, metric) for side, metric in zip((a, b), metrics, strict=True)}
     return {
         "seed": seed,
         "first": order(pair)[0],
-        "a": figures_of(records[0], seconds[0], metrics[0]),
-        "b": figures_of(records[1], seconds[1], metrics[1]),
-        "played_the_same": played_the_same(*records),
+        **{name: figures for name, (figures, _) in sides.items()},
+        "played_the_same": played_the_same(sides["a"][1], sides["b"][1]),
     }
+
+
+def _read_run(side: Side, pair: int, directory: Path, metric: str) -> tuple[dict[str, Any], Records]:
+    run = run_directory(side, pair, directory)
+    records = read_metrics(run)
+    if len(records) < 2:
+        raise UserError(
+            f"Side {side.name.upper()} has {len(records)} round(s) in pair {pair}, and the first one warms up; let it "
+            "train for longer."
+        )
+    seconds = json.loads(_mark(side, pair, directory).read_text(encoding="utf-8"))["seconds"]
+    return figures_of(records, seconds, metric, read_plan(run)), records
+
+
+def read_plan(run: Path) -> dict[str, Any]:
+    """Return what plan.json of a run says."""
+    return dict(json.loads((run / "plan.json").read_text(encoding="utf-8")))
 
 
 def order(pair: int) -> str:
