@@ -39,14 +39,15 @@ def commands(monkeypatch, tmp_path):
             json.dump(FOUND[name], file)
         return SimpleNamespace(returncode=0, stderr="")
 
-    monkeypatch.setattr(run_all.subprocess, "run", run)
+    monkeypatch.setattr(run_all, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setattr("sys.argv", ["run_all.py", "--json", str(tmp_path / "all.json")])
     return seen
 
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(run_all.importlib.util, "find_spec", lambda name: object() if installed else None)
+    util = SimpleNamespace(find_spec=lambda name: object() if installed else None)
+    monkeypatch.setattr(run_all, "importlib", SimpleNamespace(util=util))
     assert run_all.main() == 1
     assert list(commands) == ["collection", "streams", "update", "end_to_end", "learning"]
     assert ("--trainers" in commands["end_to_end"]) != installed
