@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 EPISODES ?= 50
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: train test check benchmark clean
+.PHONY: train test check benchmark benchmark-check clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
 	@echo "==> Training $(EPISODES) episodes on the bundled loan desk (about 62,000 decisions each) into $(DIRECTORY)"
@@ -25,6 +25,9 @@ check: $(VENV)/.installed-dev  ## everything that a contribution must pass: form
 
 benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping from Python
 	$(RUN) benchmarks/collection.py
+
+benchmark-check: $(VENV)/.installed  ## whether a kernel has become slower than its baseline (a minute; not part of the tests)
+	OMP_NUM_THREADS=1 $(RUN) benchmarks/check.py
 
 clean:  ## remove the virtual environment and caches (runs stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

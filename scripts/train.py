@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""The one command: train, evaluate, plan, doctor. See --help, README.md and hyperparameters.py."""
+"""The one command: train, evaluate, compare, plan, check. See --help, README.md and hyperparameters.py."""
 
 import sys
 from pathlib import Path

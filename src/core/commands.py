@@ -12,8 +12,15 @@ from rich.console import Console
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 
-_MODES = ["train", "evaluate", "plan", "doctor", "replay"]
-_OWN = ("hyperparameters", "resume", "checkpoint", "policy", "gpu", "episode")
+_USES: dict[str, tuple[str, ...]] = {
+    "train": ("resume",),
+    "evaluate": ("checkpoint", "policy"),
+    "plan": ("gpu",),
+    "doctor": (),
+    "replay": ("episode",),
+    "ab": ("a", "b", "pairs"),
+}
+"""The flags of each mode beside hyperparameters, which all of them take."""
 
 EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -26,23 +33,22 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         default_file: hyperparameters file to read where none is named.
     """
     try:
-        options = vars(_parser().parse_known_flags(arguments))
-        mode = options.pop("mode")
-        own = {name: options.pop(name) for name in _OWN}
-        config, sources = load_config(own["hyperparameters"] or default_file, options)
+        options = vars(_parser().parse_known_flags(_joined(sys.argv[1:] if arguments is None else arguments)))
+        mode, named = options.pop("mode"), options.pop("hyperparameters")
+        file = named or default_file
+        own = {name: options.pop(name) for names in _USES.values() for name in names}
+        config, sources = load_config(file, options)
+        _refuse(own, mode)
         if mode == "train":
-            _refuse(own, "train", "checkpoint", "policy", "gpu", "episode")
             return train(config, sources, own["resume"])
         if mode == "doctor":
-            _refuse(own, "doctor", "resume", "checkpoint", "policy", "gpu", "episode")
             return doctor(config, sources)
         if mode == "plan":
-            _refuse(own, "plan", "resume", "checkpoint", "policy", "episode")
-            return plan(config, sources, own["gpu"], own["hyperparameters"])
+            return plan(config, sources, own["gpu"], named)
         if mode == "replay":
-            _refuse(own, "replay", "resume", "checkpoint", "policy", "gpu")
             return replay(config, sources, own["episode"])
-        _refuse(own, "evaluate", "resume", "gpu", "episode")
+        if mode == "ab":
+            return ab(config, options, file, own["a"], own["b"], own["pairs"])
         return evaluate(config, sources, own["checkpoint"], own["policy"])
     # The thread of the first cannot be stopped and would keep the process alive; after the second, what frees pinned
     # memory and events while Python ends may abort the process, with another exit code.
@@ -154,6 +160,19 @@ def replay(config: Config, sources: dict[str, str], episode: int | None) -> int:
         return 0 if run_replay(config, sources, episode, console, lambda text: _say(console, text)) else 1
 
 
+def ab(
+    config: Config, options: dict[str, Any], file: Path | None, a: str | None, b: str | None, pairs: int | None
+) -> int:
+    """Compare two settings by interleaved pairs of runs."""
+    from core.training.ab.mode import PAIRS, read_comparison, run_ab
+
+    console = _console()
+    comparison = read_comparison(a, b, config, options, file)
+    path = run_ab(comparison, PAIRS if pairs is None else pairs, console, lambda text: _say(console, text))
+    _say(console, f"Written to {path}.")
+    return 0
+
+
 class StopOnInterrupt:
     """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
 
@@ -187,22 +206,36 @@ def _parser() -> Parser:
         description="Train and evaluate policies on long, single-stream simulations.",
         allow_abbrev=False,
     )
-    parser.add_argument("--mode", choices=_MODES, default="train", help="what to do (default: train)")
+    parser.add_argument("--mode", choices=list(_USES), default="train", help="what to do (default: train)")
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: go on with the run in --run-directory")
     parser.add_argument("--checkpoint", metavar="DIR", help="evaluate: a run directory or one of its checkpoints")
     parser.add_argument("--episode", type=int, metavar="N", help="replay: the training episode to play again")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")
+    parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
+    parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
+    parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
     add_flags(parser)
     return parser
 
 
-def _refuse(own: dict[str, Any], mode: str, *names: str) -> None:
+def _refuse(own: dict[str, Any], mode: str) -> None:
     """Refuse flags that mean nothing in a mode, so that nobody believes they did something."""
-    for name in names:
-        if own[name]:
+    for name, value in own.items():
+        if name not in _USES[mode] and value is not None and value is not False:
             raise UserError(f"--{name} does not go with --mode {mode}.")
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with ``--a X`` as ``--a=X``, and b alike: X is flags itself, which argparse would take apart."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in ("--a", "--b"):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _run_of(directory: Path) -> Path:

@@ -130,6 +130,23 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             group.add_argument(_flag(name), default=argparse.SUPPRESS, metavar=metavar)
 
 
+def flags_of(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that :func:`add_flags` reads as these values.
+
+    Args:
+        options: lower-case names of Config with text, numbers, bools or, for the simulator's, a dictionary.
+    """
+    flags = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            flags.append(_flag(name) if value else _flag(f"no_{name}"))
+        elif isinstance(value, dict):
+            flags += [f"--simulator-option={option}={json.dumps(setting)}" for option, setting in value.items()]
+        else:
+            flags.append(f"{_flag(name)}={value}")
+    return flags
+
+
 class _AddOption(argparse.Action):
     """Collects the NAME=VALUE of a flag that may be repeated in one dictionary."""
 

@@ -1,0 +1,1 @@
+"""--mode ab: two settings side by side, in interleaved pairs of fresh processes."""
