@@ -231,7 +231,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     """Return arguments with ``--a X`` as ``--a=X``, and b alike: X is flags itself, which argparse would take apart."""
     joined: list[str] = []
     for argument in arguments:
-        if joined and joined[-1] in ("--a", "--b"):
+        if joined and joined[-1] in ("--a", "--b") and argument not in ("--a", "--b"):
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)

@@ -159,6 +159,7 @@ def test_a_failing_side_is_named_with_its_sentence(tmp_path, fake_runs, refused)
         (["--a", "", "--pairs", "0"], "--pairs: 0 should be 1 or more."),
         (["--a", "", "--pairs", "x"], "Argument --pairs: invalid int value: 'x'."),
         (["--a"], "Argument --a: expected one argument."),
+        (["--a", "--b", ""], "Argument --a: expected one argument."),
         (["--a", "", "--resume"], "--resume does not go with --mode ab."),
         (["--a", "", "--gamma", "2"], "--gamma: '2' should be"),
     ],

@@ -60,6 +60,16 @@ def test_the_bootstrap_of_three_against_all_their_resamples():
     assert paired_difference(np.zeros(3), values) == found, "the same pairs always say the same"
 
 
+def test_of_five_values_the_bootstrap_is_too_narrow_and_student_is_not():
+    rng = np.random.default_rng(3)
+    found = [paired_difference(np.zeros(5), rng.normal(size=5)) for _ in range(1000)]
+    student = np.mean([each.low <= 0 <= each.high for each in found])
+    bootstrap = np.mean([each.bootstrap_low <= 0 <= each.bootstrap_high for each in found])
+    error = np.sqrt(0.05 * 0.95 / 1000)
+    assert abs(student - 0.95) < 3 * error
+    assert 0.79 < bootstrap < 0.87, "docs/training.md says 83 of 100"
+
+
 def test_one_pair_has_no_interval_and_zero_no_ratio():
     assert paired_ratio([2.0], [3.0]).value == pytest.approx(1.5)
     assert paired_ratio([2.0], [3.0]).low is None
