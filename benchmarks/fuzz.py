@@ -4,6 +4,8 @@ Valid inputs are mutated, by structure (values of JSON and of a checkpoint's fac
 Hypothesis draws the mutations and shrinks what fails. A failure is any exception but UserError, more than 10 s for one
 input, or more memory than `--memory` GB beside what Python has at the start.
 Usage: python benchmarks/fuzz.py [--inputs 20000] [--only KIND ...] [--seed 0] [--memory 2]
+       python benchmarks/fuzz.py --coverage KIND --seconds 600
+The second lets Atheris (pip install atheris) choose changes of bytes by the branches of the program that they reach.
 """
 
 import argparse
@@ -17,9 +19,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
+from types import FunctionType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
@@ -270,6 +274,28 @@ def fuzz(kind: str, inputs: int, number: int = 0) -> Counter:
     return outcomes
 
 
+def cover(kind: str, seconds: int) -> None:
+    """Let Atheris look for inputs that fail; ends the process, with libFuzzer's figures."""
+    import atheris
+
+    for name, module in list(sys.modules.items()):
+        for key, value in (
+            list(vars(module).items()) if name.startswith(("core.simulators.process", "core.training")) else ()
+        ):
+            if isinstance(value, FunctionType) and value.__module__ == name:
+                setattr(module, key, atheris.instrument_func(value))
+
+    def one(content: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder, suppress(UserError):
+            KINDS[kind][1](content, Path(folder))
+
+    with tempfile.TemporaryDirectory() as corpus:
+        (Path(corpus) / "valid").write_bytes(KINDS[kind][0]())
+        limits = [f"-max_total_time={seconds}", f"-timeout={SECONDS}", "-rss_limit_mb=4096", "-max_len=65536"]
+        atheris.Setup([sys.argv[0], *limits, corpus], one)
+        atheris.Fuzz()
+
+
 def _too_long(number: int, frame: object) -> None:
     raise TimeoutError(f"one input took more than {SECONDS} s")
 
@@ -281,7 +307,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", type=float, default=2.0)
+    parser.add_argument("--coverage", choices=KINDS)
+    parser.add_argument("--seconds", type=int, default=600)
     options = parser.parse_args()
+    if options.coverage:
+        cover(options.coverage, options.seconds)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + int(options.memory * 1e9),) * 2)
     for kind in options.only:
