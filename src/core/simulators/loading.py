@@ -107,8 +107,11 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     Raises:
         UserError: it cannot be built here.
     """
+    options = source.get("options", {})
+    if not isinstance(options, dict):
+        raise UserError(f"The checkpoint's simulator options are {options!r:.50}, which no run writes.")
     if source.get("simulator") != PROCESS:
-        return _class_simulator(str(source.get("simulator")), {**source.get("options", {}), **(changes or {})})
+        return _class_simulator(str(source.get("simulator")), {**options, **(changes or {})})
     _refuse_options(changes)
     return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
 
