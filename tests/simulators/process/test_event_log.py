@@ -256,6 +256,11 @@ def test_public_logs(name, events, cases, activities, resources):
     assert (log.end >= log.start).all()
 
 
+def test_a_byte_order_mark_that_was_cut_is_no_log(tmp_path):
+    """It decodes to nothing at all."""
+    assert "no column is recognised for" in refused(tmp_path, b"\xef")
+
+
 def test_a_log_of_more_than_a_century_has_wrong_dates(tmp_path):
     rows = ["c1,A,r1,2024-01-01T08:00:00,2024-01-01T09:00:00", "c1,B,r1,0001-01-01T08:00:00,0001-01-01T08:30:00"]
     with pytest.raises(UserError, match=r"goes from 0001-01-01 to 2024-01-01 \(events 2 and 1\), more than a hundred"):

@@ -87,7 +87,7 @@ def read_csv(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Iterat
     lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), source)
     line = 1
     try:
-        separator, names = _read_header(next(lines), columns)
+        separator, names = _read_header(next(lines, ""), columns)
         wanted = _find_columns(names, columns, source)
         indices = [names.index(wanted[name]) for name in FIELDS]
         reader = csv.reader(lines, delimiter=separator, strict=True)
