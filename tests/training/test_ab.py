@@ -227,7 +227,7 @@ def test_flags_are_read_as_what_they_were_made_from():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "_COMMAND", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
-    log = tmp_path / "log"
+    log, inherited = tmp_path / "log", signal.signal(number, signal.default_int_handler)  # nohup ignores SIGHUP
 
     def terminate():
         while not (log.exists() and log.read_text().endswith("\n")):
@@ -241,6 +241,7 @@ def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
         processes.run_fresh([], log)
     thread.join()
     assert signal.getsignal(number) is before
+    signal.signal(number, inherited)
     with pytest.raises(ProcessLookupError):
         os.kill(int(log.read_text()), 0)
 

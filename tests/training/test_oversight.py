@@ -6,11 +6,15 @@ import sys
 import time
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, new_model
 from oracles.toy_simulators import Squashed, Tracker
+
+pytest.importorskip("gymnasium")
+pytest.importorskip("pydantic")
+
+import gymnasium
 
 from core.errors import EndlessEpisodeError, SimulatorError
 from core.rollout.collector import Collector

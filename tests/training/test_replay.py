@@ -8,6 +8,8 @@ import pytest
 from helpers.toy_runs import HIDDEN, PARALLEL, SEED, actor_weights, toy_collector, toy_episodes, toy_model
 from oracles.toy_simulators import Choices, Shop, Squashed, Tracker
 
+pytest.importorskip("pydantic")
+
 from core.commands import main
 from core.rollout.retrace import Copy, Retrace, Standing
 from core.rollout.trajectory import digest
