@@ -184,7 +184,9 @@ def change_json(random: Random, content: bytes) -> bytes:
     if nul and len(tail) > 8 and random.random() < 0.5:
         size = struct.unpack("<Q", tail[:8])[0]
         header = change_json(random, tail[8 : 8 + size]) if size < len(tail) else tail[8:]
-        length = len(header) if random.random() < 0.8 else random.choice([0, 2**63, 2**64 - 1, size + 1])
+        length = (
+            len(header) if random.random() < 0.8 else random.choice([0, 2**63, 2**64 - 1, min(size + 1, 2**64 - 1)])
+        )
         return head + nul + struct.pack("<Q", length) + header + tail[8 + size :]
     try:
         data = json.loads(head)
