@@ -25,6 +25,7 @@ from core.simulators.check.time_limit import TooLong
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
+from core.training import oversight
 from core.training.oversight import Overseen, within
 
 ROOT = Path(__file__).parents[2]
@@ -168,6 +169,18 @@ def test_a_failure_that_does_not_come_again():
     play = overseen(trap, collector=overseen(failing).collector)
     with pytest.raises(SimulatorError, match="played again, it does not fail: is it deterministic"):
         play.collect(weights_for(trap), 0, 2)
+
+
+def test_a_round_that_is_only_slow_is_not_called_random(monkeypatch):
+    def too_slow(seconds, function):
+        raise TooLong
+
+    monkeypatch.setattr(oversight, "within", too_slow)
+    trap = Trap(0, 0)
+    with pytest.raises(
+        EndlessEpisodeError, match=r"= 2 s; raise it if nothing is wrong; .* every decision came back\."
+    ):
+        overseen(trap, seconds=2.0).collect(weights_for(trap), 0, 2)
 
 
 ENDLESS = """

@@ -173,7 +173,8 @@ def _is_before(path: Path, episode: int | None) -> bool:
 
 
 def _newest_first(directory: Path) -> list[Path]:
-    return sorted(directory.glob("episode-*.json"), key=_rank, reverse=True)
+    found = (path for path in directory.glob("episode-*.json") if path.stem.rpartition("-")[2].isdecimal())
+    return sorted(found, key=_rank, reverse=True)
 
 
 def _rank(path: Path) -> tuple[int, str]:

@@ -100,7 +100,8 @@ class Overseen:
         exact = find_fault(
             retrace, self._copies(before, first_episode, count), min(self.seconds or _PATIENCE, _PATIENCE)
         )
-        return str(exact) if exact else f"{said.rstrip('.')}; played again, it does not fail: is it deterministic?"
+        again = "every decision came back." if isinstance(error, TooLong) else "it does not fail: is it deterministic?"
+        return str(exact) if exact else f"{said.rstrip('.')}; played again, {again}"
 
     def _copies(self, before: Unfinished, first_episode: int, count: int) -> list[Copy]:
         """Return the copies of a round as they stood before it."""
