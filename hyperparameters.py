@@ -167,11 +167,11 @@ BATCH_SIZE = 1024
 # "auto" uses an NVIDIA GPU if there is one with room for an update, "cpu" never, "cuda" insists on one.
 DEVICE = "auto"
 
-# Matrix products of an update in BF16 (compute capability 8.0 and above) or FP16 (7.x). Without a GPU: always FP32.
+# Matrix products of an update in BF16 (compute capability 8.0 and above) or FP16 (7.x). Without a GPU: FP32.
 USE_MIXED_PRECISION = True
 
 # "auto" chooses the format as above; "bf16", "fp16" or "fp32" insists on one, and is refused where the device has none.
-# For comparisons, and for learning that breaks down in BF16.
+# For comparisons, for learning that breaks down in BF16, and for "bf16" on a CPU that has AVX512-BF16 or AMX.
 PRECISION = "auto"
 
 # TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
@@ -203,8 +203,8 @@ SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
 # How the steps of an update run. "eager": by torch, operation by operation. On the CPU also "compiled": kernels of our
-# own, which take about 4 s to compile, once. On a GPU also "graph": captured once and replayed, one launch a step;
-# "compile": by torch.compile; "compile_graph": both. "auto" on the CPU is compiled for layers of at most 512 units,
-# otherwise eager; on a GPU the first update tries them and keeps the fastest that computes what eager steps do. The
+# own in FP32, which take about 4 s to compile, once. "compile": by torch.compile, which takes longer. On a GPU also
+# "graph": captured once and replayed, one launch a step; "compile_graph": both. "auto" on the CPU is compiled in FP32
+# and for layers of at most 512 units, otherwise eager, as measured (docs/benchmarks.md); on a GPU the first update tries them and keeps the fastest that computes what eager steps do. The
 # results agree but for rounding: a run can be resumed with another one.
 UPDATE_EXECUTION = "auto"

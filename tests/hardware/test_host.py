@@ -1,8 +1,11 @@
 """Cores, memory and NUMA nodes, read from a folder that holds what Linux would say."""
 
 import os
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
+import llvmlite.binding as llvm
 import psutil
 import pytest
 
@@ -131,3 +134,23 @@ def test_numa_nodes(linux, monkeypatch):
     assert host.detect_numa_nodes() == ((0, 1, 4, 5), (2, 3, 6, 7))
     affinity(monkeypatch, {6, 7})
     assert host.detect_numa_nodes() == ((6, 7),)
+
+
+@pytest.mark.parametrize(
+    ("features", "name"),
+    [
+        ({}, ""),
+        ({"avx512f": True, "avx512bf16": False, "amx-bf16": False}, ""),
+        ({"avx512bf16": True}, "AVX512-BF16"),
+        ({"avx512bf16": True, "amx-bf16": True}, "AMX-BF16"),
+    ],
+)
+def test_instructions_for_bf16(monkeypatch, features, name):
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    assert host.detect_bf16() == name
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="Linux says what its CPU has")
+def test_instructions_for_bf16_are_those_that_the_kernel_lists():
+    flags = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text()))
+    assert (host.detect_bf16() != "") == bool(flags & {"avx512_bf16", "amx_bf16"})

@@ -152,8 +152,12 @@ def test_a_small_rollout_fits_on_a_gpu_with_little_room():
             T4,
             r"PRECISION is bf16, but compute capability 7.5 \(Tesla T4\) has none, it begins at 8.0",
         ),
-        ({"precision": "bf16"}, None, f"PRECISION is bf16, but the update runs on the CPU, always in FP32 .{NOTE}"),
-        ({"precision": "fp16", "device": "cpu"}, H200, "always in FP32 .DEVICE is cpu.; set PRECISION to auto or fp32"),
+        (
+            {"precision": "bf16"},
+            None,
+            f"PRECISION is bf16, but the update runs on the CPU, which has FP32 only .{NOTE}",
+        ),
+        ({"precision": "fp16", "device": "cpu"}, H200, "FP32 only .DEVICE is cpu.; set PRECISION to auto or fp32"),
         (
             {"precision": "fp16"},
             Gpu("old", (5, 2), 10**10, 10**10),
@@ -296,6 +300,33 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
     ]
 
 
+def test_a_cpu_with_instructions_for_bf16_uses_them_when_told_to():
+    has = machine(cpu_bf16="AVX512-BF16")
+    assert plan(has).precision == "fp32"
+    assert plan(has).reasons["precision"] == "the CPU updates in FP32; PRECISION bf16 would use its AVX512-BF16"
+    p = plan(has, precision="bf16")
+    assert (p.precision, p.update_execution, p.batch_size) == ("bf16", "eager", 32_768)
+    assert p.reasons["precision"] == "PRECISION is bf16, and this CPU has AVX512-BF16"
+    assert precision_lines(p, None)[0].startswith(f"No GPU ({NOTE}): updates run on the CPU in BF16 on 8 threads")
+    assert plan(has, precision="fp32").precision == "fp32"
+    for wishes, sentence in (
+        ({"precision": "fp16"}, "PRECISION is fp16, but the update runs on the CPU, which has only BF16 beside FP32"),
+        ({"precision": "bf16", "mixed_precision": False}, "USE_MIXED_PRECISION is False"),
+        (
+            {"precision": "bf16", "update_execution": "compiled"},
+            "compiled, which knows only FP32, but PRECISION is bf16",
+        ),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            plan(has, **wishes)
+
+
+def test_a_cpu_compiles_steps_by_torch_when_told_to():
+    p = plan(machine(), update_execution="compile")
+    assert (p.executions, p.compile, p.graph_capture) == (("compile",), True, False)
+    assert p.reasons["update_execution"] == "UPDATE_EXECUTION is compile, checked against eager steps first"
+
+
 def test_checkpointing_is_for_the_user_to_switch_on():
     p = plan(machine(H200), checkpointing=True)
     line = (
@@ -387,7 +418,7 @@ def test_how_steps_run_on_the_cpu():
     assert plan(machine(H200), device="cpu", update_execution="compiled").update_execution == "compiled"
 
 
-@pytest.mark.parametrize("execution", ["compile", "graph", "compile_graph"])
+@pytest.mark.parametrize("execution", ["graph", "compile_graph"])
 def test_what_is_for_a_gpu_is_refused_on_the_cpu(execution):
     refused = (
         f"UPDATE_EXECUTION is {execution}, which is for a GPU, but the update runs on the CPU \\(.+\\); set it to auto"

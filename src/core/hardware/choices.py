@@ -4,7 +4,7 @@ from typing import Literal
 
 from core.errors import UserError
 from core.hardware.catalogue import Usual, tier_of
-from core.hardware.facts import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings
+from core.hardware.facts import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings, Precision
 from core.hardware.formats import Chosen, optional
 from core.hardware.memory import SAFETY, auto_batch_size
 
@@ -117,30 +117,39 @@ def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
 
 
 def update_execution(
-    settings: PlanSettings, gpu: Gpu | None, why_device: str
+    settings: PlanSettings, gpu: Gpu | None, why_device: str, precision: Precision
 ) -> tuple[Execution | Literal["auto"], str]:
     """Choose how the steps of an update run; ``"auto"`` on a GPU, where the first update tries what the plan allows.
 
+    On a CPU nothing is tried, so that the same seed gives the same policy: what is faster was measured
+    (docs/benchmarks.md).
+
     Raises:
-        UserError: the device has not what is demanded, or compiled kernels with gradient checkpointing.
+        UserError: the device has not what is demanded, or compiled kernels with gradient checkpointing or in BF16.
     """
     wanted = settings.update_execution
     if gpu and wanted == "compiled":
         raise UserError("UPDATE_EXECUTION is compiled, which is for the CPU; set it to auto, or DEVICE to cpu.")
-    if gpu is None and wanted in COMPILED_BY_TORCH | CAPTURED:
+    if gpu is None and wanted in CAPTURED:
         problem = f"which is for a GPU, but the update runs on the CPU ({why_device})"
-        raise UserError(f"UPDATE_EXECUTION is {wanted}, {problem}; set it to auto, compiled or eager.")
+        raise UserError(f"UPDATE_EXECUTION is {wanted}, {problem}; set it to auto, compiled, compile or eager.")
     if wanted == "compiled" and settings.checkpointing:
         raise UserError(
             "GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled; drop one of the two."
         )
+    if wanted == "compiled" and precision != "fp32":
+        raise UserError(
+            "UPDATE_EXECUTION is compiled, which knows only FP32, but PRECISION is bf16; drop one of the two."
+        )
     if wanted != "auto":
-        checked = ", checked against eager steps first" if gpu and wanted != "eager" else ""
+        checked = ", checked against eager steps first" if wanted in COMPILED_BY_TORCH | CAPTURED else ""
         return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
     if gpu:
         return "auto", "the first update keeps the fastest that computes what eager steps do"
     if settings.checkpointing:
         return "eager", "GRADIENT_CHECKPOINTING is on, which compiled kernels have not"
+    if precision != "fp32":
+        return "eager", "compiled kernels know only FP32, and torch's compiler gains nothing in BF16 on the CPU"
     if settings.widest_layer > _WIDEST_COMPILED:
         return "eager", f"torch is as fast with layers of more than {_WIDEST_COMPILED} units, and compiles nothing"
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
@@ -164,7 +173,7 @@ def _execution(
 ) -> Chosen:
     """Switch a part of the updater on or off as UPDATE_EXECUTION says, else where it is wanted."""
     insisted = settings.update_execution
-    if gpu and insisted != "auto":
+    if insisted in executions or (gpu and insisted != "auto"):
         return insisted in executions, why if insisted in executions else f"UPDATE_EXECUTION is {insisted}"
     return optional(part, settings, gpu, wanted, why)
 

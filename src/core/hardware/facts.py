@@ -5,8 +5,8 @@ from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
 Execution = Literal["eager", "compiled", "compile", "graph", "compile_graph"]
-"""Of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; and on a GPU
-compiled by torch, captured as a CUDA graph, or both."""
+"""Of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; compiled by torch;
+and on a GPU captured as a CUDA graph, or compiled and captured."""
 
 COMPILED_BY_TORCH: frozenset[Execution] = frozenset({"compile", "compile_graph"})
 CAPTURED: frozenset[Execution] = frozenset({"graph", "compile_graph"})
@@ -58,6 +58,7 @@ class Machine:
         driver: version of the NVIDIA driver; empty if unknown.
         system: ``"Linux"``, ``"Windows"``, ``"Darwin"``.
         allocator: what the environment already tells torch's CUDA allocator; usually empty.
+        cpu_bf16: the instructions of the CPU for products in BF16, for example ``"AVX512-BF16"``; empty without.
     """
 
     physical_cores: int
@@ -71,6 +72,7 @@ class Machine:
     driver: str = ""
     system: str = "Linux"
     allocator: str = ""
+    cpu_bf16: str = ""
 
     @property
     def gpu(self) -> Gpu | None:

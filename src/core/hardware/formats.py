@@ -2,7 +2,7 @@
 
 from core.errors import UserError
 from core.hardware.catalogue import Usual
-from core.hardware.facts import Gpu, PlanSettings, Precision
+from core.hardware.facts import Gpu, Machine, PlanSettings, Precision
 
 Chosen = tuple[bool, str]
 """Whether something is on, and why."""
@@ -14,17 +14,20 @@ FIRST_WITH = {"bf16": (8, 0), "tf32": (8, 0), "fp16": (5, 3), "fp8": (8, 9)}
 """Compute capability from which a GPU has a format. FP16 is chosen from 7.0, where tensor cores begin."""
 
 
-def precision(settings: PlanSettings, gpu: Gpu | None, why_device: str) -> tuple[Precision, str]:
-    """Choose the format of matrix products.
+def precision(settings: PlanSettings, machine: Machine, gpu: Gpu | None, why_device: str) -> tuple[Precision, str]:
+    """Choose the format of matrix products; on the CPU FP32, unless BF16 is insisted on.
 
     Raises:
         UserError: PRECISION insists on a format that the device has not, or that USE_MIXED_PRECISION forbids.
     """
     wanted = settings.precision
     if wanted in ("bf16", "fp16"):
-        _check_precision(wanted, settings, gpu, why_device)
+        _check_precision(wanted, settings, machine, gpu, why_device)
+    if wanted == "bf16" and gpu is None:
+        return "bf16", f"PRECISION is bf16, and this CPU has {machine.cpu_bf16}"
     if gpu is None:
-        return "fp32", "the CPU updates in FP32"
+        has = f"; PRECISION bf16 would use its {machine.cpu_bf16}" if machine.cpu_bf16 else ""
+        return "fp32", f"the CPU updates in FP32{has}"
     if wanted != "auto":
         return wanted, f"PRECISION is {wanted}"
     if not settings.mixed_precision:
@@ -32,11 +35,15 @@ def precision(settings: PlanSettings, gpu: Gpu | None, why_device: str) -> tuple
     return choose_precision(True, gpu.capability), f"compute capability {_compute(gpu)}"
 
 
-def _check_precision(wanted: str, settings: PlanSettings, gpu: Gpu | None, why_device: str) -> None:
+def _check_precision(wanted: str, settings: PlanSettings, machine: Machine, gpu: Gpu | None, why_device: str) -> None:
+    """Raise an error where a format of 16 bits cannot be had."""
     if not settings.mixed_precision:
         problem = "USE_MIXED_PRECISION is False, which means FP32; drop one of the two"
+    elif gpu is None and wanted == "bf16" and machine.cpu_bf16:
+        return
     elif gpu is None:
-        problem = f"the update runs on the CPU, always in FP32 ({why_device}); set PRECISION to auto or fp32"
+        only = "only BF16 beside FP32" if machine.cpu_bf16 else "FP32 only"
+        problem = f"the update runs on the CPU, which has {only} ({why_device}); set PRECISION to auto or fp32"
     elif gpu.capability < FIRST_WITH[wanted]:
         first = ".".join(map(str, FIRST_WITH[wanted]))
         problem = f"compute capability {_compute(gpu)} ({gpu.name}) has none, it begins at {first}; set it to auto"

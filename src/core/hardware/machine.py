@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from core.hardware.facts import Gpu, Machine
-from core.hardware.host import detect_cores, detect_memory, detect_numa_nodes
+from core.hardware.host import detect_bf16, detect_cores, detect_memory, detect_numa_nodes
 from core.hardware.nvml import ask, handle_of, listed_by_the_driver, nvml, uuid_of
 
 
@@ -28,6 +28,7 @@ def detect_machine() -> Machine:
         ask(api, "nvmlSystemGetDriverVersion") or "",
         platform.system(),
         os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
+        detect_bf16(),
     )
 
 

@@ -103,11 +103,11 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         UserError: settings contradict each other or the machine.
     """
     gpu, device_reason = choices.device(machine, settings)
-    precision, precision_reason = formats.precision(settings, gpu, device_reason)
+    precision, precision_reason = formats.precision(settings, machine, gpu, device_reason)
     free = gpu.usable_bytes if gpu else machine.free_bytes
     room = choices.samples_in(settings, free, precision != "fp32")
     batch = choices.batch_size(settings, room)
-    execution = choices.update_execution(settings, gpu, device_reason)
+    execution = choices.update_execution(settings, gpu, device_reason, precision)
     usual = usual_on(gpu)
     threads = choices.simulation_threads(settings, machine)
     chosen: dict[str, tuple[Any, str]] = {

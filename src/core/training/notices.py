@@ -9,8 +9,9 @@ from core.kernels.cache import Tally
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
     """Return the lines at the start of a run that say how updates compute."""
     if plan.device == "cpu":
+        how = f"in {plan.precision.upper()} on {plan.update_threads} threads"
         return [
-            f"No GPU ({plan.reasons['device']}): updates run on the CPU in FP32 on {plan.update_threads} threads; "
+            f"No GPU ({plan.reasons['device']}): updates run on the CPU {how}; "
             "the simulation is as fast as with one, an update takes seconds in place of milliseconds."
         ]
     assert capability is not None

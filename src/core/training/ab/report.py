@@ -75,7 +75,7 @@ def _learned(pairs: Pairs, outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _ran_as(pairs: Pairs) -> str:
-    """Return what the plan made of the settings, which may be the same for both: there is no BF16 on a CPU."""
+    """Return what the plan made of the settings, which may be the same for both: on a CPU auto is FP32."""
     a, b = (" or ".join(sorted({_in_words(pair[side]["chosen"]) for pair in pairs})) for side in "ab")
     return f"Both ran with {a}." if a == b else f"A ran with {a}; B with {b}."
 
