@@ -202,9 +202,9 @@ EPISODE_TIME_LIMIT = 3600.0
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
-# How the steps of an update run. "eager": by torch, operation by operation. On the CPU also "compiled": kernels of our
-# own in FP32, which take about 4 s to compile, once. "compile": by torch.compile, which takes longer. On a GPU also
-# "graph": captured once and replayed, one launch a step; "compile_graph": both. "auto" on the CPU is compiled in FP32
-# and for layers of at most 512 units, otherwise eager, as measured (docs/benchmarks.md); on a GPU the first update tries them and keeps the fastest that computes what eager steps do. The
-# results agree but for rounding: a run can be resumed with another one.
+# How the steps of an update run. "eager": by torch, operation by operation. "compile": by torch.compile. On the CPU
+# also "compiled": kernels of our own in FP32, which take about 4 s to compile, once. On a GPU also "graph": captured
+# once and replayed, one launch a step; "compile_graph": both. "auto" on the CPU is compiled in FP32 for layers of at
+# most 512 units, otherwise eager, as measured (docs/benchmarks.md); on a GPU the first update tries them and keeps the
+# fastest that computes what eager steps do. The results agree but for rounding: a run can be resumed with another one.
 UPDATE_EXECUTION = "auto"

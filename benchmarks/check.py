@@ -81,13 +81,12 @@ def kernels() -> dict[str, Work]:
     sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS.parent / "src")]
     import torch
     from collection import Fused, Parts
-    from update import LARGE, SMALL, stepping
+    from cpu_steps import DESK, SMALL, WAYS, Row, stepping
 
     from core.policy.networks import ActorCritic, initialise
     from core.simulators.loading import find_scenario
     from core.simulators.process.simulator import ProcessSimulator
     from core.update.advantage import gae
-    from core.update.compiled.stepper import CompiledStepper
 
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))
@@ -102,7 +101,7 @@ def kernels() -> dict[str, Work]:
     rng = np.random.default_rng(0)
     rewards, values, following = rng.normal(size=(3, fused.steps)).astype(np.float32)
     no, discounts = np.zeros(fused.steps, np.bool_), np.full(fused.steps, 0.99)
-    large, small = (stepping(CompiledStepper, *what, 1) for what in ((LARGE, 1024), (SMALL, 64)))
+    large, small = (stepping(Row("", *what), *WAYS["compiled"]) for what in ((DESK, 1024), (SMALL, 64)))
     return {
         "fused loop": (lambda: fused.run(0), fused.steps),
         "simulator": (lambda: parts.simulate(0), fused.steps),
