@@ -8,7 +8,7 @@ import itertools
 import os
 import pickle
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,12 +39,20 @@ class Tally:
         compiled: because the folder did not have them, or could not be used.
         folder: in use; None before the first kernel and where there is none.
         note: why the folder is of no use, once; empty if it is, or if nobody wants it.
+        at_first_miss: called once, when the folder does not have a kernel (:mod:`core.kernels.ahead`).
     """
 
     loaded: int = 0
     compiled: int = 0
     folder: Path | None = None
     note: str = ""
+    at_first_miss: Callable[[], None] | None = None
+
+    def miss(self) -> None:
+        """Note that the folder does not have a kernel."""
+        call, self.at_first_miss = self.at_first_miss, None
+        if call:
+            call()
 
 
 TALLY = Tally()
@@ -98,6 +106,7 @@ class _KernelCache(_Cache):
             return None
         found = _rebuilt(read(folder, self._names[sig]), target_context)
         if found is None or found.signature.args != tuple(sig):
+            TALLY.miss()
             return None
         TALLY.loaded += 1
         return found

@@ -100,6 +100,9 @@ class Collects(Protocol):
     def compile(self, weights: np.ndarray) -> float:
         """Compile without playing; return the seconds it took."""
 
+    def compile_reset(self) -> None:
+        """Compile what :meth:`compile` compiles last."""
+
     def unfinished(self) -> Unfinished:
         """Return what is needed to go on with the episodes that are not at their end."""
 
@@ -179,13 +182,21 @@ class Collector:
             UserError: Numba cannot compile the simulator.
         """
         begin = time.perf_counter()
-        parts = self._parts(0, range(1))
         try:
-            compile_for(self._reset, (parts.states[0], self.simulator.parameters, parts.rngs[0]))
-            compile_for(self._loop, self._arguments(weights, parts))
+            compile_for(self._loop, self._arguments(weights, self._parts(0, range(1))))
+            self.compile_reset()
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
+
+    def compile_reset(self) -> None:
+        """Compile the beginning of an episode.
+
+        Raises:
+            NumbaError: it cannot be compiled.
+        """
+        parts = self._parts(0, range(1))
+        compile_for(self._reset, (parts.states[0], self.simulator.parameters, parts.rngs[0]))
 
     def unfinished(self) -> Unfinished:
         """Return nothing: every episode is played to its end."""

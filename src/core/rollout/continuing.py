@@ -113,14 +113,21 @@ class ContinuingCollector:
             UserError: Numba cannot compile the simulator.
         """
         begin = time.perf_counter()
-        copy = self._copies[0]
-        start = (copy.states[0], self.simulator.parameters, copy.rng)
         try:
-            compile_for(self._reset, start)
-            compile_for(self._go_on, self._arguments(copy, weights, 0))
+            compile_for(self._go_on, self._arguments(self._copies[0], weights, 0))
+            self.compile_reset()
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
+
+    def compile_reset(self) -> None:
+        """Compile the beginning of an episode.
+
+        Raises:
+            NumbaError: it cannot be compiled.
+        """
+        copy = self._copies[0]
+        compile_for(self._reset, (copy.states[0], self.simulator.parameters, copy.rng))
 
     def unfinished(self) -> Unfinished:
         """Return the state of every copy: its record, and number, age, rewards and generators of its episode."""

@@ -90,6 +90,9 @@ class GymnasiumCollector:
         self._acting.sample(self._acting.new_seat(weights, copy.rng, copy.trajectory).handle, 0)
         return time.perf_counter() - begin
 
+    def compile_reset(self) -> None:
+        """Do nothing: environments are Python."""
+
     def unfinished(self) -> Unfinished:
         """Return the number of each copy's episode; the state of an environment cannot be saved."""
         return Unfinished({}, [{"number": copy.number} for copy in self._copies])

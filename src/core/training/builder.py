@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.console import Console
 from core.config import Config
 from core.hardware.machine import detect_machine, free_and_total_bytes
 from core.hardware.plan import Plan
+from core.kernels.ahead import compiled_ahead
 from core.kernels.cache import TALLY
 from core.simulators.check import check_simulator
 from core.simulators.gymnasium_bridge import GymnasiumSimulator
@@ -145,7 +147,8 @@ def _build_locked(
     damaged = resume_run(trainer, directory, say) if resume else []
     for line in changed_settings(config, directory) if resume else []:
         say(line)
-    seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
+    with compiled_ahead(partial(_compile_last, trainer), machine.usable_cores):
+        seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
     for line in kernel_lines(seconds, TALLY):
         say(line)
     write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
@@ -159,6 +162,12 @@ def _build_locked(
         f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan, lock)
+
+
+def _compile_last(trainer: Trainer) -> None:
+    """Compile what is compiled last at the start of a run, the last first."""
+    trainer.updater.compile()
+    trainer.collector.compile_reset()
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:

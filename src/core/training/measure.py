@@ -94,11 +94,12 @@ class Measured(NamedTuple):
 
 def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
     """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
-    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu", "precision": "auto"}
-    if config.update_execution != "eager":  # what a GPU does is not for the CPU
-        changes["update_execution"] = "auto"
-    config = config.model_copy(update=changes)
     machine = detect_machine()
+    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu"}
+    if machine.gpu:  # what it does is not for the CPU
+        changes["precision"] = "auto"
+        changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
+    config = config.model_copy(update=changes)
     plan = apply_plan(plan_run(config, loaded.simulator, machine))
     require_memory(config, loaded.simulator, plan, machine)
     with tempfile.TemporaryDirectory() as nowhere:

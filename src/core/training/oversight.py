@@ -67,6 +67,10 @@ class Overseen:
         """Compile without playing; return the seconds it took."""
         return self.collector.compile(weights)
 
+    def compile_reset(self) -> None:
+        """Compile what :meth:`compile` compiles last."""
+        self.collector.compile_reset()
+
     def unfinished(self) -> Unfinished:
         """Return what is needed to go on with the episodes that are not at their end."""
         return self.collector.unfinished()

@@ -1,0 +1,210 @@
+"""How near one decision comes to what a core can do: the actor beside the pass of its weights through the L2 cache.
+
+One thread, actor 32-128-128-128-8 (`--width`), inputs that a simulator shows. Measured in turns, CPU time, medians:
+* the floor: reading the actor's weights, every cache line once, in a loop that does nothing else (reads of 64 bytes),
+* the forward pass of one stream, with relu (rows whose input is zero are not read) and with tanh (all are),
+* everything that the fused loop does beside the simulator: forward pass, sampling, recording,
+* streams side by side: this project's rows, and the same layers as matrix products of BLAS within one kernel.
+Usage: python benchmarks/floors.py [--repeats 9] [--width 128] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "src")]
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from numba import njit
+
+from benchmarks.streams import Drift
+from core.policy.forward import aligned_weights, build_network, tanh, workspace
+from core.policy.layout import OBSERVATION_CLIP
+from core.policy.networks import ActorCritic, initialise
+from core.rollout.episode import build_policy_chooser
+from core.simulators.simulator import new_state
+from core.update.compiled.blas import hold_to_one_thread
+
+SIZES = (32, 128, 128, 128, 8)
+STREAMS = (1, 2, 4, 8, 16, 32)
+_OBSERVATIONS = 1024
+_CLIP = np.float32(OBSERVATION_CLIP)
+_PASSES = 4096
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    hold_to_one_thread()
+    sizes = (SIZES[0], *(options.width,) * 3, SIZES[-1])
+    found = measure(sizes, options.repeats)
+    kilobytes = 4e-3 * sum((a + 1) * b for a, b in pairwise(sizes))
+    floor = found["floor"]
+    print(f"Actor {'-'.join(map(str, sizes))}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
+    print("| CPU us a decision | | floor / it |\n|---|---|---|")
+    for name, us in found.items():
+        print(f"| {name} | {us:.3f} | {floor / us:.0%} |")
+    print(f"The floor is {kilobytes / floor / 1e3 * 1e3:.0f} GB/s.")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measure(sizes: tuple[int, ...], repeats: int) -> dict[str, float]:
+    """Return microseconds a decision of everything."""
+    seen = np.random.default_rng(0).random((_OBSERVATIONS, sizes[0]), np.float32) - np.float32(0.5)
+    ways: dict[str, Callable[[], int]] = {"floor": reading(weights_of(sizes, "relu"))}
+    for activation in ("relu", "tanh"):
+        weights = weights_of(sizes, activation)
+        for streams in STREAMS:
+            ways[f"forward, {activation}, {streams} side by side"] = rows(weights, sizes, activation, seen, streams)
+        for streams in STREAMS[3:]:
+            ways[f"BLAS, {activation}, {streams} side by side"] = blas(weights, sizes, activation, seen, streams)
+        ways[f"forward and sampling, {activation}"] = choosing(weights, sizes, activation, seen)
+    for way in ways.values():
+        way()
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            begin = time.thread_time()
+            decisions = way()
+            times[name].append(1e6 * (time.thread_time() - begin) / decisions)
+    return {name: statistics.median(column) for name, column in times.items()}
+
+
+def weights_of(sizes: tuple[int, ...], activation: str) -> np.ndarray:
+    """Return an untrained actor's weights."""
+    model = ActorCritic(sizes, (sizes[0], 16, 1), activation)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    return aligned_weights(model.flat[: model.layout.actor_size].numpy(), sizes)
+
+
+def reading(weights: np.ndarray) -> Callable[[], int]:
+    """Return a function that reads all weights again and again."""
+
+    @njit(fastmath=True)
+    def total(values: np.ndarray, passes: int) -> float:
+        result = np.float32(0.0)
+        for _ in range(passes):
+            part = np.float32(0.0)
+            for i in range(len(values)):
+                part += values[i]
+            result = max(result, part)  # not a sum over the passes, which could be had from one
+            values[0] += part * np.float32(1e-30)
+        return result
+
+    def run() -> int:
+        total(weights, _PASSES)
+        return _PASSES
+
+    return run
+
+
+def rows(
+    weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
+) -> Callable[[], int]:
+    """Return a function that passes observations through the project's actor, some streams at a time."""
+    seat, advance, outputs = build_network(sizes, activation)
+
+    @njit(nogil=True)
+    def play(weights, seen, scratch, streams):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for first in range(0, len(seen), streams):
+            for k in range(streams):
+                seat(weights, seen[first + k], scratch, k)
+            advance(weights, scratch, streams)
+            for k in range(streams):
+                total += outputs(scratch, k)[0]
+        return total
+
+    scratch = workspace(sizes, streams)
+
+    def run() -> int:
+        for _ in range(16):
+            play(weights, seen, scratch, streams)
+        return 16 * len(seen)
+
+    return run
+
+
+def blas(
+    weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
+) -> Callable[[], int]:
+    """Return a function that does the same by matrix products of BLAS, all layers in one kernel."""
+    relu, widest, layout = activation == "relu", max(sizes), np.array(sizes)
+
+    @njit(nogil=True)
+    def play(weights, seen, layout, space, streams):  # type: ignore[no-untyped-def]
+        total, n = 0.0, layout[0]
+        for first in range(0, len(seen), streams):
+            source = space[0, : streams * n].reshape((streams, n))
+            for k in range(streams):
+                for i in range(n):
+                    value = (seen[first + k, i] - weights[i]) * weights[n + i]
+                    source[k, i] = min(max(value, -_CLIP), _CLIP)
+            offset = 2 * n
+            for layer in range(len(layout) - 1):
+                n_in, n_out = layout[layer], layout[layer + 1]
+                values = space[(layer + 1) % 2, : streams * n_out]
+                target = values.reshape((streams, n_out))
+                np.dot(source, weights[offset : offset + n_in * n_out].reshape((n_in, n_out)), target)
+                offset += n_in * n_out
+                for k in range(streams):
+                    for j in range(n_out):
+                        target[k, j] += weights[offset + j]
+                if layer < len(layout) - 2:
+                    if relu:
+                        for j in range(streams * n_out):
+                            values[j] = max(values[j], np.float32(0.0))
+                    else:
+                        tanh(values, 0, streams * n_out)
+                offset, source = offset + n_out, target
+            for k in range(streams):
+                total += source[k, 0]
+        return total
+
+    space = np.zeros((2, streams * widest), np.float32)
+
+    def run() -> int:
+        for _ in range(16):
+            play(weights, seen, layout, space, streams)
+        return 16 * len(seen)
+
+    return run
+
+
+def choosing(weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray) -> Callable[[], int]:
+    """Return a function that lets the policy choose an action for each observation, as the fused loop does."""
+    simulator = Drift()
+    choose = build_policy_chooser(simulator, sizes, activation, greedy=False)
+    states, rng, scratch, row = new_state(simulator), np.random.default_rng(0), workspace(sizes), np.zeros(1, np.int64)
+    masks, features = np.ones((1, sizes[-1]), np.bool_), np.zeros((sizes[-1], 0), np.float32)
+
+    @njit(nogil=True)
+    def play(states, seen, masks, features, weights, rng, scratch, row):  # type: ignore[no-untyped-def]
+        total = 0
+        for t in range(len(seen)):
+            total += choose(states[0], 0, seen[t], masks[0], features, weights, rng, scratch, row)
+        return total
+
+    def run() -> int:
+        for _ in range(16):
+            play(states, seen, masks, features, weights, rng, scratch, row)
+        return 16 * len(seen)
+
+    return run
+
+
+if __name__ == "__main__":
+    main()

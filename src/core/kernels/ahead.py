@@ -1,0 +1,65 @@
+"""A copy of this process that compiles kernels which this one will need a little later.
+
+Numba compiles one function at a time in a process, so a second core is of use only to a second process. The copy puts
+its kernels into the folder, where this process finds them when it comes to them; what is not there by then it compiles
+itself, so that a copy that fails, or comes too late, costs nothing.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from core.kernels.cache import TALLY
+
+
+@contextmanager
+def compiled_ahead(compile_later: Callable[[], object], cores: int) -> Iterator[None]:
+    """Start the copy as soon as a kernel is not in the folder; it ends with the block at the latest.
+
+    On Linux, where a process can be copied with what it has built; elsewhere nothing happens.
+
+    Args:
+        compile_later: compiles what this process will need last.
+        cores: that are usable; with one there is nobody to help.
+    """
+    copies: list[int] = []
+    if sys.platform == "linux" and cores > 1:
+        TALLY.at_first_miss = lambda: copies.append(_copy(compile_later))
+    try:
+        yield
+    finally:
+        TALLY.at_first_miss = None
+        for pid in copies:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _copy(function: Callable[[], object]) -> int:
+    """Run a function in a copy of this process, which then ends without a word; return the copy's number."""
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        # Python warns of threads that hold locks. Those of torch wait for work, and the copy has none for them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    with suppress(BaseException):
+        _live_and_die_with(parent)
+        function()
+    os._exit(0)
+
+
+def _live_and_die_with(parent: int) -> None:
+    """Let go of all that the parent holds, the lock of its run above all, and end when it does."""
+    os.closerange(0, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 65_536 else 65_536)
+    for _ in range(3):  # what a library writes or reads goes nowhere
+        os.open(os.devnull, os.O_RDWR)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(0)
