@@ -18,14 +18,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "src")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
 from numba import njit
+from streams import Drift
 
-from benchmarks.streams import Drift
 from core.policy.forward import aligned_weights, build_network, tanh, workspace
 from core.policy.layout import OBSERVATION_CLIP
 from core.policy.networks import ActorCritic, initialise

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,11 @@ from oracles import toy_simulators
 pytest.importorskip("pydantic")
 
 from core.commands import main
+from core.hardware.machine import detect_machine
 from core.kernels import cache
 from core.kernels.cache import VARIABLE, Tally
+from core.training import builder
+from core.training.metrics import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -39,12 +44,39 @@ def started(tmp_path, monkeypatch, capsys):
     return train
 
 
+@pytest.fixture
+def machine_with(monkeypatch):
+    """Return a function that changes how many cores there are."""
+
+    def change(cores):
+        monkeypatch.setattr(builder, "detect_machine", lambda: replace(detect_machine(), usable_cores=cores))
+
+    return change
+
+
 def test_a_run_says_whether_its_kernels_were_compiled_or_loaded(started, tmp_path):
     done, where, _ = started("first")
-    assert "loaded" not in done
+    assert re.fullmatch(r"compiled \d+( and loaded \d+, a second process helped,|)", done)
     assert where == f" ({tmp_path / 'kernels'})"
     done, _, _ = started("second")
     assert re.fullmatch(r"loaded \d+", done)
+
+
+def test_with_one_core_nobody_helps(started, machine_with):
+    machine_with(1)
+    done, _, _ = started("run")
+    assert re.fullmatch(r"compiled \d+", done)
+
+
+def test_a_run_is_the_same_whoever_compiles_its_kernels(started, machine_with, tmp_path):
+    digests = set()
+    for cores in (1, 2):
+        shutil.rmtree(tmp_path / "kernels", ignore_errors=True)
+        machine_with(cores)
+        started(f"on {cores}")
+        (record,) = read_metrics(tmp_path / f"on {cores}")
+        digests.add((record["trajectory_sha256"], record["policy_loss"]))
+    assert len(digests) == 1
 
 
 def test_a_run_trains_where_no_kernel_can_be_kept_and_says_so_once(started, tmp_path):

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from core.kernels.cache import TALLY
+from core.kernels import cache
 
 
 @contextmanager
@@ -27,12 +27,17 @@ def compiled_ahead(compile_later: Callable[[], object], cores: int) -> Iterator[
         cores: that are usable; with one there is nobody to help.
     """
     copies: list[int] = []
+
+    def start() -> None:
+        copies.append(_copy(compile_later))
+        cache.TALLY.helped = True
+
     if sys.platform == "linux" and cores > 1:
-        TALLY.at_first_miss = lambda: copies.append(_copy(compile_later))
+        cache.TALLY.at_first_miss = start
     try:
         yield
     finally:
-        TALLY.at_first_miss = None
+        cache.TALLY.at_first_miss = None
         for pid in copies:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -39,6 +39,7 @@ class Tally:
         compiled: because the folder did not have them, or could not be used.
         folder: in use; None before the first kernel and where there is none.
         note: why the folder is of no use, once; empty if it is, or if nobody wants it.
+        helped: whether a second process compiles what is loaded here later.
         at_first_miss: called once, when the folder does not have a kernel (:mod:`core.kernels.ahead`).
     """
 
@@ -46,6 +47,7 @@ class Tally:
     compiled: int = 0
     folder: Path | None = None
     note: str = ""
+    helped: bool = False
     at_first_miss: Callable[[], None] | None = None
 
     def miss(self) -> None:

@@ -90,8 +90,7 @@ def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[
     return _table_residual(mean, np.int64(low), np.int64(high), table, tail, elapsed)
 
 
-@njit(nogil=True)
-def _lognormal_residual(mean, sigma, elapsed):  # type: ignore[no-untyped-def]
+def _lognormal_in_python(mean: float, sigma: float, elapsed: float) -> float:
     """Return E[S - e | S > e] = mean P(Z > z - sigma) / P(Z > z) - e, where S > e means Z > z."""
     if elapsed <= 0.0 or sigma == 0.0:
         return max(0.0, mean - elapsed)
@@ -100,6 +99,9 @@ def _lognormal_residual(mean, sigma, elapsed):  # type: ignore[no-untyped-def]
     if survivors < 1e-290:  # so far out that the ratio of the two tails is lost in rounding
         return elapsed * sigma / z
     return mean * math.erfc((z - sigma) / math.sqrt(2.0)) / survivors - elapsed
+
+
+_lognormal_residual = njit(nogil=True)(_lognormal_in_python)
 
 
 @njit(nogil=True)
@@ -132,7 +134,7 @@ def least_residual(kind: int, mean: float, sigma: float) -> float:
     if kind != LOGNORMAL or sigma == 0.0:
         return 0.0
     elapsed = np.exp(sigma * np.linspace(-6.0, 6.0 + 1.0 / sigma, 500) - sigma**2 / 2.0)
-    least = min(float(_lognormal_residual(1.0, sigma, e)) for e in elapsed)
+    least = min(_lognormal_in_python(1.0, sigma, float(e)) for e in elapsed)  # compiling it would take longer
     return 0.99 * mean * least  # the least of all may lie between two of these
 
 

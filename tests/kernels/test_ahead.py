@@ -1,0 +1,124 @@
+"""A copy of this process that compiles ahead: what it leaves, what it lets go of, and when it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from numba import njit
+
+from core.kernels import cache
+from core.kernels.ahead import compiled_ahead
+from core.kernels.cache import VARIABLE, Tally, cached, compile_for
+
+fcntl = pytest.importorskip("fcntl")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+ARGUMENTS = (np.ones(3),)
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """Two kernels whose machine code goes to a folder of its own: the first one, and the one that comes last."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))
+    monkeypatch.setattr(cache, "TALLY", Tally())
+
+    @cached
+    @njit
+    def first(x):
+        return x.sum()
+
+    @cached
+    @njit
+    def last(x):
+        return 2.0 * x.sum()
+
+    return first, last
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def files(tmp_path):
+    return [f for f in (tmp_path / "kernels").glob("*") if f.suffix != ".tmp"]
+
+
+def test_what_the_copy_compiles_is_loaded(kernels, tmp_path):
+    first, last = kernels
+    with compiled_ahead(lambda: compile_for(last, ARGUMENTS), cores=2):
+        compile_for(first, ARGUMENTS)
+        wait_for(lambda: len(files(tmp_path)) == 2)
+        compile_for(last, ARGUMENTS)
+    assert (cache.TALLY.compiled, cache.TALLY.loaded, cache.TALLY.helped) == (1, 1, True)
+    assert (first(*ARGUMENTS), last(*ARGUMENTS)) == (3.0, 6.0)
+
+
+def test_there_is_no_copy_where_nothing_is_missing(kernels):
+    first, _ = kernels
+    compile_for(first, ARGUMENTS)
+    with compiled_ahead(lambda: None, cores=2):
+        first(*ARGUMENTS)
+    assert not cache.TALLY.helped
+
+
+def test_a_copy_that_fails_is_no_harm(kernels, capfd):
+    first, last = kernels
+    with compiled_ahead(lambda: 1 / 0, cores=2):
+        compile_for(first, ARGUMENTS)
+        compile_for(last, ARGUMENTS)
+    assert (cache.TALLY.compiled, cache.TALLY.loaded) == (2, 0)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_copy_that_comes_late_ends_with_the_block(kernels):
+    first, _ = kernels
+    with compiled_ahead(lambda: time.sleep(600), cores=2):
+        compile_for(first, ARGUMENTS)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # there is no child any more
+
+
+def test_a_copy_holds_no_lock(kernels, tmp_path):
+    first, _ = kernels
+    with open(tmp_path / "run.lock", "w") as mine, open(tmp_path / "run.lock") as other:
+        fcntl.flock(mine, fcntl.LOCK_EX)
+        with compiled_ahead(lambda: (tmp_path / "alive").touch() or time.sleep(600), cores=2):
+            compile_for(first, ARGUMENTS)
+            wait_for((tmp_path / "alive").exists)
+            mine.close()
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody still has it
+
+
+def test_a_copy_dies_with_its_process(tmp_path):
+    program = f"""
+import os, time
+from core.kernels.ahead import _copy
+def stay():
+    open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+    time.sleep(600)
+_copy(stay)
+time.sleep(600)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    copy = int((tmp_path / "pid").read_text())
+    os.kill(copy, 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_for(lambda: not _runs(copy))
+
+
+def _runs(pid):
+    """Return whether a process is there and no zombie that nobody waits for."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
