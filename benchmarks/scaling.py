@@ -2,8 +2,8 @@
 
 LongQueue (``long_queue.py``) with the default settings, whole rounds of the product's own trainer with one epoch each
 (``scaling_round.py``), every row a process of its own, so that one has no memory of another. Of two or more rounds the
-first, in memory that nobody has touched, is left out of medians. Exponents are slopes of log seconds (or bytes) on log
-decisions from 10,000 decisions on: 1 is linear.
+first, in memory that nobody has touched, is left out of medians. Exponents are slopes of log seconds on log decisions
+from 10,000 decisions on: 1 is linear.
 Usage: python benchmarks/scaling.py [--only lengths widths cores memory] [--small] [--plot FILE.png] [--json FILE]
 """
 
@@ -38,6 +38,7 @@ MEMORY_ROWS: list[tuple[int, dict[str, Any]]] = [
     (500_000, {}),
     (500_000, {"num_epochs": 2}),
     (125_000, {"episodes_per_update": 4}),
+    (500_000, {"update_execution": "eager"}),
     (500_000, {"batch_size": 65_536}),
     (500_000, {"batch_size": 65_536, "update_execution": "eager"}),
     (
@@ -100,12 +101,24 @@ def memory(small: bool) -> list[Row]:
 
 
 def exponents(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the exponent of each phase; and of memory, where it is known, beyond what the shortest episode takes."""
+    """Return the exponent of each phase."""
     long = [row for row in rows if row["decisions"] >= _FROM]
-    costs = {phase: [row[phase] for row in long] for phase in PHASES}
-    if all(row["peak"] for row in rows):
-        costs["peak"] = [row["peak"] - rows[0]["peak"] for row in long]
-    return {name: exponent([row["decisions"] for row in long], column) for name, column in costs.items()}
+    return {phase: exponent([row["decisions"] for row in long], [row[phase] for row in long]) for phase in PHASES}
+
+
+def bytes_a_decision(rows: Sequence[Row]) -> tuple[float, float] | None:
+    """Return the slope of memory over decisions, measured and predicted; None where nothing was measured."""
+    if not all(row["peak"] for row in rows):
+        return None
+    decisions = [row["decisions"] for row in rows]
+    columns = [row["peak"] for row in rows], [predicted_bytes(row) for row in rows]
+    measured, predicted = (statistics.linear_regression(decisions, column).slope for column in columns)
+    return measured, predicted
+
+
+def predicted_bytes(row: Row) -> int:
+    """Return what the plan says: the trajectories and the update beside them."""
+    return row["trajectory"] + row["working"]
 
 
 def lengths_table(rows: Sequence[Row]) -> list[list[str]]:
@@ -114,11 +127,9 @@ def lengths_table(rows: Sequence[Row]) -> list[list[str]]:
     for row in rows:
         times = [f"{1e6 * row[phase] / row['decisions']:.2f}" for phase in PHASES]
         table.append([f"{row['decisions']:,}", *times, *_memory_cells(row)])
-    found = exponents(rows)
-    return [
-        *table,
-        ["exponent", *(f"{found[p]:.3f}" for p in PHASES), f"{found['peak']:.3f}" if "peak" in found else ""],
-    ]
+    growth = bytes_a_decision(rows) or ()
+    memory_cells = [f"{each:.0f} bytes a decision" for each in growth]
+    return [*table, ["exponent, slope", *(f"{b:.3f}" for b in exponents(rows).values()), *memory_cells]]
 
 
 def widths_table(rows: Sequence[Row]) -> list[list[str]]:
@@ -160,7 +171,7 @@ _MEMORY_HEAD = ["peak, MB", "predicted, MB", "measured / predicted"]
 
 
 def _memory_cells(row: Row) -> list[str]:
-    predicted = row["trajectory"] + row["working"]
+    predicted = predicted_bytes(row)
     known = row["peak"] is not None
     measured = [f"{row['peak'] / 1e6:,.0f}", f"{row['peak'] / predicted:.2f}"] if known else ["unknown", ""]
     return [measured[0], f"{predicted / 1e6:,.0f}", measured[1]]

@@ -24,16 +24,16 @@ def test_the_exponent_of_a_power_law_is_found(b):
 
 def test_what_is_linear_has_exponent_one_whatever_short_episodes_and_a_process_take():
     rows = [row(1_000, simulate=1.0), row(10_000), row(100_000), row(1_000_000)]
-    found = scaling.exponents(rows)
-    assert [found[phase] for phase in scaling.PHASES] == pytest.approx([1.0] * 3)
-    assert found["peak"] == pytest.approx(1.0, abs=0.03)
-    assert "peak" not in scaling.exponents([row(10**k, peak=None) for k in (3, 4, 5)])
+    assert scaling.exponents(rows) == pytest.approx(dict.fromkeys(scaling.PHASES, 1.0))
+    assert scaling.bytes_a_decision(rows) == pytest.approx((200, 250))
+    assert scaling.bytes_a_decision([row(1_000), row(10_000, peak=None)]) is None
 
 
 def test_lengths_by_hand():
     head, _, line, last = scaling.lengths_table([row(10_000), row(1_000_000)])
     assert line == ["1,000,000", "2.00", "3.00", "10.00", "217", "250", "0.87"]
-    assert (len(head), last[0], last[1]) == (7, "exponent", "1.000")
+    assert last == ["exponent, slope", "1.000", "1.000", "1.000", "200 bytes a decision", "250 bytes a decision"]
+    assert len(head) == 7
 
 
 def test_cores_and_widths_by_hand():
