@@ -262,6 +262,7 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
         assert "Does not fit on the CPU: 68,0" in out
         return
     assert code == 2
+    assert "   memory 234,0" in out, "166,000 MB and 68,007 of the update"
     assert error.startswith(
         "error: The trajectories of a round need 166,000 MB of memory (1 copy of up to 1,000,000,000"
     )
