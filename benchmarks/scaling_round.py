@@ -16,7 +16,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # update.py imports its neighbour
 
 from rich.console import Console
 
@@ -108,7 +107,7 @@ def _round(trainer: Trainer) -> dict[str, float]:
 
 def _flops(trainer: Trainer, batch: int) -> float:
     """Return the floating-point operations a second of the update's own matrix products, on one thread."""
-    from benchmarks.update import floor, times_of
+    from update import floor, times_of  # a neighbour, as this file is run
 
     products, operations = floor((trainer.model.actor_sizes, trainer.model.critic_sizes), batch)
     return operations / min(times_of(products)[1] for _ in range(3))
