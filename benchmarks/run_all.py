@@ -86,11 +86,23 @@ def learning(found: dict[str, Any]) -> list[Row]:
     ]
 
 
+def scaling(found: dict[str, Any]) -> list[Row]:
+    """Return the rows of scaling.py: exponents of time, and memory of the longest episode beside the plan's."""
+    rows = [(f"{name} over the length of an episode", f"exponent {b:.2f}") for name, b in found["exponents"].items()]
+    longest = found["lengths"][-1]
+    if longest["peak"]:
+        predicted = longest["trajectory"] + longest["working"]
+        name = f"memory of {longest['decisions']:,} decisions"
+        rows.append((name, f"{longest['peak'] / 1e6:,.0f} MB, predicted {predicted / 1e6:,.0f}"))
+    return rows
+
+
 BENCHMARKS = {
     "collection": Benchmark(["--repeats", "3"], [], collection),
     "streams": Benchmark(["--repeats", "1", "--episodes", "8"], [], streams),
     "update": Benchmark(["--pairs", "1", "--small"], [], update),
     "end_to_end": Benchmark(["--repeats", "1", "--rounds", "2"], ["--trainers", "longstride"], end_to_end),
+    "scaling": Benchmark(["--small"], [], scaling),
     "learning": Benchmark(
         ["--problems", "cartpole", "--seeds", "1", "--evaluation-episodes", "20"],
         ["--sides", "longstride"],

@@ -14,6 +14,10 @@ FOUND = {
     },
     "streams": {"drift": [{"threads": 2, "together": 4, "per_second": 2e6}]},
     "end_to_end": {"medians": {"longstride": {"steps_per_second": 7000.0}}},
+    "scaling": {
+        "exponents": {"simulate": 0.98},
+        "lengths": [{"decisions": 100_000, "peak": 50_000_000, "trajectory": 16_600_000, "working": 17_400_000}],
+    },
     "learning": {
         "summary": [
             {
@@ -49,13 +53,20 @@ def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch
     util = SimpleNamespace(find_spec=lambda name: object() if installed else None)
     monkeypatch.setattr(run_all, "importlib", SimpleNamespace(util=util))
     assert run_all.main() == 1
-    assert list(commands) == ["collection", "streams", "update", "end_to_end", "learning"]
+    assert list(commands) == ["collection", "streams", "update", "end_to_end", "scaling", "learning"]
     assert ("--trainers" in commands["end_to_end"]) != installed
     assert ("--sides" in commands["learning"]) != installed
     out = capsys.readouterr().out
     assert ("Stable-Baselines3 is skipped" in out) != installed
     assert "update failed: ValueError: no BLAS" in out
-    for value in ("250.00 µs", "2,000,000 decisions/s", "7,000 decisions/s", "1 of 1 reached 475, 70,000 steps"):
+    for value in (
+        "250.00 µs",
+        "2,000,000 decisions/s",
+        "7,000 decisions/s",
+        "exponent 0.98",
+        "50 MB, predicted 34",
+        "1 of 1 reached 475, 70,000 steps",
+    ):
         assert value in out
     written = json.loads((tmp_path / "all.json").read_text())
     assert set(written["results"]) == set(FOUND)

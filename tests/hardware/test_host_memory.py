@@ -43,6 +43,19 @@ def test_the_edge(free, pinned, refused):
     return None
 
 
+def test_the_update_counts_beside_the_trajectories():
+    require_room(SIX, host(643 * MB), False, 200 * MB)
+    with pytest.raises(UserError, match=r"443 MB of memory \(6 .*\) and the update 200 MB beside them, but 642 MB are"):
+        require_room(SIX, host(642 * MB), False, 200 * MB)
+
+
+def test_episodes_that_may_be_shorter_are_refused_where_all_memory_would_not_hold_them():
+    generous = replace(SIX, at_most=True)
+    require_room(generous, replace(host(MB), total_bytes=443 * MB), False)
+    with pytest.raises(UserError, match=r"lower max_steps of the simulator \(if episodes are shorter\), EPISODES_PER_"):
+        require_room(generous, replace(host(MB), total_bytes=442 * MB), False)
+
+
 def test_episodes_that_may_be_shorter_are_not_refused_unless_all_rows_are_taken():
     generous = replace(SIX, at_most=True)
     require_room(generous, host(MB), False)

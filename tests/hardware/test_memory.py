@@ -72,6 +72,16 @@ def test_components_by_hand():
     assert footprint(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
 
 
+def test_on_the_host_one_trajectory_is_not_copied():
+    """Of a sample: advantage, return and value, two float64 discounts; and 40 bytes while advantages are estimated."""
+    shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2), 3)
+    one, two = (footprint(shape, False, 10_000, 4, 4, pieces, host=True) for pieces in (1, 2))
+    assert (one.rollout, one.joining) == (10_000 * (3 * 4 + 16), 10_000 * 40)
+    assert one.peak == one.held + 10_000 * 68
+    row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4
+    assert (two.rollout, two.joining) == (10_000 * (row + 16), 10_000 * 29), "an epoch's split: 29 bytes"
+
+
 def test_microbatches_that_are_worked_on_at_once_need_as_much_each():
     shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2))
     one = footprint(shape, False, 100, 40, 10, 1)

@@ -456,3 +456,9 @@ def test_how_steps_may_run_on_a_gpu(here, wanted, executions, parts):
 
 def test_a_gpu_whose_updater_can_do_nothing_else_steps_eagerly():
     assert plan(machine(H200)).executions == ("eager",)
+
+
+def test_a_long_rollout_on_a_cpu_does_not_shrink_the_minibatch():
+    """100 million decisions leave no room beside the rollout's bytes, but pieces of a minibatch need next to none."""
+    found = plan(machine(), samples=10**8, fixed_bytes=10**11, largest_batch=1024)
+    assert (found.batch_size, found.microbatch) == (1024, 1024)

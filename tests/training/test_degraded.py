@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import psutil
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from commands.test_command_line import train_arguments
 from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
+from benchmarks.long_queue import LongQueue
 from core import commands
 from core.commands import main
 from core.config import Config
@@ -20,7 +22,7 @@ from core.hardware.machine import detect_machine
 from core.rollout.collector import Collector
 from core.rollout.continuing import ContinuingCollector
 from core.simulators.loading import load_simulator
-from core.training import builder
+from core.training import builder, plan_mode, rollouts
 from core.training.checkpoint import load_checkpoint, seal, unseal
 from core.training.metrics import MetricsLog
 from core.training.planning import plan_run
@@ -223,10 +225,62 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     arguments = ["--simulator", "cartpole", "--rollout-steps", "10000000", "--run-directory", str(directory)]
     assert main(["--mode", "train", "--device", "cpu", *arguments]) == 2
     out, error = capsys.readouterr()
-    said = "480 MB of memory (1 copy of 10,000,000 decisions), but 479 MB are free; lower EPISODES_PER_UPDATE, set or "
-    assert f"error: The trajectories of a round need {said}lower ROLLOUT_STEPS, or free memory.\n" == error
+    said = "480 MB of memory (1 copy of 10,000,000 decisions) and the update "
+    assert error.startswith(f"error: The trajectories of a round need {said}")
+    said = " beside them, but 479 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory.\n"
+    assert error.endswith(said)
     assert "trajectory 480 MB a round: 1 copy of 10,000,000 decisions; more than the 479 MB free" in out
     assert not directory.exists()
+
+
+def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being_touched():
+    """1.66 GB of addresses; the plan's figure is that of the arrays, and none of it is memory yet."""
+    process = psutil.Process()
+    before = process.memory_info().rss
+    queues = LongQueue(10_000_000)
+    config = Config(episodes_per_update=1, device="cpu")
+    plan = plan_run(config, queues, detect_machine())
+    collector = build_collector(config, plan, [32, 8, 8], queues)
+    assert plan.trajectory_bytes == pytest.approx(sum(a.nbytes for a in collector._rows), rel=0.01)
+    assert plan.trajectory_bytes == pytest.approx(1.66e9, rel=0.01), "166 bytes a decision"
+    assert process.memory_info().rss - before < 0.1 * plan.trajectory_bytes
+
+
+@pytest.mark.parametrize("mode", ["train", "plan"])
+def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeypatch, capsys):
+    """A thousand million decisions of 166 bytes, and 68 for the update of each."""
+    file = tmp_path / "queues.py"
+    file.write_text("from benchmarks.long_queue import LongQueue\nclass Queues(LongQueue): pass\n")
+    host = replace(detect_machine(), free_bytes=20 * 10**9, total_bytes=24 * 10**9)
+    monkeypatch.setattr(plan_mode if mode == "plan" else builder, "detect_machine", lambda: host)
+    monkeypatch.setattr(builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
+    arguments = ["--simulator", f"{file}:Queues", "--simulator-option", "episode=1000000000"]
+    directory = ["--run-directory", str(tmp_path / "run")]
+    code = main(["--mode", mode, "--device", "cpu", *arguments, *directory])
+    out, error = capsys.readouterr()
+    if mode == "plan":
+        assert "Does not fit on the CPU: 68,0" in out
+        return
+    assert code == 2
+    assert "   memory 234,0" in out, "166,000 MB and 68,007 of the update"
+    assert error.startswith(
+        "error: The trajectories of a round need 166,000 MB of memory (1 copy of up to 1,000,000,000"
+    )
+    assert "; lower max_steps of the simulator (if episodes are shorter), EPISODES_PER_UPDATE, set or" in error
+
+
+def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
+    """Rows that are never written take no memory but addresses, which a limit (ulimit -v) may end."""
+
+    def no(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(rollouts, "Collector", no)
+    config, queues = Config(episodes_per_update=2), LongQueue(10_000_000)
+    with pytest.raises(
+        UserError, match=r"does not give the 3,320 MB that 2 trajectories of up to 10,000,000 decisions"
+    ):
+        build_collector(config, plan_run(config, queues, detect_machine()), [32, 8, 8], queues)
 
 
 def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):

@@ -57,6 +57,17 @@ def samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
     return max(int(free_bytes * SAFETY) - settings.fixed_bytes, 0) // settings.bytes_per_sample[half]
 
 
+def room_for_samples(settings: PlanSettings, machine: Machine, gpu: Gpu | None, half: bool) -> int:
+    """Return the samples that a plan lets an update hold at once.
+
+    On a CPU at least those of a microbatch, which can be made smaller still: memory that is short there must not leave
+    minibatches of a single sample.
+    """
+    if gpu is None:
+        return max(samples_in(settings, machine.free_bytes, half), CPU_MICROBATCH)
+    return samples_in(settings, gpu.usable_bytes, half)
+
+
 def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     """Choose the minibatch: the user's, or the power of two within samples, memory and the user's limit.
 

@@ -17,20 +17,36 @@ def trajectories(rollout: HostRollout, machine: Machine, pinned: bool) -> tuple[
     return size, f"{_whose(rollout, pinned)}; {free}"
 
 
-def require_room(rollout: HostRollout, machine: Machine, pinned: bool) -> None:
-    """Refuse trajectories that the host's memory cannot hold, while none is allocated.
+def has_room(rollout: HostRollout, machine: Machine, pinned: bool, update: int = 0) -> bool:
+    """Return whether the host's memory can hold the trajectories of a round, and its update beside them.
 
-    Episodes that may well be shorter (``at_most``) are refused only where all rows are taken at once.
+    Episodes that may well be shorter (``at_most``) are given all memory that the machine has, in use or not, unless all
+    rows are taken at once.
 
-    Raises:
-        UserError: they are larger than what is free, or than what the control group leaves.
+    Args:
+        rollout: what the trajectories need.
+        machine: where they will lie.
+        pinned: whether all rows are taken at once, for a GPU to read.
+        update: bytes of the update, where it runs on the host too.
     """
     size, _ = trajectories(rollout, machine, pinned)
-    if size <= machine.free_bytes or (rollout.at_most and not pinned):
+    return size + update <= (machine.total_bytes if rollout.at_most and not pinned else machine.free_bytes)
+
+
+def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: int = 0) -> None:
+    """Refuse what :func:`has_room` says does not fit, while nothing is allocated.
+
+    Raises:
+        UserError: it does not fit into what is free, or into what the control group leaves.
+    """
+    if has_room(rollout, machine, pinned, update):
         return
+    size, _ = trajectories(rollout, machine, pinned)
+    beside = f" and the update {in_megabytes(update)} beside them" if update else ""
+    shorter = "max_steps of the simulator (if episodes are shorter), " if rollout.at_most else ""
     raise UserError(
-        f"The trajectories of a round need {in_megabytes(size)} of memory ({_whose(rollout, pinned)}), but "
-        f"{in_megabytes(machine.free_bytes)} are free; lower EPISODES_PER_UPDATE, set or lower "
+        f"The trajectories of a round need {in_megabytes(size)} of memory ({_whose(rollout, pinned)}){beside}, but "
+        f"{in_megabytes(machine.free_bytes)} are free; lower {shorter}EPISODES_PER_UPDATE, set or lower "
         "ROLLOUT_STEPS, or free memory."
     )
 

@@ -19,6 +19,13 @@ and by the kernels that are loaded, and it is no part of what torch calls alloca
 _INDEX = 8 + 4
 """Bytes of a sample's place in the permutation of an epoch, and of its weight."""
 
+_DISCOUNTS = 8 + 8
+"""Bytes of a sample's discount and of the critic's lambda, which stay on the host."""
+
+_ADVANTAGES, _SPLIT = 40, 8 + 1 + 8 + _INDEX
+"""Bytes of a sample that NumPy needs on the host besides: while the advantages of one long trajectory are estimated
+(each sum of float32 and float64 makes a float64), and while an epoch is split into minibatches."""
+
 
 @dataclass(frozen=True)
 class Footprint:
@@ -31,11 +38,13 @@ class Footprint:
         optimizer: the two moments of Adam.
         snapshots: the weights with their moments that training can go back to, and those that the update began with.
         activations: of a microbatch at the peak of its step, with the gradients that it has made by then.
-        rollout: observations, actions, log-probabilities, masks, action features, advantages and returns.
+        rollout: observations, actions, log-probabilities, masks, action features, advantages and returns. On the host
+            with the discounts, and without what a single trajectory has already.
         indices: of an epoch's permutation, with the weights of the samples.
         workspace: of the library of matrix products.
         joining: the second copy of a column of the rollout while the episodes are joined, less the columns that are
-            not there yet; there are no activations then.
+            not there yet; there are no activations then. On the host, what advantages and minibatches need while they
+            are made: nothing is there twice.
     """
 
     weights: int
@@ -69,6 +78,7 @@ def footprint(
     workspace: int = 0,
     workers: int = 1,
     checkpointing: bool = False,
+    host: bool = False,
 ) -> Footprint:
     """Predict the bytes of an update.
 
@@ -82,6 +92,7 @@ def footprint(
         workspace: from :func:`workspace_bytes`.
         workers: microbatches worked on at once.
         checkpointing: whether the backward pass computes a network's activations again.
+        host: whether it runs on the CPU, beside the trajectories: one alone is read where it lies.
     """
     weights = 4 * policy_size(shape)
     columns = column_bytes(shape).values()
@@ -90,16 +101,21 @@ def footprint(
     peak = max(moment.bytes(min(microbatch, batch)) for moment in step_moments(shape, half, checkpointing))
     before = accumulate(columns, initial=0)
     joining = max(2 * column + there for column, there in zip(columns, before, strict=False)) - sum(columns)
+    rollout, joining = sum(columns), max(joining, 0) if pieces > 1 else 0
+    if host:
+        made = sum(column_bytes(shape)[name] for name in ("advantages", "returns", "values"))
+        rollout, joining = (rollout, _SPLIT) if pieces > 1 else (made, _ADVANTAGES)
+        rollout += _DISCOUNTS
     return Footprint(
         weights=weights,
         gradients=weights * min(parts, 3),
         optimizer=2 * weights,
         snapshots=2 * 3 * weights,
         activations=peak * at_once,
-        rollout=sum(columns) * samples,
+        rollout=rollout * samples,
         indices=_INDEX * samples,
         workspace=workspace,
-        joining=max(joining, 0) * samples if pieces > 1 else 0,
+        joining=joining * samples,
     )
 
 

@@ -104,8 +104,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     """
     gpu, device_reason = choices.device(machine, settings)
     precision, precision_reason = formats.precision(settings, machine, gpu, device_reason)
-    free = gpu.usable_bytes if gpu else machine.free_bytes
-    room = choices.samples_in(settings, free, precision != "fp32")
+    room = choices.room_for_samples(settings, machine, gpu, precision != "fp32")
     batch = choices.batch_size(settings, room)
     execution = choices.update_execution(settings, gpu, device_reason, precision)
     usual = usual_on(gpu)

@@ -24,7 +24,7 @@ from core.training.lock import RunLock
 from core.training.metrics import MetricsLog
 from core.training.notices import kernel_lines, memory_lines
 from core.training.parts import build_model, build_trainer
-from core.training.planning import announce, apply_plan, plan_run, require_memory, write_plan
+from core.training.planning import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
 from core.training.plots import plot_learning_curve
 from core.training.presets import with_preset
 from core.training.progress import Progress
@@ -138,7 +138,7 @@ def _build_locked(
     config, sources, more = with_budget(config, sources)
     machine = detect_machine()
     plan = apply_plan(plan_run(config, simulator, machine))
-    for line in [*notes, *more, *announce(plan, machine, config)]:
+    for line in [*notes, *more, *announce(plan, machine, config), peak_line(config, simulator, plan)]:
         say(line)
     require_memory(config, simulator, plan, machine)
     model = build_model(config, simulator, plan.device == "cuda")

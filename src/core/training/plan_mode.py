@@ -12,6 +12,7 @@ from core.config import Config
 from core.errors import UserError, this_command
 from core.hardware.catalogue import find_card, machine_with
 from core.hardware.facts import Machine
+from core.hardware.host_memory import in_megabytes
 from core.hardware.machine import detect_machine
 from core.training.budget import in_words, parse_duration
 from core.training.checkpoint import holds_checkpoint
@@ -86,9 +87,15 @@ def _verdict(report: PlanReport) -> list[str]:
     if not report.fits and report.gpu:
         remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes a round"
         return [f"Does not fit on the {report.gpu.name}: {peak} MB of tensors, room for {room}; {remedy}."]
+    trajectories = in_megabytes(report.plan.trajectory_bytes)
+    if not report.fits:
+        remedy = "lower EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS"
+        return [f"Does not fit on the CPU: {peak} MB for an update and {trajectories} of trajectories; {remedy}."]
     where = report.gpu.name if report.gpu else "CPU"
     lines = [
-        f"Fits on the {where}: {peak} MB of tensors, room for {room}.",
+        f"Fits on the {where}: {peak} MB of tensors, room for {room}."
+        if report.gpu
+        else f"Fits on the CPU: {peak} MB for an update beside {trajectories} of trajectories.",
         f"Largest minibatch {report.largest_minibatch:,}, largest microbatch {report.largest_microbatch:,} samples.",
     ]
     if report.update_seconds is not None:
@@ -125,6 +132,6 @@ def _command(config: Config, sources: dict[str, str], file: Path | None, report:
             flags += [f"--simulator-option {shlex.quote(f'{option}={setting}')}" for option, setting in value.items()]
         else:
             flags.append(f"{flag} {shlex.quote(str(value))}")
-    if not report.fits:
+    if report.gpu and not report.fits:
         flags.append(report.enough or "--device cpu")
     return " ".join([f"{this_command()} --mode train", *flags])

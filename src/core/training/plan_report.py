@@ -7,15 +7,15 @@ from rich.console import Console
 from rich.table import Table
 
 from core.config import Config
-from core.hardware import roofline
+from core.hardware import host_memory, roofline
 from core.hardware.activations import Shape
 from core.hardware.catalogue import UNCONFIRMED, card_of
-from core.hardware.choices import has_room, samples_in
+from core.hardware.choices import has_room, room_for_samples
 from core.hardware.facts import Execution, Gpu, Machine
-from core.hardware.memory import LARGEST_BATCH, SAFETY, Footprint, auto_batch_size, footprint, workspace_bytes
+from core.hardware.memory import LARGEST_BATCH, SAFETY, Footprint, auto_batch_size
 from core.hardware.plan import Plan
 from core.simulators.simulator import Simulator
-from core.training.planning import plan_run, plan_settings, policy_shape
+from core.training.planning import plan_run, plan_settings, policy_shape, update_memory
 
 _ENORMOUS = 10**15
 """Bytes of a card on which everything fits, to see what the plan would like."""
@@ -38,7 +38,7 @@ class PlanReport:
         plan: how the run would use the machine: its CPU, where the GPU has no room.
         wanted: the plan with that GPU, had it room; the figures below are those of this one.
         gpu: that was looked at; None for a run without one.
-        fits: whether the run would use that GPU.
+        fits: whether the run would use that GPU; without one, whether the host has room for it.
         memory: bytes of an update at its peak.
         room: bytes that the plan may fill: of the free ones, what is left for safety is not.
         largest_microbatch: samples that memory holds at once beside all else.
@@ -110,8 +110,11 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         wanted = replace(wanted, microbatch=min(wanted.microbatch, 256))
     free = gpu.usable_bytes if gpu else machine.free_bytes
     half = wanted.precision != "fp32"
-    room = samples_in(settings, free, half)
+    room = room_for_samples(settings, machine, gpu, half)
     sizes = shape, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
+    memory = update_memory(shape, wanted, gpu, settings.samples, settings.parallel_episodes)
+    if gpu is None:
+        fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     works = {e: roofline.update_work(*sizes, e, wanted.gradient_checkpointing) for e in wanted.executions}
     card = card_of(gpu) if gpu else None
     every = {e: roofline.seconds(work, card, wanted.precision, wanted.tf32) for e, work in works.items() if card}
@@ -122,7 +125,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         wanted=wanted,
         gpu=gpu,
         fits=fits,
-        memory=_memory(shape, wanted, gpu, settings.samples, settings.parallel_episodes),
+        memory=memory,
         room=int(free * SAFETY),
         largest_microbatch=min(room, settings.samples),
         largest_minibatch=auto_batch_size(settings.samples, room, LARGEST_BATCH) if fits else 0,
@@ -140,42 +143,26 @@ def context_bytes(gpu: Gpu | None) -> int:
     return gpu.context_bytes if gpu else 0
 
 
-def _memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> Footprint:
-    workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
-    half = plan.precision != "fp32"
-    return footprint(
-        shape,
-        half,
-        samples,
-        plan.batch_size,
-        plan.microbatch,
-        copies,
-        workspace,
-        workers,
-        plan.gradient_checkpointing,
-    )
-
-
 def _changes(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
     """Return what would lower the peak."""
-    now = _memory(shape, plan, gpu, samples, copies).peak
+    now = update_memory(shape, plan, gpu, samples, copies).peak
     found = []
     if plan.microbatch > 1:
         smaller = replace(plan, microbatch=-(-plan.microbatch // 2))
         what = f"microbatches of {smaller.microbatch:,} samples; the plan takes smaller ones itself where it must"
-        found.append(Change(what, "", now - _memory(shape, smaller, gpu, samples, copies).peak))
+        found.append(Change(what, "", now - update_memory(shape, smaller, gpu, samples, copies).peak))
     if gpu and not plan.gradient_checkpointing:
         again = replace(plan, gradient_checkpointing=True)
-        saved = now - _memory(shape, again, gpu, samples, copies).peak
+        saved = now - update_memory(shape, again, gpu, samples, copies).peak
         what = "activations computed twice: slower, and no smaller than with smaller microbatches"
         found.append(Change(what, "--gradient-checkpointing", saved))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
         other = replace(plan, precision="bf16" if gpu.capability >= (8, 0) else "fp16")
-        saved = now - _memory(shape, other, gpu, samples, copies).peak
+        saved = now - update_memory(shape, other, gpu, samples, copies).peak
         found.append(Change(f"{other.precision} matrix products", f"--precision {other.precision}", saved))
     if copies > 1:
         fewer = copies // 2
-        saved = now - _memory(shape, plan, gpu, samples * fewer // copies, fewer).peak
+        saved = now - update_memory(shape, plan, gpu, samples * fewer // copies, fewer).peak
         what = f"{fewer} episodes a round in place of {copies}: noisier updates, more often"
         found.append(Change(what, f"--episodes-per-update {fewer}", saved))
     return [change for change in found if change.saves > 0]
@@ -213,7 +200,7 @@ def _memory_table(report: PlanReport) -> Table:
     table.add_section()
     table.add_row("peak of an update", megabytes(report.memory.peak + context_bytes(report.gpu)))
     if report.memory.joining > report.memory.indices + report.memory.activations:
-        table.add_row("   reached while the episodes are joined, with", megabytes(report.memory.joining))
+        table.add_row("   reached while the rollout is put together, with", megabytes(report.memory.joining))
     table.add_row(f"room ({SAFETY:.0%} of what is free)", megabytes(report.room + context_bytes(report.gpu)))
     return table
 

@@ -7,9 +7,9 @@ import torch
 
 from core.config import Config
 from core.hardware.activations import Shape
-from core.hardware.facts import Machine, PlanSettings
-from core.hardware.host_memory import require_room
-from core.hardware.memory import bytes_of_a_sample, fixed_bytes, footprint
+from core.hardware.facts import Gpu, Machine, PlanSettings
+from core.hardware.host_memory import in_megabytes, require_room
+from core.hardware.memory import Footprint, bytes_of_a_sample, fixed_bytes, footprint, workspace_bytes
 from core.hardware.plan import Plan, make_plan
 from core.hardware.roofline import step_launches
 from core.simulators.simulator import Simulator
@@ -81,12 +81,45 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
 
 
 def require_memory(config: Config, simulator: Simulator, plan: Plan, machine: Machine) -> None:
-    """Check that the host holds what a round plays, before that is allocated.
+    """Check that the host holds what a round plays and what its update needs there, before that is allocated.
 
     Raises:
         UserError: it does not.
     """
-    require_room(host_rollout(config, simulator), machine, plan.device == "cuda")
+    update = _update_on_the_host(config, simulator, plan)
+    require_room(host_rollout(config, simulator), machine, plan.device == "cuda", update)
+
+
+def peak_line(config: Config, simulator: Simulator, plan: Plan) -> str:
+    """Return what a round takes of the host's memory at its peak, in words."""
+    update = _update_on_the_host(config, simulator, plan)
+    beside = f", {in_megabytes(update)} of it for the update" if update else ""
+    return f"   memory {in_megabytes(plan.trajectory_bytes + update)} at the peak of a round{beside}"
+
+
+def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int:
+    """Return the bytes of the host's memory that an update takes beside the trajectories; 0 where a GPU does it."""
+    if plan.device == "cuda":
+        return 0
+    samples, copies = decisions_per_update(config, simulator), copies_per_update(config, simulator)
+    return update_memory(policy_shape(config, simulator), plan, None, samples, copies).peak
+
+
+def update_memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> Footprint:
+    """Predict the bytes of an update, on a GPU or (None) on the host."""
+    workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
+    return footprint(
+        shape,
+        plan.precision != "fp32",
+        samples,
+        plan.batch_size,
+        plan.microbatch,
+        copies,
+        workspace,
+        workers,
+        plan.gradient_checkpointing,
+        host=gpu is None,
+    )
 
 
 def _why_so_many_copies(config: Config, simulator: Simulator) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from core.config import Config
+from core.errors import UserError
 from core.hardware.facts import HostRollout
+from core.hardware.host_memory import in_megabytes
 from core.hardware.plan import Plan
 from core.rollout.collector import Collector, Collects
 from core.rollout.continuing import ContinuingCollector
@@ -67,7 +69,23 @@ def rollout_in_words(config: Config, simulator: Simulator) -> str:
 
 
 def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collects:
-    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions."""
+    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions.
+
+    Raises:
+        UserError: the system does not even give the addresses of the rows of its trajectories.
+    """
+    try:
+        return _collector(config, plan, sizes, simulator)
+    except MemoryError as error:
+        rollout = host_rollout(config, simulator)
+        raise UserError(
+            f"The system does not give the {in_megabytes(rollout.pinned_bytes)} that {rollout.copies:,} trajectories "
+            f"of up to {rollout.rows:,} decisions may take; lower max_steps of the simulator or EPISODES_PER_UPDATE, "
+            "or set or lower ROLLOUT_STEPS."
+        ) from error
+
+
+def _collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collects:
     how = (sizes, config.activation, config.seed, copies_per_update(config, simulator))
     new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
     if isinstance(simulator, GymnasiumSimulator):

@@ -1,5 +1,6 @@
 """From trajectories to the rollout on the device: observations up, values of the critic, advantages, the rest up."""
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -126,13 +127,16 @@ def _upload_rest(
 def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
     """Return float32[rows], the critic's values in units of the reward."""
     model = stepper.model
+    normalised = torch.empty(len(observations), device=observations.device)
 
     @torch.no_grad()
-    def evaluate(chunk: tuple[Tensor, ...]) -> Tensor:
-        return model.values(model.normalise(chunk[0]))
+    def evaluate(chunk: tuple[Tensor, ...]) -> None:
+        chunk[1].copy_(model.values(model.normalise(chunk[0])))
 
-    normalised = stepper.memory.run(
-        "values", len(observations), lambda: torch.cat(list(stepper.map_chunks(evaluate, observations)))
+    # Each result goes at once to where it belongs: thousands of small ones that stay between the large activations
+    # that are freed would keep malloc from using that memory again, a kilobyte for each observation.
+    stepper.memory.run(
+        "values", len(observations), lambda: deque(stepper.map_chunks(evaluate, observations, normalised), maxlen=0)
     )
     values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
     return np.asarray(values.cpu().numpy())

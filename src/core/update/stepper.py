@@ -1,5 +1,6 @@
 """What an update asks of a stepper, whichever way it computes, and what the steppers share."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -131,10 +132,10 @@ def map_chunks(
 
 def _in_threads(pool: ThreadPoolExecutor, function: Callable[[Chunk], T], chunks: Iterable[Chunk]) -> Iterator[T]:
     """Yield the results in order. After a failure nothing is running any more that would hold memory."""
-    futures = [pool.submit(function, chunk) for chunk in chunks]
+    futures = deque(pool.submit(function, chunk) for chunk in chunks)
     try:
         while futures:
-            yield futures.pop(0).result()
+            yield futures.popleft().result()
     finally:
         for future in futures:
             future.cancel()

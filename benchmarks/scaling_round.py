@@ -1,0 +1,133 @@
+"""A round of training on LongQueue, measured: seconds of its phases and the memory that it takes, beside the plan's.
+
+Everything is the product's own: the plan of the settings, the trainer that it builds, whole rounds of it. Memory is the
+peak of what the process has in memory (VmHWM of Linux, which is set back before the first round) beyond what it has
+after compilation, so each measurement wants a process of its own: :func:`in_a_process`.
+"""
+
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from rich.console import Console
+
+from benchmarks.long_queue import LongQueue
+from core.config import Config
+from core.hardware.machine import detect_machine
+from core.simulators.loading import LoadedSimulator
+from core.training.parts import build_model, build_trainer
+from core.training.plan_report import make_report
+from core.training.planning import apply_plan
+from core.training.progress import Progress
+from core.training.trainer import Trainer
+
+_STATUS, _PEAK_AGAIN = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def in_a_process(episode: int, rounds: int, with_floor: bool = False, **settings: Any) -> dict[str, Any]:
+    """Return what :func:`measure` finds in a fresh process."""
+    command = [sys.executable, __file__, json.dumps([episode, rounds, with_floor, settings])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any]) -> dict[str, Any]:
+    """Train for some rounds of one epoch.
+
+    Args:
+        episode: decisions of an episode.
+        rounds: of training.
+        with_floor: whether the machine's rate of matrix products is measured, with an update's own shapes.
+        settings: names of hyperparameters and their values, where they are not the defaults.
+
+    Returns:
+        Lists of seconds for each round: ``simulate``, ``prepare`` (all that is neither play nor steps: discounts,
+        checks, values, advantages, normalisation, the digest) and ``update``; ``decisions`` of a round; bytes:
+        ``held`` before the first round, ``peak`` beyond them in all rounds, ``trajectory`` and ``working`` as the plan
+        predicts them; ``execution`` of the steps; and where asked ``flops`` a second.
+    """
+    config = Config(device="cpu", simulator_options={"episode": episode}, **settings)
+    trainer, report = _trainer(config, LongQueue(episode))
+    compiling = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
+    held = memory_again()
+    seconds = [_round(trainer) for _ in range(rounds)]
+    found = {
+        "episode": episode,
+        "settings": settings,
+        "decisions": episode * trainer.settings.per_update,
+        **{phase: [each[phase] for each in seconds] for phase in seconds[0]},
+        "compile": compiling,
+        "held": held,
+        "peak": None if held is None else memory("VmHWM") - held,
+        "trajectory": report.plan.trajectory_bytes,
+        "working": report.memory.peak,
+        "execution": report.execution,
+        "parameters": [sum(p.numel() for p in trainer.model.part_parameters(part)) for part in ("actor", "critic")],
+    }
+    return found | ({"flops": _flops(trainer, report.plan.batch_size)} if with_floor else {})
+
+
+def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
+    """Return the trainer that the settings give here, and what ``--mode plan`` says of it."""
+    report = make_report(config, simulator, detect_machine())
+    plan = apply_plan(report.plan)
+    loaded = LoadedSimulator(simulator, {})
+    model = build_model(config, simulator, False)
+    return build_trainer(config, plan, model, loaded, Path(tempfile.gettempdir()), None), report
+
+
+def _round(trainer: Trainer) -> dict[str, float]:
+    """Play and update once; return the seconds of its phases."""
+    epochs, spent = trainer.updater._epochs, []
+
+    def timed(*arguments: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return epochs(*arguments)
+        finally:
+            spent.append(time.perf_counter() - begin)
+
+    trainer.updater._epochs = timed
+    begin = time.perf_counter()
+    record = trainer.one_round(Progress(Console(quiet=True), None, 0, "return"))
+    whole = time.perf_counter() - begin
+    trainer.updater._epochs = epochs
+    simulate, update = record["simulation_seconds"], spent[0]
+    return {"simulate": simulate, "prepare": whole - simulate - update, "update": update}
+
+
+def _flops(trainer: Trainer, batch: int) -> float:
+    """Return the floating-point operations a second of the update's own matrix products, on one thread."""
+    from cpu_steps import Row, products, times_of  # a neighbour, as this file is run
+
+    model = trainer.model
+    *libraries, operations = products(Row("", (model.actor_sizes, model.critic_sizes, model.activation_name), batch))
+    return operations / min(times_of(library)[1] for library in libraries for _ in range(3))
+
+
+def memory(name: str) -> int:
+    """Return a figure of /proc/self/status in bytes: VmRSS or VmHWM."""
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) * 1024
+
+
+def memory_again() -> int | None:
+    """Let the peak begin anew; return what the process has in memory now, None where the system does not say."""
+    if not _PEAK_AGAIN.exists():
+        return None
+    gc.collect()
+    _PEAK_AGAIN.write_text("5")
+    return memory("VmRSS")
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*json.loads(sys.argv[1]))))
