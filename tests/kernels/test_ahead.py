@@ -9,10 +9,13 @@ import time
 import numpy as np
 import pytest
 from numba import njit
+from oracles.toy_simulators import Bandit
 
 from core.kernels import cache
 from core.kernels.ahead import compiled_ahead
 from core.kernels.cache import VARIABLE, Tally, cached, compile_for
+from core.rollout.collector import Collector
+from core.rollout.continuing import ContinuingCollector
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -52,7 +55,7 @@ def files(tmp_path):
 
 def test_what_the_copy_compiles_is_loaded(kernels, tmp_path):
     first, last = kernels
-    with compiled_ahead(lambda: compile_for(last, ARGUMENTS), cores=2):
+    with compiled_ahead([lambda: compile_for(last, ARGUMENTS)], cores=2):
         compile_for(first, ARGUMENTS)
         wait_for(lambda: len(files(tmp_path)) == 2)
         compile_for(last, ARGUMENTS)
@@ -63,14 +66,14 @@ def test_what_the_copy_compiles_is_loaded(kernels, tmp_path):
 def test_there_is_no_copy_where_nothing_is_missing(kernels):
     first, _ = kernels
     compile_for(first, ARGUMENTS)
-    with compiled_ahead(lambda: None, cores=2):
+    with compiled_ahead([], cores=2):
         first(*ARGUMENTS)
     assert not cache.TALLY.helped
 
 
 def test_a_copy_that_fails_is_no_harm(kernels, capfd):
     first, last = kernels
-    with compiled_ahead(lambda: 1 / 0, cores=2):
+    with compiled_ahead([lambda: 1 / 0], cores=2):
         compile_for(first, ARGUMENTS)
         compile_for(last, ARGUMENTS)
     assert (cache.TALLY.compiled, cache.TALLY.loaded) == (2, 0)
@@ -79,7 +82,7 @@ def test_a_copy_that_fails_is_no_harm(kernels, capfd):
 
 def test_a_copy_that_comes_late_ends_with_the_block(kernels):
     first, _ = kernels
-    with compiled_ahead(lambda: time.sleep(600), cores=2):
+    with compiled_ahead([lambda: time.sleep(600)], cores=2):
         compile_for(first, ARGUMENTS)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)  # there is no child any more
@@ -89,7 +92,7 @@ def test_a_copy_holds_no_lock(kernels, tmp_path):
     first, _ = kernels
     with open(tmp_path / "run.lock", "w") as mine, open(tmp_path / "run.lock") as other:
         fcntl.flock(mine, fcntl.LOCK_EX)
-        with compiled_ahead(lambda: (tmp_path / "alive").touch() or time.sleep(600), cores=2):
+        with compiled_ahead([(tmp_path / "alive").touch, lambda: time.sleep(600)], cores=2):
             compile_for(first, ARGUMENTS)
             wait_for((tmp_path / "alive").exists)
             mine.close()
@@ -103,7 +106,7 @@ from core.kernels.ahead import _copy
 def stay():
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     time.sleep(600)
-_copy(stay)
+_copy([stay])
 time.sleep(600)
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
@@ -122,3 +125,18 @@ def _runs(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("kind", [Collector, ContinuingCollector])
+def test_what_a_collector_compiles_ahead_is_what_its_loop_loads(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))
+    sizes, tallies = (5, 8, 4), []
+    weights = np.zeros(2 * 5 + 6 * 8 + 9 * 4, np.float32)
+    for ahead in (True, False):  # each with a collector of its own, as in two processes
+        monkeypatch.setattr(cache, "TALLY", Tally())
+        more = {"steps": 8} if kind is ContinuingCollector else {}
+        collector = kind(Bandit(), sizes, "relu", seed=0, parallel=2, threads=1, **more)
+        collector.compile_ahead() if ahead else collector.compile(weights)
+        tallies.append((cache.TALLY.compiled, cache.TALLY.loaded))
+    assert tallies[0] == (1, 0)
+    assert tallies[1][1] == 1, "look is loaded; reset may stand compiled in this process, the loop never does"

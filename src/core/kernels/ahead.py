@@ -10,26 +10,26 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from core.kernels import cache
 
 
 @contextmanager
-def compiled_ahead(compile_later: Callable[[], object], cores: int) -> Iterator[None]:
+def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator[None]:
     """Start the copy as soon as a kernel is not in the folder; it ends with the block at the latest.
 
     On Linux, where a process can be copied with what it has built; elsewhere nothing happens.
 
     Args:
-        compile_later: compiles what this process will need last.
+        work: functions that compile what this process will need, in the order in which it will need it.
         cores: that are usable; with one there is nobody to help.
     """
     copies: list[int] = []
 
     def start() -> None:
-        copies.append(_copy(compile_later))
+        copies.append(_copy(work))
         cache.TALLY.helped = True
 
     if sys.platform == "linux" and cores > 1:
@@ -43,8 +43,8 @@ def compiled_ahead(compile_later: Callable[[], object], cores: int) -> Iterator[
             os.waitpid(pid, 0)
 
 
-def _copy(function: Callable[[], object]) -> int:
-    """Run a function in a copy of this process, which then ends without a word; return the copy's number."""
+def _copy(work: Sequence[Callable[[], object]]) -> int:
+    """Run some functions in a copy of this process, which then ends without a word; return the copy's number."""
     parent = os.getpid()
     with warnings.catch_warnings():
         # Python warns of threads that hold locks. Those of torch wait for work, and the copy has none for them.
@@ -54,7 +54,8 @@ def _copy(function: Callable[[], object]) -> int:
         return pid
     with suppress(BaseException):
         _live_and_die_with(parent)
-        function()
+        for function in work:
+            function()
     os._exit(0)
 
 

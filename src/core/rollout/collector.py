@@ -18,6 +18,7 @@ from core.rollout.lockstep import Ends, apart, build_lockstep, new_ends
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
+from core.simulators.look import compile_look
 from core.simulators.simulator import (
     OK,
     Simulator,
@@ -100,8 +101,8 @@ class Collects(Protocol):
     def compile(self, weights: np.ndarray) -> float:
         """Compile without playing; return the seconds it took."""
 
-    def compile_reset(self) -> None:
-        """Compile what :meth:`compile` compiles last."""
+    def compile_ahead(self) -> None:
+        """Compile into the folder of kernels a part of what :meth:`compile` will need, in another process."""
 
     def unfinished(self) -> Unfinished:
         """Return what is needed to go on with the episodes that are not at their end."""
@@ -182,21 +183,19 @@ class Collector:
             UserError: Numba cannot compile the simulator.
         """
         begin = time.perf_counter()
+        parts = self._parts(0, range(1))
         try:
-            compile_for(self._loop, self._arguments(weights, self._parts(0, range(1))))
-            self.compile_reset()
+            compile_for(self._reset, (parts.states[0], self.simulator.parameters, parts.rngs[0]))
+            compile_for(self._loop, self._arguments(weights, parts))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
 
-    def compile_reset(self) -> None:
-        """Compile the beginning of an episode.
-
-        Raises:
-            NumbaError: it cannot be compiled.
-        """
+    def compile_ahead(self) -> None:
+        """Compile the reading of the state, into the folder of kernels."""
         parts = self._parts(0, range(1))
-        compile_for(self._reset, (parts.states[0], self.simulator.parameters, parts.rngs[0]))
+        rows = parts.rows.observations, parts.rows.masks, parts.rows.features
+        compile_look(self.simulator, parts.states[0], *(column[0, 0] for column in rows))
 
     def unfinished(self) -> Unfinished:
         """Return nothing: every episode is played to its end."""

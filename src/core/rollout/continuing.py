@@ -16,6 +16,7 @@ from core.rollout.episode import build_go_on
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
+from core.simulators.look import compile_look
 from core.simulators.simulator import (
     OK,
     Simulator,
@@ -113,21 +114,20 @@ class ContinuingCollector:
             UserError: Numba cannot compile the simulator.
         """
         begin = time.perf_counter()
+        copy = self._copies[0]
+        start = (copy.states[0], self.simulator.parameters, copy.rng)
         try:
-            compile_for(self._go_on, self._arguments(self._copies[0], weights, 0))
-            self.compile_reset()
+            compile_for(self._reset, start)
+            compile_for(self._go_on, self._arguments(copy, weights, 0))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
 
-    def compile_reset(self) -> None:
-        """Compile the beginning of an episode.
-
-        Raises:
-            NumbaError: it cannot be compiled.
-        """
+    def compile_ahead(self) -> None:
+        """Compile the reading of the state, into the folder of kernels."""
         copy = self._copies[0]
-        compile_for(self._reset, (copy.states[0], self.simulator.parameters, copy.rng))
+        rows = copy.trajectory.observations, copy.trajectory.masks, copy.trajectory.features
+        compile_look(self.simulator, copy.states[0], *(column[0] for column in rows))
 
     def unfinished(self) -> Unfinished:
         """Return the state of every copy: its record, and number, age, rewards and generators of its episode."""

@@ -90,7 +90,7 @@ class GymnasiumCollector:
         self._acting.sample(self._acting.new_seat(weights, copy.rng, copy.trajectory).handle, 0)
         return time.perf_counter() - begin
 
-    def compile_reset(self) -> None:
+    def compile_ahead(self) -> None:
         """Do nothing: environments are Python."""
 
     def unfinished(self) -> Unfinished:

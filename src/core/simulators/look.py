@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from core.kernels.cache import cached, compile_for
 from core.simulators.simulator import (
     EMPTY_MASK,
     FEATURE_NOT_FINITE,
@@ -12,6 +13,7 @@ from core.simulators.simulator import (
     Compiled,
     Function,
     Simulator,
+    compile_functions,
 )
 
 _GUARD = np.float32(-7.0e37)
@@ -34,6 +36,7 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
     ends, n_choices = np.cumsum((0, *choices)), len(choices)
     any_features = simulator.action_feature_size > 0
 
+    @cached  # so that a second process can compile it, while this one compiles something else
     @njit(nogil=True)
     def look(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
         guarded[:size] = 0.0
@@ -61,6 +64,23 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
         return OK
 
     return look
+
+
+def compile_look(
+    simulator: Simulator, state: np.record, observation: np.ndarray, mask: np.ndarray, features: np.ndarray
+) -> None:
+    """Compile the reading of a simulator's state as the loops need it, or load it.
+
+    Args:
+        simulator: the simulator.
+        state: a record of its state.
+        observation: float32[observations]; only its type counts, and that of the next two.
+        mask: bool[values of all choices].
+        features: float32[values of all choices, k].
+    """
+    guarded = np.zeros(simulator.observation_size + _GUARD_SIZE, np.float32)
+    look = build_look(simulator, compile_functions(simulator))
+    compile_for(look, (state, simulator.parameters, guarded, observation, mask, features))
 
 
 @njit(nogil=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -147,7 +146,7 @@ def _build_locked(
     damaged = resume_run(trainer, directory, say) if resume else []
     for line in changed_settings(config, directory) if resume else []:
         say(line)
-    with compiled_ahead(partial(_compile_last, trainer), machine.usable_cores):
+    with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
         seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
     for line in kernel_lines(seconds, TALLY):
         say(line)
@@ -162,12 +161,6 @@ def _build_locked(
         f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
     )
     return Run(directory, trainer, plan, lock)
-
-
-def _compile_last(trainer: Trainer) -> None:
-    """Compile what is compiled last at the start of a run, the last first."""
-    trainer.updater.compile()
-    trainer.collector.compile_reset()
 
 
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:

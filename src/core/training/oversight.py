@@ -67,9 +67,9 @@ class Overseen:
         """Compile without playing; return the seconds it took."""
         return self.collector.compile(weights)
 
-    def compile_reset(self) -> None:
-        """Compile what :meth:`compile` compiles last."""
-        self.collector.compile_reset()
+    def compile_ahead(self) -> None:
+        """Compile into the folder of kernels a part of what :meth:`compile` will need, in another process."""
+        self.collector.compile_ahead()
 
     def unfinished(self) -> Unfinished:
         """Return what is needed to go on with the episodes that are not at their end."""
