@@ -6,6 +6,7 @@ import torch
 
 pytest.importorskip("gymnasium")
 
+from benchmarks import end_to_end
 from benchmarks.long_queue import LongQueueEnvironment
 from benchmarks.peers import cleanrl_style, leanrl_style, whole_longstride
 from benchmarks.peers.cleanrl_style import Agent, Batch, Collector, advantages_of, loss_of, one_environment
@@ -145,3 +146,23 @@ def test_an_exponential_race_draws_with_the_policys_probabilities():
     assert ((frequencies - probabilities).abs() < 5 * (probabilities * (1 - probabilities) / 20_000).sqrt()).all()
     torch.testing.assert_close(log_probs, expected.log_prob(actions))
     torch.testing.assert_close(values, agent.critic(observations))
+
+
+def test_the_table_compares_with_longstride():
+    ours = {"collect_steps_per_second": 500_000.0, "update_seconds": 5.0, "steps_per_second": 12_000.0}
+    theirs = {"collect_steps_per_second": 2_500.0, "update_seconds": 8.125, "steps_per_second": 2_000.0}
+    found = {"longstride": {**ours, "compile_seconds": 4.0}, "cleanrl": {**theirs, "compile_seconds": 0.0}}
+    assert end_to_end.table(found).splitlines()[2:] == [
+        "| longstride | 500,000 | 5.00 | 12,000 | 4.0 |  |  |",
+        "| cleanrl | 2,500 | 8.12 | 2,000 | 0.0 | 200.0 times | 6.0 times |",
+    ]
+    assert "times" not in end_to_end.table({"cleanrl": found["cleanrl"]})
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(end_to_end.importlib.util, "find_spec", lambda name: None if name.startswith("stable") else 1)
+    monkeypatch.setattr(end_to_end.shutil, "which", lambda name: None)
+    found = {name: end_to_end.missing(name) for name in end_to_end.TRAINERS}
+    assert found["longstride"] == found["cleanrl"] == ""
+    assert found["stable_baselines3"].startswith("stable_baselines3 is not installed")
+    assert found["leanrl"] == "torch.compile needs a C++ compiler"
