@@ -35,25 +35,25 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results: dict[str, dict[str, Run]] = {}
+    runs: dict[str, dict[str, list[Run]]] = {}
     for name in options.trainers:
         if why := missing(name):
             print(f"{name} is skipped: {why}.")
             continue
-        results[name] = measure(name, options.cores, options.repeats)
-        print(in_words(name, results[name]), flush=True)
+        runs[name] = measure(name, options.cores, options.repeats)
+        print(in_words(name, runs[name]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine_facts(), "medians": results}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": machine_facts(), "runs": runs}, indent=1) + "\n")
 
 
-def measure(name: str, cores: list[int], repeats: int) -> dict[str, Run]:
-    """Return the medians of a trainer alone and beside a neighbour."""
+def measure(name: str, cores: list[int], repeats: int) -> dict[str, list[Run]]:
+    """Return what a trainer did alone and beside a neighbour."""
     alone, beside = [], []
     for _ in range(repeats):
         alone.append(in_a_process(name, WORKS[name], cores))
         with neighbour():
             beside.append(in_a_process(name, WORKS[name], cores))
-    return {"alone": medians_of(alone), "beside": medians_of(beside)}
+    return {"alone": alone, "beside": beside}
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def neighbour() -> Iterator[None]:
         process.wait()
 
 
-def in_words(name: str, found: dict[str, Run]) -> str:
-    """Say what is left of a trainer's speed."""
-    alone, beside = found["alone"], found["beside"]
+def in_words(name: str, runs: dict[str, list[Run]]) -> str:
+    """Say what is left of a trainer's speed, by medians."""
+    alone, beside = medians_of(runs["alone"]), medians_of(runs["beside"])
     collecting = [each["collect_steps_per_second"] for each in (alone, beside)]
     updating = [each["update_seconds"] for each in (alone, beside)]
     whole = [each["steps_per_second"] for each in (alone, beside)]
