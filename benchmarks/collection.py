@@ -4,7 +4,9 @@ Both play the default episode's dynamics with the same network on one core; the 
 the ratio is of medians. Beside them the fused loop's two parts are played apart on the same episodes: the simulator
 (step, observation, mask, features and their checks) with the actions that the policy took, and the network (forward
 pass and sampling) on the observations that it saw. All times are CPU times of the one thread, so that work beside it
-counts less. Compilation is timed apart. Usage: python benchmarks/collection.py [--repeats K] [--json FILE]
+counts less. Where onnxruntime and onnx are installed, the network in ONNX Runtime with sampling in NumPy takes torch's
+place in a third loop, and its logits are compared with torch's. Compilation is timed apart.
+Usage: python benchmarks/collection.py [--repeats K] [--json FILE]
 """
 
 import argparse
@@ -17,13 +19,14 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
 import numpy as np
 import torch
 from numba import njit
 
-from core.policy.distributions import log_prob, masked_log_softmax
+from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
 from core.policy.forward import aligned_weights, workspace
 from core.policy.networks import ActorCritic, initialise
 from core.rollout.episode import build_go_on, build_policy_chooser
@@ -33,8 +36,6 @@ from core.simulators.loading import find_scenario
 from core.simulators.look import build_look, new_guarded
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
-
-PYTHON_STEPS = 3_000
 
 
 def main() -> None:
@@ -51,32 +52,44 @@ def main() -> None:
     logits, weights = torch.from_numpy(simulator.initial_logits), torch.from_numpy(simulator.initial_feature_weights)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), logits, initial_feature_weights=weights)
     fused = Fused(simulator, sizes, model)
-    stepwise = Stepwise(simulator, model)
+    stepwise = {"python": Stepwise(simulator, Torch(model))}
+    if lacking := onnx_missing():
+        print(f'ONNX Runtime is skipped: {lacking} is not installed (pip install -e ".[peers]").')
+    else:
+        stepwise["onnx"] = Stepwise(simulator, Onnx(model))
     begin = time.thread_time()
     fused.run(0)
     compile_seconds = time.thread_time() - begin
     parts = Parts(fused)
-    stepwise.run(0), parts.simulate(0), parts.infer(0)
-    rounds = [(fused.run(k), parts.simulate(k), parts.infer(k), stepwise.run(k)) for k in range(1, options.repeats + 1)]
-    fused_us, simulator_us, network_us, python_us = (
-        statistics.median(column) * 1e6 for column in zip(*rounds, strict=True)
-    )
-    result = {
-        "processor": platform.processor() or platform.machine(),
-        "torch": torch.__version__,
-        "compile_seconds": round(compile_seconds, 1),
-        "fused_us_per_decision": round(fused_us, 2),
-        "simulator_us_per_decision": round(simulator_us, 2),
-        "network_us_per_decision": round(network_us, 2),
-        "python_us_per_decision": round(python_us, 1),
-        "ratio": round(python_us / fused_us, 1),
-    }
-    print(f"fused loop, one core, one stream: {fused_us:8.2f} µs a decision ({1e6 / fused_us:,.0f} decisions/s)")
-    print(f"  of it the simulator, played apart: {simulator_us:5.2f} µs; the network: {network_us:.2f} µs")
-    print(f"stepped from Python with torch:   {python_us:8.2f} µs a decision ({1e6 / python_us:,.0f} decisions/s)")
-    print(f"ratio {result['ratio']}; the fused loop's compilation, once a run: {compile_seconds:.1f} s")
+    loops = {"fused": fused.run, "simulator": parts.simulate, "network": parts.infer}
+    for name, loop in stepwise.items():
+        loops |= {name: loop.run, f"{name}_policy": loop.ask}
+    for run in loops.values():
+        run(0)
+    rounds = [{name: run(k) for name, run in loops.items()} for k in range(1, options.repeats + 1)]
+    us = {name: statistics.median(each[name] for each in rounds) * 1e6 for name in loops}
+    result = {"processor": platform.processor() or platform.machine(), "torch": torch.__version__}
+    result |= {"compile_seconds": round(compile_seconds, 1)}
+    result |= {f"{name}_us_per_decision": round(value, 2) for name, value in us.items()}
+    print(f"fused loop, one core, one stream: {in_words(us['fused'])}; compiling, once a run: {compile_seconds:.1f} s")
+    print(f"  of it the simulator, played apart: {us['simulator']:5.2f} µs; the network: {us['network']:.2f} µs")
+    for name, ratio in (("python", "ratio"), ("onnx", "onnx_ratio")):
+        if name in stepwise:
+            result[ratio] = round(us[name] / us["fused"], 1)
+            title = {"python": "torch", "onnx": "ONNX Runtime and NumPy"}[name]
+            print(f"stepped from Python with {title}: {in_words(us[name])}, {result[ratio]} times the fused loop's")
+            print(f"  of it the policy, asked apart: {us[name + '_policy']:.1f} µs")
+    if "onnx" in stepwise:
+        difference = largest_difference(Torch(model), Onnx(model), stepwise["onnx"].trajectory)
+        result["onnx_difference"] = difference
+        print(f"logits of ONNX Runtime and torch differ by at most {difference:.1g}")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def in_words(us: float) -> str:
+    """Return microseconds a decision and decisions a second."""
+    return f"{us:8.2f} µs a decision ({1e6 / us:,.0f} decisions/s)"
 
 
 class Fused:
@@ -144,41 +157,6 @@ class Parts:
         begin = time.thread_time()
         function(*arguments)
         return (time.thread_time() - begin) / self.fused.steps
-
-
-class Stepwise:
-    """The usual trainer's loop: compiled simulator, torch on one observation, sample, log-probability, storage."""
-
-    def __init__(self, simulator, model):
-        self.simulator, self.model = simulator, model
-        self.functions = compile_functions(simulator)
-        self.states = new_state(simulator)
-        self.trajectory = allocate(
-            PYTHON_STEPS, simulator.observation_size, simulator.action_space, simulator.action_feature_size
-        )
-
-    @torch.no_grad()
-    def run(self, seed: int) -> float:
-        """Return seconds per decision over the first steps of an episode."""
-        f, p, t = self.functions, self.simulator.parameters, self.trajectory
-        rng, state = stream(seed, "simulator"), self.states[0]
-        f.reset(state, p, rng)
-        begin = time.thread_time()
-        for k in range(PYTHON_STEPS):
-            f.observe(state, p, t.observations[k])
-            t.masks[k] = True
-            f.action_mask(state, p, t.masks[k])
-            t.features[k] = 0.0
-            f.action_features(state, p, t.masks[k], t.features[k])
-            mask, features = torch.from_numpy(t.masks[k : k + 1]), torch.from_numpy(t.features[k : k + 1])
-            logits = self.model.logits(self.model.normalise(torch.from_numpy(t.observations[k : k + 1])), features)
-            log_probabilities = masked_log_softmax(logits, mask)
-            action = torch.multinomial(log_probabilities.exp(), 1)[0]
-            t.log_probs[k] = log_prob(log_probabilities, action).item()
-            t.actions[k] = action.item()
-            t.rewards[k], t.terminated[k] = f.step(state, p, int(t.actions[k]), rng)
-            t.truncated[k] = f.truncated(state, p)
-        return (time.thread_time() - begin) / PYTHON_STEPS
 
 
 if __name__ == "__main__":

@@ -13,7 +13,10 @@ FOUND = {
         **{"python_us_per_decision": 250.0, "ratio": 100.0},
     },
     "streams": {"drift": [{"threads": 2, "together": 4, "per_second": 2e6}]},
-    "end_to_end": {"medians": {"longstride": {"steps_per_second": 7000.0}}},
+    "end_to_end": {
+        "medians": {"longstride": {"steps_per_second": 7000.0}},
+        "skipped": {"cleanrl": "gymnasium is not installed"},
+    },
     "scaling": {
         "exponents": {"simulate": 0.98},
         "lengths": [{"decisions": 100_000, "peak": 50_000_000, "trajectory": 16_600_000, "working": 17_400_000}],
@@ -54,13 +57,14 @@ def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch
     monkeypatch.setattr(run_all, "importlib", SimpleNamespace(util=util))
     assert run_all.main() == 1
     assert list(commands) == ["collection", "streams", "update", "end_to_end", "scaling", "learning"]
-    assert ("--trainers" in commands["end_to_end"]) != installed
     assert ("--sides" in commands["learning"]) != installed
     out = capsys.readouterr().out
-    assert ("Stable-Baselines3 is skipped" in out) != installed
+    assert ("Stable-Baselines3 is skipped in learning" in out) != installed
     assert "update failed: ValueError: no BLAS" in out
     for value in (
         "250.00 µs",
+        "skipped: gymnasium is not installed",
+        "skipped: not installed",
         "2,000,000 decisions/s",
         "7,000 decisions/s",
         "exponent 0.98",
@@ -79,3 +83,8 @@ def test_the_options_are_those_of_the_benchmarks():
         source = (run_all.ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
         for option in [*benchmark.arguments, *benchmark.without_peers, "--json"]:
             assert not option.startswith("--") or f'add_argument("{option}"' in source, (name, option)
+
+
+def test_collection_with_onnx_has_its_ratio():
+    found = {**FOUND["collection"], "onnx_us_per_decision": 150.0, "onnx_ratio": 60.0}
+    assert run_all.collection(found)[-2:] == [("onnx, a decision", "150.00 µs"), ("onnx / fused", "60.0")]

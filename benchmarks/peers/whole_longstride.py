@@ -1,0 +1,70 @@
+"""Whole training with this project, for end_to_end.py."""
+
+import time
+
+import numpy as np
+import torch
+
+from benchmarks.long_queue import LongQueue
+from benchmarks.peers.work import (
+    ACTIONS,
+    CLIP_RANGE,
+    ENTROPY_COEFFICIENT,
+    GAMMA,
+    LAMBDA,
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    OBSERVATIONS,
+    VALUE_COEFFICIENT,
+    Done,
+    Work,
+    count,
+)
+from core.policy.forward import aligned_weights
+from core.policy.networks import ActorCritic, initialise
+from core.rollout.collector import Collector
+from core.seeding import stream
+from core.update.advantage import step_discounts
+from core.update.stepper import StepSettings
+from core.update.updater import Updater, UpdateSettings
+
+
+def train(work: Work) -> Done:
+    """Train with the compiled loop and compiled steps; torch keeps to one thread, as in a run on the CPU."""
+    torch.set_num_threads(1)
+    model, updater = build(work)
+    collector = Collector(LongQueue(work.steps), model.actor_sizes, "tanh", 0, 1, 1)
+
+    def weights() -> np.ndarray:
+        return aligned_weights(model.flat[: model.layout.actor_size].numpy(), model.actor_sizes)
+
+    compiling = collector.compile(weights()) + updater.compile()
+    collecting, updating, collected, steps = [], [], 0, 0
+    for number in range(work.rounds):
+        played, seconds = collector.collect(weights(), number, 1)
+        collecting.append(seconds)
+        trajectory = played[0].trajectory
+        begin = time.perf_counter()
+        discounts = step_discounts(GAMMA, trajectory.elapsed, 1.0, "decision")
+        report = updater.update([trajectory], [discounts], stream(0, "update", number))
+        updating.append(time.perf_counter() - begin)
+        collected, steps = collected + trajectory.steps, steps + report.optimizer_steps - report.skipped_steps
+    parameters = count(model.parameters())
+    counted = {"collected": collected, "optimizer_steps": steps, "minibatch": report.batch_size}
+    return Done(collecting, updating, compiling, counted | {"parameters": parameters})
+
+
+def build(work: Work) -> tuple[ActorCritic, Updater]:
+    """Return the networks and what trains them."""
+    model = ActorCritic([OBSERVATIONS, *work.actor, ACTIONS], [OBSERVATIONS, *work.critic, 1], "tanh")
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    rates = LEARNING_RATE, LEARNING_RATE, 1e-5
+    settings = UpdateSettings(work.epochs, work.batch, LAMBDA, LAMBDA, 0.0, *rates)
+    weighed = (
+        CLIP_RANGE,
+        ENTROPY_COEFFICIENT,
+        2.0 * VALUE_COEFFICIENT,
+        MAX_GRAD_NORM,
+    )  # it counts half of the squared error
+    steps = StepSettings(*weighed, 2048, "fp32", work.threads, executions=("compiled",))
+    return model, Updater(model, torch.device("cpu"), settings, steps)
