@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numba import njit
 
+from core.hardware.choices import CPU_MICROBATCH
 from core.hardware.host import detect_bf16
 from core.policy.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Discrete
@@ -32,7 +33,6 @@ GUIDE: Network = ((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu")
 DESK: Network = ((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), "relu")
 WIDE: Network = ((64, 1024, 1024, 1024, 16), (64, 1024, 1024, 1024, 1), "relu")
 
-_MICROBATCH = 2048
 _LEAST_SECONDS = 0.2
 """Of one timing."""
 
@@ -110,7 +110,8 @@ def stepping(
     actor, critic, activation = row.network
     model, samples = ActorCritic(actor, critic, activation, space=space), row.samples
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    settings = StepSettings(0.2, 0.01, 0.5, 0.5, min(samples, _MICROBATCH), precision, row.threads)
+    microbatch = min(samples, CPU_MICROBATCH if precision == "fp32" else 2 * CPU_MICROBATCH)  # as a plan chooses
+    settings = StepSettings(0.2, 0.01, 0.5, 0.5, microbatch, precision, row.threads)
     executor = Executor(kind(model, settings, 3e-4, 3e-4), "compiled" if execution == "compiled" else "eager")
     if execution == "compile":
         torch._dynamo.reset()  # what was compiled for other rows counts for torch's limit of recompilations

@@ -1,10 +1,10 @@
 """Whole training on one long stream beside the usual trainers: LongQueue, 62,000 decisions a rollout, 10 epochs.
 
-Equal work: networks (actor 3 x 128, critic 2 x 256, tanh), rollout, minibatches of 31,000, epochs, precision FP32; the
-dynamics are equal to the bit (tests/benchmarks/test_long_queue.py). What a trainer's own counters say of its work is
-compared with what was asked for. Each run of each trainer is a process of its own, pinned to the cores of `--cores`,
-with as many threads, taken in turns; compilation is done before and timed apart. Trainers that are not installed are
-skipped.
+Equal work: networks (actor 3 x 128, critic 2 x 256, tanh), rollout, minibatches of 31,000, epochs, precision FP32 (of
+Longstride also BF16, where the CPU has it); the dynamics are equal to the bit (tests/benchmarks/test_long_queue.py).
+What a trainer's own counters say of its work is compared with what was asked for. Each run of each trainer is a process
+of its own, pinned to the cores of `--cores`, with as many threads, taken in turns; compilation is done before and timed
+apart. Trainers that are not installed are skipped.
 Usage: python benchmarks/end_to_end.py [--repeats 3] [--rounds 2] [--cores 0] [--trainers NAME ...] [--json FILE]
 """
 
@@ -26,9 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.report import machine_facts
 from benchmarks.peers.work import Work
+from core.hardware.host import detect_bf16
 
 TRAINERS = {
     "longstride": "whole_longstride",
+    "longstride_bf16": "whole_longstride",
     "stable_baselines3": "whole_stable_baselines",
     "cleanrl": "cleanrl_style",
     "leanrl": "leanrl_style",
@@ -49,6 +51,7 @@ def main() -> None:
     options = parse()
     work = Work(options.steps, batch=options.steps // 2, rounds=options.rounds, threads=len(options.cores))
     if options.child:
+        work = dataclasses.replace(work, bf16=options.child.endswith("bf16"))
         train = importlib.import_module(f"benchmarks.peers.{TRAINERS[options.child]}").train
         print(json.dumps(train(work).figures(work)))
         return
@@ -84,6 +87,8 @@ def missing(name: str) -> str:
     for package in ("gymnasium", *(["stable_baselines3"] if name == "stable_baselines3" else [])):
         if importlib.util.find_spec(package) is None:
             return f'{package} is not installed (pip install -e ".[peers]")'
+    if name == "longstride_bf16" and not detect_bf16():
+        return "this CPU has no instructions for BF16"
     if name == "leanrl" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))):
         return "torch.compile needs a C++ compiler"
     return ""

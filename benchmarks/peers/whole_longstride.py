@@ -66,5 +66,7 @@ def build(work: Work) -> tuple[ActorCritic, Updater]:
         2.0 * VALUE_COEFFICIENT,
         MAX_GRAD_NORM,
     )  # it counts half of the squared error
-    steps = StepSettings(*weighed, 2048, "fp32", work.threads, executions=("compiled",))
+    # as a plan for the CPU chooses
+    microbatch, precision, execution = (4096, "bf16", "eager") if work.bf16 else (2048, "fp32", "compiled")
+    steps = StepSettings(*weighed, microbatch, precision, work.threads, executions=(execution,))
     return model, Updater(model, torch.device("cpu"), settings, steps)

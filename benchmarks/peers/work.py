@@ -24,6 +24,7 @@ class Work:
         threads: of the update.
         actor: hidden units of the actor, tanh.
         critic: hidden units of the critic, tanh.
+        bf16: whether the update's matrix products are in BF16; only Longstride does that here.
     """
 
     steps: int = 62_000
@@ -33,6 +34,7 @@ class Work:
     threads: int = 1
     actor: tuple[int, ...] = (128, 128, 128)
     critic: tuple[int, ...] = (256, 256)
+    bf16: bool = False
 
     @property
     def expected(self) -> dict[str, int]:

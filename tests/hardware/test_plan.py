@@ -305,7 +305,7 @@ def test_a_cpu_with_instructions_for_bf16_uses_them_when_told_to():
     assert plan(has).precision == "fp32"
     assert plan(has).reasons["precision"] == "the CPU updates in FP32; PRECISION bf16 would use its AVX512-BF16"
     p = plan(has, precision="bf16")
-    assert (p.precision, p.update_execution, p.batch_size) == ("bf16", "eager", 32_768)
+    assert (p.precision, p.update_execution, p.batch_size, p.microbatch) == ("bf16", "eager", 32_768, 4096)
     assert p.reasons["precision"] == "PRECISION is bf16, and this CPU has AVX512-BF16"
     assert precision_lines(p, None)[0].startswith(f"No GPU ({NOTE}): updates run on the CPU in BF16 on 8 threads")
     assert plan(has, precision="fp32").precision == "fp32"

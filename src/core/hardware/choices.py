@@ -9,7 +9,7 @@ from core.hardware.formats import Chosen, optional
 from core.hardware.memory import SAFETY, auto_batch_size
 
 CPU_MICROBATCH = 2048
-"""Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample)."""
+"""Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample in FP32)."""
 
 TOGETHER = 8
 """Most episodes side by side: 16 are no faster (docs/benchmarks.md)."""
@@ -87,11 +87,12 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     return auto_batch_size(settings.samples, room, largest), reason
 
 
-def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str) -> tuple[int, str]:
+def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: bool) -> tuple[int, str]:
     """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
+        most = 2 * CPU_MICROBATCH if half else CPU_MICROBATCH
         smaller = "; compiled steps cut it smaller" if execution == "compiled" else ""
-        return min(batch, CPU_MICROBATCH), f"activations of {CPU_MICROBATCH:,} samples stay in a core's caches{smaller}"
+        return min(batch, most), f"activations of {most:,} samples stay in a core's caches{smaller}"
     if batch <= room:
         return batch, "the whole minibatch fits in memory"
     return auto_batch_size(batch, room, batch), f"memory holds {room:,} samples at once"

@@ -118,7 +118,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
             "kernels are tried once for shapes that stay the same" if gpu else "no GPU",
         ),
         "batch_size": batch,
-        "microbatch": choices.microbatch(batch[0], gpu, room, execution[0]),
+        "microbatch": choices.microbatch(batch[0], gpu, room, execution[0], precision != "fp32"),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
         "trajectory_bytes": host_memory.trajectories(settings.rollout, machine, gpu is not None),
         "simulation_threads": threads,
