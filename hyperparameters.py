@@ -171,7 +171,8 @@ DEVICE = "auto"
 USE_MIXED_PRECISION = True
 
 # "auto" chooses the format as above; "bf16", "fp16" or "fp32" insists on one, and is refused where the device has none.
-# For comparisons, for learning that breaks down in BF16, and for "bf16" on a CPU that has AVX512-BF16 or AMX.
+# For comparisons, for learning that breaks down in BF16, and for "bf16" on a CPU that has AVX512-BF16 or AMX: steps are
+# then torch's, faster than the compiled ones in FP32 for wide layers, slower for small networks (docs/benchmarks.md).
 PRECISION = "auto"
 
 # TF32 for the float32 matrix products that remain (compute capability 8.0 and above).

@@ -51,7 +51,7 @@ def main() -> None:
     options = parse()
     work = Work(options.steps, batch=options.steps // 2, rounds=options.rounds, threads=len(options.cores))
     if options.child:
-        work = dataclasses.replace(work, bf16=options.child.endswith("bf16"))
+        work = Work(**json.loads(options.work))
         train = importlib.import_module(f"benchmarks.peers.{TRAINERS[options.child]}").train
         print(json.dumps(train(work).figures(work)))
         return
@@ -79,6 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=list(TRAINERS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", choices=TRAINERS, help=argparse.SUPPRESS)
+    parser.add_argument("--work", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -96,13 +97,13 @@ def missing(name: str) -> str:
 
 def in_a_process(name: str, work: Work, cores: Sequence[int]) -> Run:
     """Run a trainer in a process that keeps to some cores."""
-    command = [sys.executable, __file__, "--child", name, "--rounds", str(work.rounds), "--steps", str(work.steps)]
+    work = dataclasses.replace(work, bf16=name.endswith("bf16"), threads=len(cores))
+    command = [sys.executable, __file__, "--child", name, "--work", json.dumps(dataclasses.asdict(work))]
 
     def keep_to_cores() -> None:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, set(cores))
 
-    command += ["--cores", *map(str, cores)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, preexec_fn=keep_to_cores)
     found: Run = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -10,7 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,15 +51,16 @@ def measure(name: str, cores: list[int], repeats: int) -> dict[str, list[Run]]:
     alone, beside = [], []
     for _ in range(repeats):
         alone.append(in_a_process(name, WORKS[name], cores))
-        with neighbour():
+        with neighbour(cores):
             beside.append(in_a_process(name, WORKS[name], cores))
     return {"alone": alone, "beside": beside}
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
-    """Keep a process busy."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+def neighbour(cores: Sequence[int]) -> Iterator[None]:
+    """Keep a process busy, on any of these cores."""
+    busy = f"import os; hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, {set(cores)})\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", busy])
     try:
         yield
     finally:

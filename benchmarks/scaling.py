@@ -137,9 +137,9 @@ def widths_table(rows: Sequence[Row]) -> list[list[str]]:
     head = ["actor, critic", "simulate, us a decision", "floor", "ratio", "update, ms per 1,000 samples"]
     table = [[*head, "floor", "ratio", "GFLOP/s", "steps"]]
     for row in rows:
-        actor, critic = row["parameters"]
+        actor, _ = row["parameters"]
         simulate, update = 1e6 * row["simulate"] / row["decisions"], 1e6 * row["update"] / row["decisions"]
-        floors = 1e6 * 2 * actor / row["flops"], 1e6 * 6 * (actor + critic) / row["flops"]
+        floors = 1e6 * 2 * actor / row["flops"], 1e6 * row["step_operations"] / row["flops"]
         cells = [f"3 x {row['settings'][name]:,}" for name in _networks(0)]
         figures = [simulate, floors[0], simulate / floors[0], update, floors[1], update / floors[1]]
         table.append([", ".join(cells), *(f"{x:.3g}" for x in figures), f"{row['flops'] / 1e9:.0f}", row["execution"]])

@@ -73,7 +73,7 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
         "execution": report.execution,
         "parameters": [sum(p.numel() for p in trainer.model.part_parameters(part)) for part in ("actor", "critic")],
     }
-    return found | ({"flops": _flops(trainer, report.plan.batch_size)} if with_floor else {})
+    return found | (_floor(trainer, report.plan.batch_size) if with_floor else {})
 
 
 def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
@@ -105,13 +105,14 @@ def _round(trainer: Trainer) -> dict[str, float]:
     return {"simulate": simulate, "prepare": whole - simulate - update, "update": update}
 
 
-def _flops(trainer: Trainer, batch: int) -> float:
-    """Return the floating-point operations a second of the update's own matrix products, on one thread."""
+def _floor(trainer: Trainer, batch: int) -> dict[str, float]:
+    """Return the floating-point operations of a sample's step, and how many a second the same products reach alone."""
     from cpu_steps import Row, products, times_of  # a neighbour, as this file is run
 
     model = trainer.model
     *libraries, operations = products(Row("", (model.actor_sizes, model.critic_sizes, model.activation_name), batch))
-    return operations / min(times_of(library)[1] for library in libraries for _ in range(3))
+    seconds = min(times_of(library)[1] for library in libraries for _ in range(3))
+    return {"step_operations": operations / batch, "flops": operations / seconds}
 
 
 def memory(name: str) -> int:

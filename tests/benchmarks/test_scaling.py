@@ -43,7 +43,7 @@ def test_cores_and_widths_by_hand():
         ["2", "1,000,000", "2.00", "100,000", "1.00"],
     ]
     width = {"settings": {"actor_hidden_size": 64, "critic_hidden_size": 128}, "parameters": [10_000, 40_000]}
-    line = scaling.widths_table([row(1_000, **width, flops=1e11)])[1]
+    line = scaling.widths_table([row(1_000, **width, flops=1e11, step_operations=300_000.0)])[1]
     assert line == ["3 x 64, 3 x 128", "2", "0.2", "10", "10", "3", "3.33", "100", "compiled"]
 
 

@@ -76,8 +76,37 @@ def test_a_copy_that_fails_is_no_harm(kernels, capfd):
     with compiled_ahead([lambda: 1 / 0], cores=2):
         compile_for(first, ARGUMENTS)
         compile_for(last, ARGUMENTS)
-    assert (cache.TALLY.compiled, cache.TALLY.loaded) == (2, 0)
+    assert (cache.TALLY.compiled, cache.TALLY.loaded, cache.TALLY.helped) == (2, 0, False)
     assert capfd.readouterr() == ("", "")
+
+
+def test_no_copy_is_no_harm(kernels, monkeypatch):
+    def refused():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refused)
+    first, _ = kernels
+    with compiled_ahead([lambda: None], cores=2):
+        compile_for(first, ARGUMENTS)
+    assert (cache.TALLY.compiled, cache.TALLY.helped) == (1, False)
+
+
+def test_one_failure_does_not_keep_the_copy_from_the_next(kernels, tmp_path):
+    first, last = kernels
+    with compiled_ahead([lambda: 1 / 0, lambda: compile_for(last, ARGUMENTS)], cores=2):
+        compile_for(first, ARGUMENTS)
+        wait_for(lambda: len(files(tmp_path)) == 2)
+
+
+def test_a_process_that_ignores_its_children_gets_along(kernels):
+    first, _ = kernels
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system does away with the copy itself
+    try:
+        with compiled_ahead([], cores=2):
+            compile_for(first, ARGUMENTS)
+            time.sleep(0.5)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_a_copy_that_comes_late_ends_with_the_block(kernels):

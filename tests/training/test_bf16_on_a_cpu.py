@@ -43,3 +43,11 @@ def test_a_cpu_without_the_instructions_refuses(tmp_path, monkeypatch):
     monkeypatch.setattr(builder, "detect_machine", lambda: replace(detect_machine(), gpus=(), cpu_bf16=""))
     with pytest.raises(UserError, match="PRECISION is bf16, but the update runs on the CPU, which has FP32 only"):
         new_run(tmp_path / "refused", precision="bf16")
+
+
+def test_it_goes_on_in_the_other_format(tmp_path):
+    """Compiled steps in FP32 and torch's in BF16 keep the same checkpoint."""
+    for episodes, precision in ((1, "fp32"), (2, "bf16"), (3, "fp32")):
+        train(new_run(tmp_path / "run", resume=episodes > 1, precision=precision, training_episodes=episodes))
+    found = [(r["precision"], r["execution"]) for r in figures(tmp_path / "run")]
+    assert found == [("fp32", "compiled"), ("bf16", "eager"), ("fp32", "compiled")]

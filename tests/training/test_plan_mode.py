@@ -161,6 +161,11 @@ def test_rounds_in_a_budget_by_hand():
     assert rounds_in(-3.0, 9.0, 1.5) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])
+def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
+    assert main([*BANDIT, "--gpu", "T4", *wanted, "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
+
+
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
     """A round of half of the decisions that the plan expects, played in half a second."""
     half = 256 * copies_per_update(Config(), toy_simulators.Bandit()) // 2

@@ -26,8 +26,7 @@ def precision(settings: PlanSettings, machine: Machine, gpu: Gpu | None, why_dev
     if wanted == "bf16" and gpu is None:
         return "bf16", f"PRECISION is bf16, and this CPU has {machine.cpu_bf16}"
     if gpu is None:
-        has = f"; PRECISION bf16 would use its {machine.cpu_bf16}" if machine.cpu_bf16 else ""
-        return "fp32", f"the CPU updates in FP32{has}"
+        return "fp32", "the CPU updates in FP32"
     if wanted != "auto":
         return wanted, f"PRECISION is {wanted}"
     if not settings.mixed_precision:

@@ -26,6 +26,9 @@ _ADVANTAGES, _SPLIT = 40, 8 + 1 + 8 + _INDEX
 """Bytes of a sample that NumPy needs on the host besides: while the advantages of one long trajectory are estimated
 (each sum of float32 and float64 makes a float64), and while an epoch is split into minibatches."""
 
+BESIDE_A_GPU = _DISCOUNTS + _ADVANTAGES + 3 * 4
+"""Bytes of a sample on the host while a GPU's update is prepared: the same, with values, advantages and returns."""
+
 
 @dataclass(frozen=True)
 class Footprint:

@@ -29,8 +29,9 @@ def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator
     copies: list[int] = []
 
     def start() -> None:
-        copies.append(_copy(work))
-        cache.TALLY.helped = True
+        with suppress(OSError):  # no process more is allowed, or there is no memory for one
+            copies.append(_copy(work))
+            cache.TALLY.loaded_alone = cache.TALLY.loaded
 
     if sys.platform == "linux" and cores > 1:
         cache.TALLY.at_first_miss = start
@@ -39,12 +40,15 @@ def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator
     finally:
         cache.TALLY.at_first_miss = None
         for pid in copies:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            _end(pid)
 
 
 def _copy(work: Sequence[Callable[[], object]]) -> int:
-    """Run some functions in a copy of this process, which then ends without a word; return the copy's number."""
+    """Run some functions in a copy of this process, which then ends without a word; return the copy's number.
+
+    Raises:
+        OSError: the system gives no process more.
+    """
     parent = os.getpid()
     with warnings.catch_warnings():
         # Python warns of threads that hold locks. Those of torch wait for work, and the copy has none for them.
@@ -55,8 +59,17 @@ def _copy(work: Sequence[Callable[[], object]]) -> int:
     with suppress(BaseException):
         _live_and_die_with(parent)
         for function in work:
-            function()
+            with suppress(Exception):
+                function()
     os._exit(0)
+
+
+def _end(pid: int) -> None:
+    """End a copy that may have ended, and that the system has done away with where SIGCHLD is ignored."""
+    with suppress(ChildProcessError, ProcessLookupError):
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):  # it is still there, and nobody else's
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _live_and_die_with(parent: int) -> None:

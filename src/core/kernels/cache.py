@@ -39,7 +39,7 @@ class Tally:
         compiled: because the folder did not have them, or could not be used.
         folder: in use; None before the first kernel and where there is none.
         note: why the folder is of no use, once; empty if it is, or if nobody wants it.
-        helped: whether a second process compiles what is loaded here later.
+        loaded_alone: how many were loaded before a second process began to compile; None without one.
         at_first_miss: called once, when the folder does not have a kernel (:mod:`core.kernels.ahead`).
     """
 
@@ -47,8 +47,13 @@ class Tally:
     compiled: int = 0
     folder: Path | None = None
     note: str = ""
-    helped: bool = False
+    loaded_alone: int | None = None
     at_first_miss: Callable[[], None] | None = None
+
+    @property
+    def helped(self) -> bool:
+        """Whether something was loaded since a second process began to compile."""
+        return self.loaded_alone is not None and self.loaded > self.loaded_alone
 
     def miss(self) -> None:
         """Note that the folder does not have a kernel."""

@@ -96,7 +96,7 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
     """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
     machine = detect_machine()
     changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu"}
-    if machine.gpu:  # what it does is not for the CPU
+    if not with_update:  # a GPU will make it, and how is not for this CPU
         changes["precision"] = "auto"
         changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
     config = config.model_copy(update=changes)

@@ -9,7 +9,7 @@ from core.config import Config
 from core.hardware.activations import Shape
 from core.hardware.facts import Gpu, Machine, PlanSettings
 from core.hardware.host_memory import in_megabytes, require_room
-from core.hardware.memory import Footprint, bytes_of_a_sample, fixed_bytes, footprint, workspace_bytes
+from core.hardware.memory import BESIDE_A_GPU, Footprint, bytes_of_a_sample, fixed_bytes, footprint, workspace_bytes
 from core.hardware.plan import Plan, make_plan
 from core.hardware.roofline import step_launches
 from core.simulators.simulator import Simulator
@@ -93,15 +93,15 @@ def require_memory(config: Config, simulator: Simulator, plan: Plan, machine: Ma
 def peak_line(config: Config, simulator: Simulator, plan: Plan) -> str:
     """Return what a round takes of the host's memory at its peak, in words."""
     update = _update_on_the_host(config, simulator, plan)
-    beside = f", {in_megabytes(update)} of it for the update" if update else ""
-    return f"   memory {in_megabytes(plan.trajectory_bytes + update)} at the peak of a round{beside}"
+    whole = in_megabytes(plan.trajectory_bytes + update)
+    return f"   memory {whole} at the peak of a round, {in_megabytes(update)} of it for the update"
 
 
 def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int:
-    """Return the bytes of the host's memory that an update takes beside the trajectories; 0 where a GPU does it."""
-    if plan.device == "cuda":
-        return 0
+    """Return the bytes of the host's memory that an update takes beside the trajectories, at most."""
     samples, copies = decisions_per_update(config, simulator), copies_per_update(config, simulator)
+    if plan.device == "cuda":
+        return BESIDE_A_GPU * samples
     return update_memory(policy_shape(config, simulator), plan, None, samples, copies).peak
 
 

@@ -61,9 +61,11 @@ def device(case: Case) -> Finding:
 def precision(case: Case) -> Finding:
     """Do matrix products use the tensor cores' half precision?"""
     name = "precision"
-    if case.gpu is None or case.plan is None:
+    if case.plan is None:
         return Finding(name, "ok", "FP32 on the CPU")
     measured = f"{case.plan.precision.upper()}: {case.plan.reasons['precision']}"
+    if case.gpu is None:
+        return Finding(name, "ok", measured)
     if case.plan.precision == "fp32" and case.gpu.capability >= (7, 0):
         return Finding(name, "warning", measured, "--use-mixed-precision and --precision auto, unless FP32 is meant")
     return Finding(name, "ok", measured)
