@@ -282,6 +282,6 @@ def test_equal_settings_learn_the_same_to_the_bit_in_fresh_processes(tmp_path, r
     assert config["values"]["update_threads"] == 1
     assert (tmp_path / "ab" / "pair-1" / "a" / "checkpoints").is_dir()
     shutil.rmtree(tmp_path / "ab")
-    message = refused(*common, "--a", "", "--b", "--precision bf16")
+    message = refused(*common, "--a", "", "--b", "--precision fp16")
     assert message.startswith("--b: "), message
     assert not (tmp_path / "ab" / "pair-1").exists(), "nothing has run"
