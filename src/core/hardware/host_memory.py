@@ -45,12 +45,12 @@ def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: i
     beside = f" and the update {in_megabytes(update)} beside them" if update else ""
     shorter = "max_steps of the simulator (if episodes are shorter), " if rollout.at_most else ""
     if rollout.at_most and not pinned:
-        room, remedy = f"this machine has {in_megabytes(machine.total_bytes)}", "set or lower ROLLOUT_STEPS"
+        room, remedy = f"this machine has {in_megabytes(machine.total_bytes)}", "or set or lower ROLLOUT_STEPS"
     else:
         room, remedy = f"{in_megabytes(machine.free_bytes)} are free", "set or lower ROLLOUT_STEPS, or free memory"
     raise UserError(
         f"The trajectories of a round need {in_megabytes(size)} of memory ({_whose(rollout, pinned)}){beside}, but "
-        f"{room}; lower {shorter}EPISODES_PER_UPDATE, or {remedy}."
+        f"{room}; lower {shorter}EPISODES_PER_UPDATE, {remedy}."
     )
 
 
