@@ -80,11 +80,10 @@ def measure(row: Row, pairs: int) -> dict[str, Any]:
     times = np.median([[times_of(side) for side in every] for _ in range(pairs)], axis=0) * 1e3
     cpu, wall = (dict(zip([*names, "BLAS", "torch's products"], map(float, column), strict=True)) for column in times.T)
     floor = min(cpu.pop("BLAS"), cpu.pop("torch's products"))
-    best = min((name for name in names if "bf16" not in name), key=cpu.__getitem__)
     return {
         **{"name": row.name, "samples": row.samples, "threads": row.threads},
         **{"cpu_ms": cpu, "wall_ms": {name: wall[name] for name in names}, "floor_ms": floor},
-        **{"gflops_of_floor": operations / floor / 1e6, "fastest_fp32": best},
+        "gflops_of_floor": operations / floor / 1e6,
     }
 
 

@@ -56,7 +56,7 @@ def main() -> None:
     print("| CPU us a decision | | floor / it |\n|---|---|---|")
     for name, us in found.items():
         print(f"| {name} | {us:.3f} | {floor / us:.0%} |")
-    print(f"The floor is {kilobytes / floor / 1e3 * 1e3:.0f} GB/s.")
+    print(f"The floor is {kilobytes / floor:.0f} GB/s.")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 

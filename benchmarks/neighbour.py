@@ -2,7 +2,7 @@
 
 A trainer whose threads wait for each other by spinning, or whose short parallel parts wait for a core each, loses far
 more than its share. Two threads and a neighbour on two cores: a fair scheduler leaves each thread two thirds of a core,
-half of one where work is dealt out in equal parts beforehand. The neighbour may run on any core.
+half of one where work is dealt out in equal parts beforehand. The neighbour may run on any of the same cores.
 Usage: python benchmarks/neighbour.py [--cores 0 1] [--trainers NAME ...] [--repeats K] [--json FILE]
 """
 
