@@ -83,10 +83,10 @@ def kernels() -> dict[str, Work]:
     from collection import Fused, Parts
     from cpu_steps import DESK, SMALL, WAYS, Row, stepping
 
-    from core.policy.networks import ActorCritic, initialise
+    from core.learning.advantages import gae
+    from core.policies.networks import ActorCritic, initialise
     from core.simulators.loading import find_scenario
     from core.simulators.process.simulator import ProcessSimulator
-    from core.update.advantage import gae
 
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))

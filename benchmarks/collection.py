@@ -27,13 +27,13 @@ import torch
 from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
-from core.policy.forward import aligned_weights, workspace
-from core.policy.networks import ActorCritic, initialise
-from core.rollout.episode import build_go_on, build_policy_chooser
+from core.policies.compiled.forward import aligned_weights, workspace
+from core.policies.networks import ActorCritic, initialise
+from core.rollout.episode_loop import build_go_on, build_policy_chooser
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
-from core.simulators.look import build_look, new_guarded
+from core.simulators.observe import build_look, new_guarded
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 

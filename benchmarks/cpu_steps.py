@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from numba import njit
 
-from core.hardware.choices import CPU_MICROBATCH
-from core.hardware.host import detect_bf16
-from core.policy.networks import ActorCritic, initialise
+from core.hardware.cpu import detect_bf16
+from core.hardware.planning.choices import CPU_MICROBATCH
+from core.learning.algorithms.ppo import Batch
+from core.learning.step_selection.executor import Executor
+from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
+from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.steps.interface import StepSettings
+from core.learning.steps.torch_step import EagerStepper
+from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Discrete
-from core.update.compiled.blas import hold_to_one_thread
-from core.update.compiled.stepper import CompiledStepper
-from core.update.execution import Executor
-from core.update.loss import Batch
-from core.update.step import EagerStepper
-from core.update.stepper import StepSettings
 
 Network = tuple[tuple[int, ...], tuple[int, ...], str]
 """Sizes of actor and critic, and the activation function."""

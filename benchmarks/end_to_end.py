@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.report import machine_facts
 from benchmarks.peers.work import Work
-from core.hardware.host import detect_bf16
+from core.hardware.cpu import detect_bf16
 
 TRAINERS = {
     "longstride": "whole_longstride",

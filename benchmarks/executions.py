@@ -11,19 +11,19 @@ from statistics import median
 import numpy as np
 import torch
 
-from core.hardware.activations import Shape
-from core.hardware.catalogue import card_of
-from core.hardware.facts import Execution, Gpu, Precision
-from core.hardware.machine import has_bf16
-from core.hardware.roofline import seconds, step_work
-from core.policy.networks import ActorCritic, initialise
+from core.hardware.detect import has_bf16
+from core.hardware.planning.activation_memory import Shape
+from core.hardware.planning.gpu_catalog import card_of
+from core.hardware.planning.roofline import seconds, step_work
+from core.hardware.types import Execution, Gpu, Precision
+from core.learning.algorithms.ppo import Batch
+from core.learning.device_transfer import synchronise
+from core.learning.minibatches import minibatch_shape, split
+from core.learning.step_selection.executor import Executor
+from core.learning.steps.interface import StepSettings
+from core.learning.steps.torch_step import EagerStepper
+from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import Discrete
-from core.update.execution import Executor
-from core.update.loss import Batch
-from core.update.minibatches import minibatch_shape, split
-from core.update.step import EagerStepper
-from core.update.stepper import StepSettings
-from core.update.transfer import synchronise
 
 DESK = Shape((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), Discrete(62))
 EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")

@@ -26,12 +26,12 @@ import torch
 from numba import njit
 from streams import Drift
 
-from core.policy.forward import aligned_weights, build_network, tanh, workspace
-from core.policy.layout import OBSERVATION_CLIP
-from core.policy.networks import ActorCritic, initialise
-from core.rollout.episode import build_policy_chooser
+from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
+from core.policies.compiled.forward import aligned_weights, build_network, tanh, workspace
+from core.policies.networks import ActorCritic, initialise
+from core.policies.parameter_layout import OBSERVATION_CLIP
+from core.rollout.episode_loop import build_policy_chooser
 from core.simulators.simulator import new_state
-from core.update.compiled.blas import hold_to_one_thread
 
 SIZES = (32, 128, 128, 128, 8)
 STREAMS = (1, 2, 4, 8, 16, 32)

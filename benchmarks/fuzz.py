@@ -32,16 +32,16 @@ from hypothesis import strategies as st
 
 from core.config import Config, load_config
 from core.errors import UserError
-from core.hardware.facts import Machine
+from core.hardware.types import Machine
 from core.simulators.loading import bundled_scenarios, from_source, load_simulator
-from core.simulators.process.event_log import read_event_log
-from core.simulators.process.mining import mine_scenario
+from core.simulators.process.event_logs.event_log import read_event_log
+from core.simulators.process.event_logs.mine_scenario import mine_scenario
 from core.simulators.process.scenario import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.training.checkpoint import load_run, save_checkpoint, seal, unseal
-from core.training.parts import build_model, build_trainer
-from core.training.planning import plan_run
-from core.training.state import restore_state, state_of
+from core.training.build.components import build_model, build_trainer
+from core.training.build.plan import plan_run
+from core.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
+from core.training.trainer_state import restore_state, state_of
 
 SECONDS = 10
 ODD = [None, True, 0, -1, 1, 3, 1e-308, 1e308, 1e18, -0.5, 2**63, 10**40, float("nan"), float("inf")]

@@ -88,7 +88,7 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
 
 def start(directory: Path, arguments: list[str], slow: bool = False) -> "subprocess.Popen[str]":
     """Begin or go on with a run in a process of its own."""
-    from core.training.checkpoint import holds_checkpoint
+    from core.training.run_directory.checkpoint import holds_checkpoint
 
     resume = ["--resume"] if holds_checkpoint(directory) else []
     child = [sys.executable, __file__, "--child", "slow" if slow else "fast", "--mode", "train"]
@@ -125,7 +125,7 @@ def kill(process: "subprocess.Popen[str]", rng: random.Random) -> str:
 
 def last_episode(directory: Path) -> int:
     """Return the last training episode in a run's metrics.jsonl; 0 where there is none."""
-    from core.training.metrics import read_metrics
+    from core.training.run_directory.metrics_log import read_metrics
 
     return max((record["episode"] for record in read_metrics(directory)), default=0)
 
@@ -166,8 +166,8 @@ def moment(out: str, unfinished: set[tuple[str, int]]) -> str:
 
 def compare(undisturbed: Path, killed: Path) -> None:
     """Check that two runs made the same."""
-    from core.training.checkpoint import load_checkpoint
-    from core.training.metrics import read_metrics
+    from core.training.run_directory.checkpoint import load_checkpoint
+    from core.training.run_directory.metrics_log import read_metrics
 
     for which in ("last", "best"):  # the facts hold the digest of the tensor file
         a, b = (load_checkpoint(run / "checkpoints" / which)[1] for run in (undisturbed, killed))
@@ -189,8 +189,8 @@ def without_times(value: Any) -> Any:
 
 def child(disk: str, arguments: list[str]) -> int:
     """Be the command line, on a slow disk if that is asked for, without TensorBoard, whose import takes seconds."""
-    from core.commands import main as command_line
-    from core.training import files
+    from core.commands.cli import main as command_line
+    from core.training.run_directory import files
 
     def write_in_pieces(path: Path, content: bytes) -> None:
         size = max(1, -(-len(content) // PIECES))

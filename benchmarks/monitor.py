@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from core.hardware.monitor import INTERVAL, Tally, take_sample
+from core.hardware.gpu_sampler import INTERVAL, Tally, take_sample
 from core.hardware.nvml import ask, nvml
 
 SAMPLES = 2000

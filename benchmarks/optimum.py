@@ -26,7 +26,7 @@ from core.errors import UserError
 from core.simulators.process.scenario import Scenario, load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Function
-from core.training.evaluation import evaluate, paired_difference, summarise
+from core.training.evaluation.evaluate import evaluate, paired_difference, summarise
 
 FIRST_OPEN_CASES, CASES_PER_LEAD = 48, 12
 MOST_STATES, MOST_OPEN_CASES = 400_000, 800

@@ -1,7 +1,7 @@
 """Whether training still gives the same bits: short runs of several simulators, compared by hash.
 
-``python benchmarks/same_bits.py`` trains each case for three iterations with the compiled CPU update and with torch's, and
-compares the hash of every trajectory and of the trained parameters with those in ``same_bits.json``. Another processor,
+``python benchmarks/same_bits.py`` trains each case for three iterations with the compiled CPU update and with torch's.
+It compares the hash of every trajectory and of the trained parameters with those in ``same_bits.json``. Another CPU,
 NumPy, Numba or torch may round differently, so records are kept for each combination. ``--save`` records them anew,
 after a change that is meant to change what is learned. ``--root DIR`` runs another checkout instead of this one.
 """
@@ -32,7 +32,7 @@ CASES = {
     "cartpole": ["--simulator", "cartpole", *SHORT],
     "mountain_car": ["--simulator", "mountain_car", *SHORT, "--activation", "tanh"],
     "mountain_car_continuous": ["--simulator", "mountain_car_continuous", *SHORT, *WIDE],
-    "acrobot": ["--simulator", "acrobot", *SHORT, "--gradient-checkpointing"],
+    "acrobot": ["--simulator", "acrobot", *SHORT, "--weight-init", "kaiming_uniform"],
     "pendulum": ["--simulator", "pendulum", *SHORT, *WIDE, "--activation", "tanh"],
     "gymnasium_cartpole": ["--simulator", "gymnasium:CartPole-v1", *SHORT],
     "gymnasium_pendulum": ["--simulator", "gymnasium:Pendulum-v1", *SHORT, *WIDE],

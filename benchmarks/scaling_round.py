@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from rich.console import Console
 
 from benchmarks.long_queue import LongQueue
+from core.commands.plan.report import make_report
 from core.config import Config
-from core.hardware.machine import detect_machine
+from core.hardware.detect import detect_machine
 from core.simulators.loading import LoadedSimulator
-from core.training.parts import build_model, build_trainer
-from core.training.plan_report import make_report
-from core.training.planning import apply_plan
-from core.training.progress import Progress
+from core.training.build.components import build_model, build_trainer
+from core.training.build.plan import apply_plan
+from core.training.display.progress import Progress
 from core.training.trainer import Trainer
 
 _STATUS, _PEAK_AGAIN = Path("/proc/self/status"), Path("/proc/self/clear_refs")

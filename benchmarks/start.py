@@ -29,7 +29,7 @@ def say(*_):
     os._exit(0)
 
 collector.Collector.collect = continuing.ContinuingCollector.collect = say
-from core.commands import main
+from core.commands.cli import main
 sys.exit(main())
 """
 """Trains up to the first decision."""

@@ -21,9 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from core.policy.forward import aligned_weights
-from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector
+from core.policies.compiled.forward import aligned_weights
+from core.policies.networks import ActorCritic, initialise
+from core.rollout.episode_collector import Collector
 from core.simulators.loading import find_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator

@@ -23,9 +23,9 @@ import cpu_steps
 import torch
 from executions import NO_GPU, measure_executions, table
 
-from core.hardware.machine import detect_machine
+from core.hardware.detect import detect_machine
+from core.learning.precision import apply_global_settings
 from core.simulators.spaces import ActionSpace, Box, Discrete
-from core.update.precision import apply_global_settings
 
 SPACES = {
     "discrete": Discrete(2),

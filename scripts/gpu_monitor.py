@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from core.gpu_monitor import main  # noqa: E402
+from core.commands.gpu_monitor import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from core.commands import main  # noqa: E402
+from core.commands.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main(default_file=ROOT / "hyperparameters.py"))

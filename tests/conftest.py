@@ -16,6 +16,6 @@ def _lacks(*packages):
 
 collect_ignore_glob = []
 if _lacks("pydantic", "scipy"):
-    collect_ignore_glob += ["benchmarks/*", "simulators/*", "training/test_fidelity.py"]
+    collect_ignore_glob += ["benchmarks/*", "simulators/*", "training/evaluation/test_process_fidelity.py"]
 if _lacks("ciw", "simpy"):
     collect_ignore_glob += ["simulators/process/test_against_libraries.py"]

@@ -13,9 +13,9 @@ from benchmarks.peers.problems import longstride_settings
 from benchmarks.peers.stopping import Reached, Threshold
 from benchmarks.peers.worker import Task, main
 from core.config import Config
-from core.rollout.collector import Played
-from core.training.builder import Run, build_run
-from core.training.evaluation import TrainedPolicy, evaluate
+from core.rollout.episode_collector import Played
+from core.training.build.run import Run, build_run
+from core.training.evaluation.evaluate import TrainedPolicy, evaluate
 
 
 class Watched:

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.policy.distributions import log_prob, masked_log_softmax
-from core.policy.layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
-from core.policy.networks import ActorCritic
+from core.policies.distributions import log_prob, masked_log_softmax
+from core.policies.networks import ActorCritic
+from core.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.simulator import Simulator, compile_functions, new_state

@@ -20,13 +20,13 @@ from benchmarks.peers.work import (
     Work,
     count,
 )
-from core.policy.forward import aligned_weights
-from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector
+from core.learning.advantages import step_discounts
+from core.learning.steps.interface import StepSettings
+from core.learning.updater import Updater, UpdateSettings
+from core.policies.compiled.forward import aligned_weights
+from core.policies.networks import ActorCritic, initialise
+from core.rollout.episode_collector import Collector
 from core.seeding import stream
-from core.update.advantage import step_discounts
-from core.update.stepper import StepSettings
-from core.update.updater import Updater, UpdateSettings
 
 
 def train(work: Work) -> Done:

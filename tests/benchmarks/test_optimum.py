@@ -16,7 +16,7 @@ from core.seeding import stream
 from core.simulators.process.scenario import scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
-from core.training.evaluation import evaluate
+from core.training.evaluation.evaluate import evaluate
 
 SEQUENCE = {"seq": [{"task": "A"}, {"task": "B"}]}
 FORK = {"and": [{"task": "A"}, {"task": "B"}]}

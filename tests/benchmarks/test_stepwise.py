@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.peers import stepwise
 from benchmarks.peers.stepwise import Onnx, Torch, largest_difference, onnx_missing
-from core.policy.networks import ActorCritic
+from core.policies.networks import ActorCritic
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
 

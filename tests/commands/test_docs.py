@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.commands import main
+from core.commands.cli import main
 from core.simulators.process.scenario import parse_scenario
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,21 +11,28 @@ from helpers.toy_runs import discounts_of, toy_episodes, toy_model, toy_updater
 
 pytest.importorskip("pydantic")
 
-from core import commands, gpu_monitor
-from core.commands import main
+from core.commands import cli, gpu_monitor
+from core.commands.cli import main
+from core.commands.doctor.command import CHECKS
+from core.commands.plan.report import make_report
 from core.config import Config, load_config
-from core.hardware.catalogue import CARDS, MODEL_FLOPS_UTILISATION, find_card, machine_with, tier_of, usual_on
-from core.hardware.formats import FIRST_WITH, choose_precision
-from core.hardware.machine import detect_machine
-from core.hardware.monitor import Monitor
-from core.hardware.roofline import binding
+from core.hardware.detect import detect_machine
+from core.hardware.gpu_sampler import Monitor
+from core.hardware.planning.gpu_catalog import (
+    CARDS,
+    MODEL_FLOPS_UTILISATION,
+    find_card,
+    machine_with,
+    tier_of,
+    usual_on,
+)
+from core.hardware.planning.number_formats import FIRST_WITH, choose_precision
+from core.hardware.planning.roofline import binding
+from core.learning.step_selection.execution_trial import Trial, fastest, trial_lines
 from core.simulators.loading import load_simulator
-from core.training.doctor.mode import CHECKS
+from core.training.display.messages import memory_lines, update_line
+from core.training.display.utilization import Instruments
 from core.training.failures import update_failure_lines
-from core.training.instruments import Instruments
-from core.training.notices import memory_lines, update_line
-from core.training.plan_report import make_report
-from core.update.trial import Trial, fastest, trial_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "gpu_guide.md").read_text(encoding="utf-8")
@@ -76,7 +83,7 @@ def test_every_command_is_understood():
         if script == "scripts/gpu_monitor.py":
             gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags))
             continue
-        own = vars(commands._parser().parse_known_flags(flags))
+        own = vars(cli._parser().parse_known_flags(flags))
         load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
     modes = {flags[flags.index("--mode") + 1] for _, *flags in found if "--mode" in flags}
     assert modes == {"train", "plan", "doctor"}

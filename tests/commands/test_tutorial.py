@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.commands import main
+from core.commands.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = (ROOT / "docs" / "your_own_simulator.md").read_text(encoding="utf-8")

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from core.policy.networks import ActorCritic, initialise
+from core.learning.algorithms.ppo import Batch
+from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
-from core.update.loss import Batch
 
 SPACES: dict[str, ActionSpace] = {
     "discrete": Discrete(5),

@@ -5,10 +5,10 @@ import torch
 from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_stepper, toy_updater
 from oracles.toy_simulators import Shop
 
-from core.hardware.activations import Shape
-from core.hardware.memory import footprint
-from core.policy.networks import ActorCritic, initialise
-from core.update.loss import Batch
+from core.hardware.planning.activation_memory import Shape
+from core.hardware.planning.update_memory import footprint
+from core.learning.algorithms.ppo import Batch
+from core.policies.networks import ActorCritic, initialise
 
 
 def rollout_of(shape, samples, device="cpu"):

@@ -7,13 +7,13 @@ import torch
 from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Tracker
 from torch import nn
 
-from core.policy.networks import ActorCritic, initialise
-from core.rollout.collector import Collector, Episode
+from core.learning.advantages import step_discounts
+from core.learning.steps.interface import StepSettings
+from core.learning.steps.torch_step import EagerStepper
+from core.learning.updater import Updater, UpdateSettings
+from core.policies.networks import ActorCritic, initialise
+from core.rollout.episode_collector import Collector, Episode
 from core.simulators.simulator import Simulator
-from core.update.advantage import step_discounts
-from core.update.step import EagerStepper
-from core.update.stepper import StepSettings
-from core.update.updater import Updater, UpdateSettings
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from core.rollout.episode import build_play
+from core.rollout.episode_loop import build_play
 from core.seeding import stream
 from core.simulators.process import heuristics
 from core.simulators.process.scenario import Scenario, parse_scenario

@@ -1,7 +1,7 @@
 """A slow, obvious reference of the process semantics: a heap of events, lists of tasks, closures for what comes next.
 
 Nothing is shared with the simulator but the scenario and the definition of an episode's luck: which uniform number
-belongs to which arrival, branch and service (the functions of ``randomness.py``).
+belongs to which arrival, branch and service (the functions of ``counter_rng.py``).
 The flow is walked as it stands in the scenario, working hours are a yes or no for each minute of the week, and the
 figures of an episode are computed from the list of its cases.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from core.simulators.process import randomness
-from core.simulators.process.randomness import uniform
+from core.simulators.process import counter_rng
+from core.simulators.process.counter_rng import uniform
 from core.simulators.process.scenario import DAYS, Scenario
 
 COMPLETION, SHIFT, ARRIVAL = range(3)
@@ -398,12 +398,12 @@ class Reference:
 
 def advance(stream: Any) -> Any:
     """Return the stream's next state as np.uint64 (compiled functions return a Python int)."""
-    return np.uint64(randomness.advance(stream))
+    return np.uint64(counter_rng.advance(stream))
 
 
 def child(stream: Any, index: int) -> Any:
     """Return the independent stream of a number as np.uint64."""
-    return np.uint64(randomness.child(stream, index))
+    return np.uint64(counter_rng.child(stream, index))
 
 
 def stream_after_join(case_stream: Any, join: int) -> Any:

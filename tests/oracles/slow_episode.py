@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from oracles.slow_update import slow_distribution
 
-from core.policy.networks import ActorCritic
+from core.policies.networks import ActorCritic
 from core.seeding import stream
 from core.simulators.simulator import Simulator, new_state
 from core.simulators.spaces import ActionSpace, Box, Discrete

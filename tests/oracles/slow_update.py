@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.policy.networks import ActorCritic
+from core.policies.networks import ActorCritic
 from core.simulators.spaces import ActionSpace, Box
 
 

@@ -14,11 +14,11 @@ from oracles import slow_episode
 from oracles.toy_environments import first_of
 
 from core.errors import SimulatorError
-from core.rollout.acting import build_acting
 from core.rollout.gymnasium_collector import GymnasiumCollector
+from core.rollout.single_step_policy import build_acting
 from core.seeding import stream
-from core.simulators.gymnasium_bridge import GymnasiumSimulator, seed_of
-from core.simulators.gymnasium_spaces import build_encode
+from core.simulators.gym.adapter import GymnasiumSimulator, seed_of
+from core.simulators.gym.spaces import build_encode
 
 WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"
 

@@ -6,7 +6,7 @@ from helpers.toy_runs import HIDDEN, actor_weights, new_model
 from oracles.toy_simulators import Shop, Tracker
 
 from core.errors import SimulatorError, UserError
-from core.rollout.collector import Collector
+from core.rollout.episode_collector import Collector
 from core.simulators.check import check_simulator
 from core.simulators.simulator import require_complete
 

@@ -9,9 +9,9 @@ pytest.importorskip("pydantic")
 from training.test_trainer import assert_same_state, figures, new_run, train
 
 from core.errors import UserError
-from core.hardware.machine import detect_machine
-from core.training import builder
-from core.training.metrics import MetricsLog
+from core.hardware.detect import detect_machine
+from core.training.build import run as run_builder
+from core.training.run_directory.metrics_log import MetricsLog
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def machine_with_bf16(monkeypatch):
     """A machine without a GPU whose CPU has the instructions; TensorBoard's import takes seconds."""
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     here = replace(detect_machine(), gpus=(), gpu_note="none is wanted", cpu_bf16="AVX512-BF16")
-    monkeypatch.setattr(builder, "detect_machine", lambda: here)
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: here)
 
 
 def trained(directory, **changes):
@@ -40,7 +40,7 @@ def test_a_run_in_bf16_computes_in_it_and_again_to_the_bit(tmp_path):
 
 
 def test_a_cpu_without_the_instructions_refuses(tmp_path, monkeypatch):
-    monkeypatch.setattr(builder, "detect_machine", lambda: replace(detect_machine(), gpus=(), cpu_bf16=""))
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: replace(detect_machine(), gpus=(), cpu_bf16=""))
     with pytest.raises(UserError, match="PRECISION is bf16, but the update runs on the CPU, which has FP32 only"):
         new_run(tmp_path / "refused", precision="bf16")
 

@@ -9,26 +9,28 @@ import torch
 
 pytest.importorskip("pydantic")
 
-from commands.test_command_line import train_arguments
+from commands.test_cli import train_arguments
 from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
 from benchmarks.long_queue import LongQueue
-from core import commands
-from core.commands import main
+from core.commands import cli
+from core.commands.cli import main
+from core.commands.plan import command as plan_command
 from core.config import Config
 from core.errors import GpuLostError, UserError
-from core.hardware.machine import detect_machine
-from core.rollout.collector import Collector
-from core.rollout.continuing import ContinuingCollector
+from core.hardware.detect import detect_machine
+from core.learning.oom_recovery import is_gpu_lost
+from core.learning.updater import Updater
+from core.rollout.episode_collector import Collector
+from core.rollout.fixed_length_collector import ContinuingCollector
 from core.simulators.loading import load_simulator
-from core.training import builder, plan_mode, rollouts
-from core.training.checkpoint import load_checkpoint, seal, unseal
-from core.training.metrics import MetricsLog
-from core.training.planning import plan_run
-from core.training.rollouts import build_collector, host_rollout
-from core.update.recovery import is_gpu_lost
-from core.update.updater import Updater
+from core.training.build import rollout_size
+from core.training.build import run as run_builder
+from core.training.build.plan import plan_run
+from core.training.build.rollout_size import build_collector, host_rollout
+from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from core.training.run_directory.metrics_log import MetricsLog
 
 ADVICE = "\nCUDA kernel errors might be asynchronously reported at some other API call.\n"
 FAILED = "CUDA error: unspecified launch failure"
@@ -49,7 +51,7 @@ def exits(monkeypatch):
         codes.append(code)
         raise SystemExit(code)
 
-    monkeypatch.setattr(commands.os, "_exit", leave)
+    monkeypatch.setattr(cli.os, "_exit", leave)
     return codes
 
 
@@ -136,7 +138,7 @@ def test_a_gpu_that_fails_while_a_run_is_built_leaves_nothing_behind(tmp_path, m
     def fail(*_):
         raise RuntimeError(FAILED)
 
-    monkeypatch.setattr(builder, "build_trainer", fail)
+    monkeypatch.setattr(run_builder, "build_trainer", fail)
     with pytest.raises(GpuLostError, match=r"nothing is lost; give the same command with --device cpu"):
         new_run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -183,7 +185,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
     config |= {"update_execution": execution}
     for name in ("here", "there"):
         values = {**config, "run_directory": str(tmp_path / name)}
-        assert train(builder.build_run(Config(**values), {}, True, said.append)) is True
+        assert train(run_builder.build_run(Config(**values), {}, True, said.append)) is True
     assert any("DEVICE 'cpu' (was 'cuda')" in line for line in said)
     assert_same_state(tmp_path / "here", tmp_path / "there")
     assert figures(tmp_path / "here") == figures(tmp_path / "there")
@@ -192,7 +194,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
 def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypatch):
     train(new_run(tmp_path / "run"), stop_after=1)
     bare = replace(detect_machine(), gpus=(), gpu_note="CUDA does not start here (unknown error)")
-    monkeypatch.setattr(builder, "detect_machine", lambda: bare)
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: bare)
     with pytest.raises(UserError, match=r"DEVICE is cuda, but CUDA does not start here \(unknown error\); set DEVICE"):
         new_run(tmp_path / "run", resume=True, device="cuda")
     assert new_run(tmp_path / "run", resume=True, device="auto").trainer.episode == 1
@@ -219,8 +221,8 @@ def test_cartpoles_ten_million_steps_by_hand():
 
 def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monkeypatch, capsys):
     small = replace(detect_machine(), free_bytes=479 * 10**6)
-    monkeypatch.setattr(builder, "detect_machine", lambda: small)
-    monkeypatch.setattr(builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: small)
+    monkeypatch.setattr(run_builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
     directory = tmp_path / "run"
     arguments = ["--simulator", "cartpole", "--rollout-steps", "10000000", "--run-directory", str(directory)]
     assert main(["--mode", "train", "--device", "cpu", *arguments]) == 2
@@ -252,8 +254,8 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
     file = tmp_path / "queues.py"
     file.write_text("from benchmarks.long_queue import LongQueue\nclass Queues(LongQueue): pass\n")
     host = replace(detect_machine(), free_bytes=20 * 10**9, total_bytes=24 * 10**9)
-    monkeypatch.setattr(plan_mode if mode == "plan" else builder, "detect_machine", lambda: host)
-    monkeypatch.setattr(builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
+    monkeypatch.setattr(plan_command if mode == "plan" else run_builder, "detect_machine", lambda: host)
+    monkeypatch.setattr(run_builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
     arguments = ["--simulator", f"{file}:Queues", "--simulator-option", "episode=1000000000"]
     directory = ["--run-directory", str(tmp_path / "run")]
     code = main(["--mode", mode, "--device", "cpu", *arguments, *directory])
@@ -277,7 +279,7 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
     def no(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(rollouts, "Collector", no)
+    monkeypatch.setattr(rollout_size, "Collector", no)
     config, queues = Config(episodes_per_update=2), LongQueue(10_000_000)
     with pytest.raises(
         UserError, match=r"does not give the 3,320 MB that 2 trajectories of up to 10,000,000 decisions"
@@ -287,7 +289,7 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
 
 def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
     """A limit of 100 MB of which 30 are in use: 70 MB are free, whatever the host has."""
-    from core.hardware import host
+    from core.hardware import cpu
 
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
@@ -295,7 +297,7 @@ def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
     (tmp_path / "proc/self/cgroup").write_text("0::/\n")
     (group / "memory.max").write_text("100000000\n")
     (group / "memory.current").write_text("30000000\n")
-    monkeypatch.setattr(host, "ROOT", tmp_path)
+    monkeypatch.setattr(cpu, "ROOT", tmp_path)
     config = Config(simulator="cartpole", rollout_steps=1_500_000, device="cpu", run_directory=str(tmp_path / "run"))
     with pytest.raises(UserError, match=r"need 72 MB of memory .* but 70 MB are free"):
-        builder.build_run(config, {}, False, lambda text: None)
+        run_builder.build_run(config, {}, False, lambda text: None)

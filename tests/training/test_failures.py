@@ -10,15 +10,15 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from commands.test_command_line import train_arguments
+from commands.test_cli import train_arguments
 from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run, train
 
-from core.commands import main
+from core.commands.cli import main
 from core.errors import SimulatorError, UserError
-from core.training.checkpoint import load_checkpoint, seal, unseal
+from core.learning.steps.torch_step import EagerStepper
 from core.training.failures import divergence_error, memory_error
-from core.training.metrics import MetricsLog, read_metrics
-from core.update.step import EagerStepper
+from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 ASKED = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
 

@@ -13,11 +13,11 @@ pytest.importorskip("pydantic")
 
 from core.config import Config
 from core.errors import UserError
-from core.training import saving
-from core.training.builder import build_run
-from core.training.checkpoint import load_checkpoint
-from core.training.metrics import MetricsLog, read_metrics
-from core.training.state import restore_model
+from core.training.build.run import build_run
+from core.training.run_directory import checkpoint_writer
+from core.training.run_directory.checkpoint import load_checkpoint
+from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from core.training.trainer_state import restore_model
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",
@@ -153,7 +153,7 @@ def test_so_many_checkpoints_are_kept_as_the_setting_says(tmp_path):
 def test_metrics_are_never_two_rounds_ahead_of_what_is_saved(tmp_path, monkeypatch):
     """On a disk that is slower than a round, so that a killed run goes on from the last round or the one before."""
     directory, ahead = tmp_path / "run", []
-    write, save = MetricsLog.write, saving.save_checkpoint
+    write, save = MetricsLog.write, checkpoint_writer.save_checkpoint
 
     def slowly(*arguments):
         time.sleep(0.1)
@@ -164,7 +164,7 @@ def test_metrics_are_never_two_rounds_ahead_of_what_is_saved(tmp_path, monkeypat
         ahead.append(record["episode"] - max((int(name.split("-")[1]) for name in names), default=0))
         write(log, record)
 
-    monkeypatch.setattr(saving, "save_checkpoint", slowly)
+    monkeypatch.setattr(checkpoint_writer, "save_checkpoint", slowly)
     monkeypatch.setattr(MetricsLog, "write", looking)
     train(new_run(directory))
     assert ahead == [1] * 6

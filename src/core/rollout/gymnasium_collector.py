@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.rollout.acting import Seat, build_acting
-from core.rollout.collector import Outcome, Rollout, Unfinished
-from core.rollout.continuing import fill
+from core.rollout.episode_collector import Outcome, Rollout, Unfinished
+from core.rollout.fixed_length_collector import fill
+from core.rollout.single_step_policy import Seat, build_acting
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.gymnasium_bridge import GymnasiumSimulator, OpenEnvironment, seed_of
+from core.simulators.gym.adapter import GymnasiumSimulator, OpenEnvironment, seed_of
 from core.simulators.simulator import OK
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from core.errors import UserError
-from core.simulators.gymnasium_bridge import PREFIX, GymnasiumSimulator
+from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator
 from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario, scenario_content
 from core.simulators.simulator import Simulator, require_complete
 
@@ -124,8 +124,8 @@ def _process(scenario: Scenario, notes: list[str] | None = None, log: Any = None
 
 
 def _from_log(path: Path, columns: str, arrivals: str) -> LoadedSimulator:
-    from core.simulators.process.event_log import parse_log_columns, read_event_log
-    from core.simulators.process.mining import mine_scenario
+    from core.simulators.process.event_logs.event_log import parse_log_columns, read_event_log
+    from core.simulators.process.event_logs.mine_scenario import mine_scenario
 
     log = read_event_log(path, parse_log_columns(columns) if columns else None)
     mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals)

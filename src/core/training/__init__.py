@@ -1,1 +1,1 @@
-"""The episode loop and what it leaves behind."""
+"""The iteration loop and what a run needs around it."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from core.rollout.collector import Outcome
+from core.rollout.episode_collector import Outcome
 from core.simulators.simulator import Simulator
 from core.training.record import mean_of
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from core.errors import GpuLostError, SimulatorError, UserError, this_command
-from core.policy.networks import ActorCritic
+from core.learning.divergence import DivergedError
+from core.learning.oom_recovery import is_gpu_lost, is_out_of_memory
+from core.learning.update_stats import UpdateReport
+from core.learning.updater import Updater
+from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
-from core.training.notices import gigabytes
-from core.update.divergence import DivergedError
-from core.update.recovery import is_gpu_lost, is_out_of_memory
-from core.update.report import UpdateReport
-from core.update.updater import Updater
+from core.training.display.messages import gigabytes
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from core.rollout.collector import Outcome, Played
+from core.learning.schedule import Coefficients
+from core.learning.update_stats import UpdateReport
+from core.rollout.episode_collector import Outcome, Played
 from core.rollout.trajectory import digest
-from core.update.report import UpdateReport
-from core.update.schedule import Coefficients
 
 
 def round_record(

@@ -11,28 +11,28 @@ import torch
 from torch import Tensor
 
 from core.errors import PolicyNotFiniteError
-from core.policy.forward import aligned_weights
-from core.policy.networks import ActorCritic
-from core.policy.normalisation import RunningStatistics
-from core.rollout.collector import Collects, Played, Rollout
+from core.learning.advantages import step_discounts
+from core.learning.reward_scale import RewardScale
+from core.learning.schedule import Schedule
+from core.learning.updater import Updater
+from core.policies.compiled.forward import aligned_weights
+from core.policies.networks import ActorCritic
+from core.policies.observation_normalizer import RunningStatistics
+from core.rollout.episode_collector import Collects, Played, Rollout
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.best import Best, Judged, main_metric_of
-from core.training.budget import Budget
+from core.training.display.messages import evaluation_line, update_line
+from core.training.display.progress import Progress
+from core.training.display.utilization import Instruments
+from core.training.evaluation.periodic import PeriodicEvaluation
 from core.training.failures import explaining, require_finite, require_finite_weights, update_failure_lines
-from core.training.instruments import Instruments
-from core.training.metrics import MetricsLog
-from core.training.notices import evaluation_line, update_line
-from core.training.periodic import PeriodicEvaluation
-from core.training.progress import Progress
 from core.training.record import round_record
-from core.training.saving import CheckpointWriter
-from core.training.state import restore_state, state_of
-from core.update.advantage import step_discounts
-from core.update.reward_scale import RewardScale
-from core.update.schedule import Schedule
-from core.update.updater import Updater
+from core.training.run_directory.checkpoint_writer import CheckpointWriter
+from core.training.run_directory.metrics_log import MetricsLog
+from core.training.time_budget import Budget
+from core.training.trainer_state import restore_state, state_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.errors import UserError
-from core.simulators.process.event_log import parse_log_columns, read_event_log
+from core.simulators.process.event_logs.event_log import parse_log_columns, read_event_log
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
 

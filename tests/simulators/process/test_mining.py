@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from core.errors import UserError
-from core.simulators.process.event_log import read_event_log
-from core.simulators.process.log_hours import (
+from core.simulators.process.event_logs.event_log import read_event_log
+from core.simulators.process.event_logs.mine_scenario import (
+    choose_pairs,
+    exposure_by_hour,
+    mine_scenario,
+    service_distribution,
+)
+from core.simulators.process.event_logs.working_hours import (
     HOUR,
     choose_hours,
     divided_time,
@@ -16,10 +22,9 @@ from core.simulators.process.log_hours import (
     weeks_seen,
     worked_time,
 )
-from core.simulators.process.mining import choose_pairs, exposure_by_hour, mine_scenario, service_distribution
 from core.simulators.process.parameters import build_parameters
 from core.simulators.process.scenario import load_scenario, scenario_content
-from core.simulators.process.service import table_mean
+from core.simulators.process.service_times import table_mean
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
 SAMPLE = Path(__file__).resolve().parents[3] / "src/core/simulators/process/logs/loan_desk_sample.csv"

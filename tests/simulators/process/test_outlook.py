@@ -9,9 +9,9 @@ from oracles.process_play import clerk, office, rework, scenario, service
 from scipy import integrate
 
 from core.seeding import stream
-from core.simulators.process import outlook
+from core.simulators.process import action_features
 from core.simulators.process.parameters import build_parameters
-from core.simulators.process.service import least_residual, mean_residual, service_time
+from core.simulators.process.service_times import least_residual, mean_residual, service_time
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 
@@ -111,12 +111,12 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
         relief = {}
         for a in np.flatnonzero(state.queue_length):
             pairs = range(p.activity_pairs[a], p.activity_pairs[a + 1])
-            ready = [outlook.time_until_ready(state, p, p.pair_resource[k]) for k in pairs]
-            soonest = [outlook.least_wait(state, p, p.pair_resource[k]) for k in pairs]
+            ready = [action_features.time_until_ready(state, p, p.pair_resource[k]) for k in pairs]
+            soonest = [action_features.least_wait(state, p, p.pair_resource[k]) for k in pairs]
             assert all(0.0 <= least <= when for least, when in zip(soonest, ready, strict=True))
             expected = list_schedule(ready, [p.pair_mean[k] for k in pairs], min(16, state.queue_length[a]))
             relief[a] = expected * max(1.0, state.queue_length[a] / 16)
-            assert outlook.time_to_serve(state, p, a) == pytest.approx(relief[a])
+            assert action_features.time_to_serve(state, p, a) == pytest.approx(relief[a])
             longest, checked = max(longest, int(state.queue_length[a])), checked + 1
         mask = np.ones(simulator.action_space.n, bool)
         functions.action_mask(state, p, mask)
@@ -129,7 +129,7 @@ def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
             assert features[pair, 0] == pytest.approx(min(3.0, max(-3.0, slack)), rel=1e-5, abs=1e-6)
             assert features[pair, 1] == min(features[pair, 0], 0.0)
             if make is office:
-                assert features[pair, 2] == np.float32(outlook.branches_behind(state, p, p.pair_activity[pair]))
+                assert features[pair, 2] == np.float32(action_features.branches_behind(state, p, p.pair_activity[pair]))
         functions.step(state, p, int(rng.choice(np.flatnonzero(mask))), None)
     assert simulator.action_feature_size == (3 if make is office else 2), "only the office has parallel branches"
     assert checked > 300
@@ -143,7 +143,7 @@ def test_who_is_off_duty_or_leaves_before_being_free_is_ready_when_they_come_bac
     functions.reset(state, p, stream(0, "simulator"))
     seen = []
     while not state.ended:
-        seen.append((state.time, outlook.time_until_ready(state, p, 0)))
+        seen.append((state.time, action_features.time_until_ready(state, p, 0)))
         functions.step(state, p, 0, None)
     # The clerk works 9-12 and 13-17 and needs 2 hours for a task; decisions fall on 9, 11, 13 and 16:30.
     assert [time for time, _ in seen] == [9.0, 11.0, 13.0, 16.5]
@@ -156,7 +156,7 @@ def test_who_is_off_duty_or_leaves_before_being_free_is_ready_when_they_come_bac
         if 12.0 <= now < 13.0:
             state.on_duty[0], state.change_at[0], state.change_after[0] = 0, 13.0, 17.0
         state.time, state.started[0], state.busy_pair[0] = now, now - 0.5, 0 if busy else -1
-        assert outlook.time_until_ready(state, p, 0) == pytest.approx(ready)
+        assert action_features.time_until_ready(state, p, 0) == pytest.approx(ready)
 
 
 @pytest.mark.parametrize("make", [office, rework])

@@ -10,10 +10,10 @@ import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, bound_of, office, play, pool, scenario, service
 from scipy import stats
 
+from core.simulators.process.counter_rng import advance, child, uniform
 from core.simulators.process.parameters import build_parameters, service_mean
-from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.scenario import Scenario
-from core.simulators.process.service import normal_quantile, service_time
+from core.simulators.process.service_times import normal_quantile, service_time
 from core.simulators.process.simulator import ProcessSimulator
 
 # Service times

@@ -4,7 +4,7 @@
 checks single calls, ``repeat`` plays again, ``play`` puts them together, ``hints`` looks at what came out.
 """
 
-from core.simulators.check.actions import random_action, split_mask
-from core.simulators.check.play import check_simulator
+from core.simulators.check.check_simulator import check_simulator
+from core.simulators.check.random_action import random_action, split_mask
 
 __all__ = ["check_simulator", "random_action", "split_mask"]

@@ -6,11 +6,11 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from core.errors import SimulatorError
-from core.simulators.check.actions import split_mask
-from core.simulators.check.helpers import CheckedHelpers
-from core.simulators.check.places import place_of_error, place_of_function
+from core.simulators.check.checked_helpers import CheckedHelpers
+from core.simulators.check.instrumented_arrays import Hints, watched
+from core.simulators.check.random_action import split_mask
+from core.simulators.check.source_location import place_of_error, place_of_function
 from core.simulators.check.time_limit import TooLong, time_limit
-from core.simulators.check.watch import Hints, watched
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Function, Simulator, empty_mask, function_of, metrics_of
 

@@ -9,10 +9,10 @@ import math
 import numpy as np
 from numba import njit
 
+from core.simulators.process.counter_rng import advance, child, uniform
 from core.simulators.process.parameters import POISSON, REPLAY
-from core.simulators.process.randomness import advance, child, uniform
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
-from core.simulators.process.service import service_time
+from core.simulators.process.service_times import service_time
 from core.simulators.process.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
 
 JOIN_STREAM = 2**32

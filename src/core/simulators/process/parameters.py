@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from core.errors import UserError
-from core.simulators.process import service
+from core.simulators.process import service_times
 from core.simulators.process.routing import TASK, Routing, build_routing
 from core.simulators.process.scenario import DAYS, HOURS_PER_WEEK, Scenario, Service, hour_of
 
@@ -146,7 +146,7 @@ def has_clock(scenario: Scenario) -> bool:
 def service_mean(entry: Service) -> float:
     """Return the mean service time of a pair, in time units."""
     if entry.quantiles is not None:
-        return service.table_mean(np.array(entry.quantiles))
+        return service_times.table_mean(np.array(entry.quantiles))
     if entry.low is not None and entry.high is not None:
         return (entry.low + entry.high) / 2
     assert entry.mean is not None  # the scenario was checked
@@ -177,13 +177,13 @@ def _services(pairs: list[Service]) -> dict[str, Any]:
             low = float(sum(map(len, tables)))
             high = low + len(entry.quantiles)
             tables.append(np.array(entry.quantiles))
-            tails.append(service.table_tails(tables[-1]))
+            tails.append(service_times.table_tails(tables[-1]))
         if entry.cv is not None:
             low = math.sqrt(math.log1p(entry.cv**2))
-        rows.append((service.KINDS[entry.distribution], scale, low, high))
+        rows.append((service_times.KINDS[entry.distribution], scale, low, high))
     kinds, scales, lows, highs = zip(*rows, strict=True)
     return {
-        "pair_least_rest": np.array([service.least_residual(*row[:3]) for row in rows]),
+        "pair_least_rest": np.array([service_times.least_residual(*row[:3]) for row in rows]),
         "service_kind": np.array(kinds, np.int64),
         "service_scale": np.array(scales, np.float64),
         "service_low": np.array(lows, np.float64),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from core.simulators.process import dynamics, heuristics, metrics, outlook, preferences
+from core.simulators.process import action_features, dynamics, heuristics, metrics, policy_prior
 from core.simulators.process.parameters import Parameters, as_record, build_parameters, has_clock
 from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
@@ -48,8 +48,8 @@ class ProcessSimulator(Simulator):
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
         routing = build_routing(scenario.flow, scenario.activities)
-        self.initial_logits = preferences.initial_logits(parameters, routing)
-        self.initial_feature_weights = preferences.feature_weights(routing)
+        self.initial_logits = policy_prior.initial_logits(parameters, routing)
+        self.initial_feature_weights = policy_prior.feature_weights(routing)
         self.action_feature_size = len(self.initial_feature_weights)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
@@ -73,7 +73,7 @@ class ProcessSimulator(Simulator):
     @staticmethod
     def action_features(state: Any, parameters: Parameters, mask: np.ndarray, features: np.ndarray) -> None:
         """Write for each feasible pair by how much refusing it would delay its queue, and what else its case awaits."""
-        outlook.action_features(state, parameters, mask, features)
+        action_features.action_features(state, parameters, mask, features)
 
     @staticmethod
     def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:

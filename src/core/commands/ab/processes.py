@@ -1,0 +1,79 @@
+"""Commands in fresh processes: each starts as a user's would, with nothing left over from the one before."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import core
+
+_COMMAND = "import sys; from core.commands.cli import main; sys.exit(main())"
+
+
+def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
+    """Run a command in a process of its own; if this one is interrupted or terminated, so is that.
+
+    Args:
+        arguments: of the command line.
+        log: file that its output goes to.
+
+    Returns:
+        Its exit code, and the seconds that it took.
+    """
+    sources = str(Path(core.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
+    begin = time.perf_counter()
+    with _terminated_by_exception(), log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C comes to us alone: a run that is measured is not finished gently
+        )
+        try:
+            return process.wait(), time.perf_counter() - begin
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+
+def last_words(code: int, log: Path) -> str:
+    """Return why a command failed: its error, or what there is in place of one.
+
+    Args:
+        code: its exit code; negative for a signal.
+        log: its output.
+    """
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if errors:
+        return errors[-1]
+    if code < 0:
+        return f"signal {-code} ended it."
+    return f"exit code {code}{f', {lines[-1]}' if lines else ''}."
+
+
+@contextmanager
+def _terminated_by_exception() -> Iterator[None]:
+    """Let what ends this process (SIGTERM, a closed terminal) do what Ctrl-C does, so that no child is left behind."""
+    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    previous = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
+    for number in previous:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,153 @@
+"""--mode evaluate: from a checkpoint or names of heuristics to a table."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from torch import Tensor
+
+from core.config import Config
+from core.errors import UserError
+from core.hardware.detect import usable_cores
+from core.policies.compiled.forward import aligned_weights
+from core.policies.parameter_layout import policy_layout
+from core.simulators.gym.adapter import GymnasiumSimulator
+from core.simulators.loading import from_source
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Box
+from core.training.build.run_settings import load_configured
+from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluate, paired_difference
+from core.training.evaluation.gymnasium import evaluate_environment
+from core.training.run_directory.checkpoint import load_run
+
+_SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
+
+
+def run_evaluation(
+    config: Config,
+    sources: dict[str, str],
+    checkpoint: Path | None,
+    names: list[str] | None,
+    say: Callable[[str], None],
+) -> tuple[Evaluation, Simulator]:
+    """Evaluate a checkpoint beside heuristics, or heuristics alone.
+
+    The simulator is the checkpoint's own unless a flag names another one; options given alone change the checkpoint's.
+
+    Raises:
+        UserError: the checkpoint, the simulator or a heuristic is not what it should be.
+    """
+    named = any(sources[name] == "flag" for name in _SIMULATOR_FLAGS)
+    trained = None
+    if checkpoint is not None:
+        tensors, facts = load_run(checkpoint, say)
+        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
+        loaded = load_configured(config) if named else from_source(facts["source"], changes)
+        _check_same(loaded.simulator, facts, checkpoint)
+        trained = _policy(tensors, facts, loaded.simulator)
+    else:
+        loaded = load_configured(config)
+    simulator = loaded.simulator
+    chosen = names if names is not None else list(simulator.heuristics)
+    if not chosen and trained is None:
+        raise UserError(f"--policy names no heuristic; there are {', '.join(simulator.heuristics) or 'none'}.")
+    for name in chosen:
+        if name not in simulator.heuristics:
+            near = get_close_matches(name, simulator.heuristics, 1)
+            known = f"did you mean {near[0]}?" if near else f"there are {', '.join(simulator.heuristics) or 'none'}."
+            raise UserError(f"The simulator has no heuristic {name}; {known}")
+    say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
+    result = _evaluate(config, simulator, chosen, trained, lambda name: say(f"  playing {name}"))
+    if trained is not None:
+        say(comparison_sentence(result, simulator))
+    return result, simulator
+
+
+def _evaluate(
+    config: Config,
+    simulator: Simulator,
+    names: list[str],
+    trained: TrainedPolicy | None,
+    progress: Callable[[str], None],
+) -> Evaluation:
+    what = (names, trained, config.evaluation_episodes, config.seed)
+    if isinstance(simulator, GymnasiumSimulator):
+        return evaluate_environment(simulator, *what, progress)
+    return evaluate(simulator, *what, config.simulation_threads or usable_cores(), progress)
+
+
+def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
+    """Return the table of a finished evaluation: a row each policy, a column each metric that is one number."""
+    summary = result.as_json()["policies"]
+    metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
+    metrics = [name for name in metrics if name != "return" or simulator.main_metric == "return"] or metrics
+    metrics.sort(key=lambda name: name != simulator.main_metric)
+    table = Table(title=f"Mean and 95 % interval over {result.episodes} episodes")
+    table.add_column("policy", no_wrap=True)
+    for metric in metrics:
+        table.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
+    for name, values in summary.items():
+        cells = []
+        for metric in metrics:
+            value = values.get(metric)
+            half = (value["high"] - value["low"]) / 2 if value else 0.0
+            cells.append(f"{_rounded(value['mean'])} ± {_rounded(half, 2)}" if value else "-")
+        table.add_row(name, *cells)
+    return table
+
+
+def _rounded(value: float, digits: int = 4) -> str:
+    """Return a number with some significant digits, never fewer than those before the point."""
+    if 0.0 < abs(value) < 1.0:
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
+
+
+def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
+    """Say how the trained policy does against the best heuristic, episode by episode on the same streams."""
+    metric, lower = simulator.main_metric, simulator.main_metric_lower_is_better
+    sign = 1.0 if lower else -1.0
+    means = {
+        name: float(np.mean([record[metric] for record in records if metric in record]))
+        for name, records in result.records.items()
+        if name in simulator.heuristics
+    }
+    if not means:
+        return "No heuristic to compare with."
+    best = min(means, key=lambda name: sign * means[name])
+    difference = paired_difference(result.records["trained"], result.records[best], metric)
+    separate = difference["high"] < 0 if lower else difference["low"] > 0
+    verdict = "better than" if separate else "not shown to be better than"
+    return (
+        f"The trained policy is {verdict} the best heuristic, {best}: {metric.replace('_', ' ')} differs by "
+        f"{difference['mean']:.4g} (95 % interval {difference['low']:.4g} to {difference['high']:.4g}, paired)."
+    )
+
+
+def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
+    for name, value in simulator.description().items():
+        if (
+            name in ("observation_size", "actions", "action_features", "simulator")
+            and facts["simulator"].get(name) != value
+        ):
+            raise UserError(
+                f"The checkpoint in {checkpoint} is of another simulator: {name} is {facts['simulator'].get(name)} "
+                f"there and {value} here."
+            )
+
+
+def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simulator) -> TrainedPolicy:
+    """Lay the actor's tensors out as the CPU copy."""
+    gaussian = isinstance(simulator.action_space, Box)
+    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], gaussian, facts["action_features"])
+    flat = np.zeros(layout.actor_size, np.float32)
+    for name, offset in layout.offsets.items():
+        if offset < layout.actor_size:
+            tensor = tensors.get(f"model.{name}")
+            if tensor is None or tuple(tensor.shape) != layout.shapes[name]:
+                raise UserError(f"The checkpoint is damaged: {name} is missing or of another shape than it says.")
+            flat[offset : offset + tensor.numel()] = tensor.numpy().ravel()
+    return TrainedPolicy(aligned_weights(flat, facts["actor_sizes"]), facts["actor_sizes"], facts["activation"])

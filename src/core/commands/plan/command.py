@@ -1,0 +1,137 @@
+"""--mode plan: look at a run on this machine or on a card of the catalogue, say what was found, write plan.json."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from core.commands.plan.report import PlanReport, make_report, megabytes, print_report
+from core.commands.plan.time_estimate import Estimate, estimate_budget
+from core.config import Config
+from core.errors import UserError, this_command
+from core.hardware.detect import detect_machine
+from core.hardware.planning.gpu_catalog import find_card, machine_with
+from core.hardware.planning.host_memory import in_megabytes
+from core.hardware.types import Machine
+from core.training.build.plan import announce
+from core.training.build.presets import with_preset
+from core.training.build.rollout_size import decisions_per_update
+from core.training.build.run_settings import load_configured
+from core.training.run_directory.checkpoint import holds_checkpoint
+from core.training.run_directory.files import write_json
+from core.training.time_budget import in_words, parse_duration
+
+Say = Callable[[str], None]
+
+
+def run_plan(
+    config: Config, sources: dict[str, str], gpu: str | None, file: Path | None, console: Console, say: Say
+) -> Path:
+    """Plan, print and write; return the path of plan.json.
+
+    Args:
+        config: of the run.
+        sources: where its values come from.
+        gpu: a card of the catalogue; None for this machine.
+        file: that the user named in place of hyperparameters.py, for the command to run.
+        console: for tables.
+        say: prints a line.
+
+    Raises:
+        UserError: anything about the input is not right, or the run directory holds a run.
+    """
+    path = _plan_path(config)
+    budget = parse_duration(config.time_budget) if config.time_budget else None
+    if gpu is not None and config.device == "cpu":
+        raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
+    machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
+    loaded = load_configured(config)
+    simulator = loaded.simulator
+    config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
+    report = make_report(config, simulator, machine)
+    for line in [*loaded.notes, *notes, *announce(report.plan, machine, config)]:
+        say(line)
+    print_report(report, console)
+    estimate = estimate_budget(config, loaded, report, budget, say) if budget else None
+    command = _command(config, sources, file, report)
+    for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
+        say(line)
+    write_json(path, _content(report, machine, command, estimate))
+    return path
+
+
+def _plan_path(config: Config) -> Path:
+    directory = Path(config.run_directory or ".")
+    if config.run_directory and holds_checkpoint(directory):
+        raise UserError(f"{directory} holds a run, whose plan.json says how it was made; name another --run-directory.")
+    return directory / "plan.json"
+
+
+def _content(report: PlanReport, machine: Machine, command: str, estimate: Estimate | None) -> dict[str, Any]:
+    budget = {} if estimate is None else {"time_budget": asdict(estimate)}
+    return {
+        **report.plan.as_json(),
+        "machine": asdict(machine),
+        **report.as_json(),
+        "command": command,
+        **budget,
+    }
+
+
+def _verdict(report: PlanReport) -> list[str]:
+    """Return the verdict, and what is behind it."""
+    peak, room = megabytes(report.memory.peak), megabytes(report.room)
+    if not report.fits and report.gpu:
+        remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes a round"
+        return [f"Does not fit on the {report.gpu.name}: {peak} MB of tensors, room for {room}; {remedy}."]
+    trajectories = in_megabytes(report.plan.trajectory_bytes)
+    if not report.fits:
+        remedy = "lower EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS"
+        return [f"Does not fit on the CPU: {peak} MB for an update and {trajectories} of trajectories; {remedy}."]
+    where = report.gpu.name if report.gpu else "CPU"
+    lines = [
+        f"Fits on the {where}: {peak} MB of tensors, room for {room}."
+        if report.gpu
+        else f"Fits on the CPU: {peak} MB for an update beside {trajectories} of trajectories.",
+        f"Largest minibatch {report.largest_minibatch:,}, largest microbatch {report.largest_microbatch:,} samples.",
+    ]
+    if report.update_seconds is not None:
+        lines.append(
+            f"Predicted update: {1e3 * report.update_seconds:,.1f} ms, not measured; expect up to several times that."
+        )
+    elif report.gpu:
+        lines.append(f"The {where} is not in the catalogue: its time is not predicted.")
+    return lines
+
+
+def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
+    if estimate is None or budget is None:
+        return []
+    if estimate.episodes is None:
+        return [f"How many training episodes {in_words(budget)} hold is not known: {estimate.basis}."]
+    return [
+        f"In {in_words(budget)} about {estimate.episodes:,} training episodes, perhaps {estimate.low:,} to "
+        f"{estimate.high:,}: {estimate.basis}."
+    ]
+
+
+def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
+    """Return the command that trains as planned, with the flags of this one."""
+    flags = [f"--hyperparameters {shlex.quote(str(file))}"] if file else []
+    for name, source in sources.items():
+        value = getattr(config, name)
+        if source != "flag" or (report.enough and name == "episodes_per_update"):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(flag if value else flag.replace("--", "--no-", 1))
+        elif isinstance(value, dict):
+            flags += [f"--simulator-option {shlex.quote(f'{option}={setting}')}" for option, setting in value.items()]
+        else:
+            flags.append(f"{flag} {shlex.quote(str(value))}")
+    if report.gpu and not report.fits:
+        flags.append(report.enough or "--device cpu")
+    return " ".join([f"{this_command()} --mode train", *flags])

@@ -1,0 +1,124 @@
+"""How many training episodes a time budget holds: simulation measured here, updates measured or predicted."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from core.commands.plan.report import PlanReport
+from core.config import Config
+from core.hardware.detect import detect_machine
+from core.rollout.trajectory import Trajectory
+from core.simulators.loading import LoadedSimulator
+from core.training.build.components import build_model, build_trainer
+from core.training.build.plan import apply_plan, plan_run, require_memory
+from core.training.build.rollout_size import decisions_per_update
+from core.training.trainer import Trainer
+
+_MEASURED_SAMPLES = 16_384
+"""Most samples of the update that is measured."""
+
+_SPREAD = {"measured": 1.5, "predicted": 3.0}
+"""By what factor an estimate may be wrong either way: a judgement, not a statistic."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Training episodes inside a budget.
+
+    Attributes:
+        episodes: None where nothing is known of the update's time.
+        low: with everything slower.
+        high: with everything faster.
+        startup_seconds: until the first round.
+        simulation_seconds: of a round.
+        update_seconds: of a round.
+        basis: where the figures come from, for people.
+    """
+
+    episodes: int | None
+    low: int
+    high: int
+    startup_seconds: float
+    simulation_seconds: float
+    update_seconds: float | None
+    basis: str
+
+
+def estimate_budget(
+    config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Callable[[str], None]
+) -> Estimate:
+    """Play a round here, update on a part of it where the run would update on this CPU, and divide the budget.
+
+    Args:
+        config: of the run.
+        loaded: its simulator.
+        report: of the plan.
+        budget: seconds.
+        say: prints a line.
+    """
+    say("Measuring a round of play on this machine ...")
+    on_gpu = report.gpu is not None and report.fits
+    here = measure(config, loaded, not on_gpu)
+    basis = f"a round's simulation was measured on this machine ({here.simulation_seconds:.2f} s)"
+    startup, play = here.startup_seconds, here.simulation_seconds
+    if not on_gpu:
+        update = here.sample_seconds * here.steps * config.num_epochs
+    elif report.update_seconds is not None:
+        update = report.update_seconds * here.steps / decisions_per_update(config, loaded.simulator)
+    else:
+        return Estimate(None, 0, 0, startup, play, None, "no figures of this GPU are known")
+    spread = _SPREAD["predicted" if on_gpu else "measured"]
+    basis += f", its update is {'predicted' if on_gpu else 'measured on a part'} ({update:.2f} s)"
+    rounds = rounds_in(budget - startup, play + update, spread)
+    return Estimate(*rounds, startup, play, update, basis)
+
+
+def rounds_in(seconds: float, a_round: float, spread: float) -> tuple[int, int, int]:
+    """Return how many rounds fit into a time, and how many if each were slower or faster by a factor."""
+    usable = max(seconds, 0.0)
+    return int(usable / a_round), int(usable / (a_round * spread)), int(usable / a_round * spread)
+
+
+class Measured(NamedTuple):
+    """Of this machine: seconds of compiling and of a round of play, its decisions, an update's seconds a sample."""
+
+    startup_seconds: float
+    simulation_seconds: float
+    steps: int
+    sample_seconds: float
+
+
+def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
+    """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
+    machine = detect_machine()
+    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu"}
+    if not with_update:  # a GPU will make it, and how is not for this CPU
+        changes["precision"] = "auto"
+        changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
+    config = config.model_copy(update=changes)
+    plan = apply_plan(plan_run(config, loaded.simulator, machine))
+    require_memory(config, loaded.simulator, plan, machine)
+    with tempfile.TemporaryDirectory() as nowhere:
+        model = build_model(config, loaded.simulator, False)
+        trainer = build_trainer(config, plan, model, loaded, Path(nowhere), None)
+        startup = trainer.collector.compile(trainer.cpu_copy())
+        played, seconds = trainer.collector.collect(trainer.cpu_copy(), 0, trainer.settings.per_update)
+    trajectories = [each.trajectory for each in played]
+    steps = sum(t.steps for t in trajectories)
+    return Measured(startup, seconds, steps, _sample_seconds(trainer, trajectories) if with_update else 0.0)
+
+
+def _sample_seconds(trainer: Trainer, trajectories: list[Trajectory]) -> float:
+    """Return the seconds of an update for each sample of one epoch."""
+    part: list[Trajectory] = []
+    for trajectory in trajectories:
+        missing = _MEASURED_SAMPLES - sum(t.steps for t in part)
+        if missing > 0:
+            part.append(trajectory.first(min(trajectory.steps, missing)))
+    discounts = [np.full(t.steps, trainer.settings.gamma) for t in part]
+    reports = [trainer.updater.update(part, discounts, np.random.default_rng(0)) for _ in range(2)]
+    return reports[-1].update_seconds / sum(t.steps for t in part)

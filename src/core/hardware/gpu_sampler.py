@@ -1,0 +1,157 @@
+"""What a GPU does while a run goes on: NVML asked in the background, summarised by phase."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from core.hardware.nvml import ask, handle_of, nvml
+from core.hardware.types import Gpu
+
+INTERVAL = 0.5
+"""Seconds between two samples."""
+
+_SLOWED_BY = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "heat (software)",
+    0x40: "heat (hardware)",
+    0x80: "power brake",
+}
+"""Bits of NVML's clock event reasons that mean: slower than it could be. Idling and chosen clocks are none."""
+
+_SM_CLOCK = 1
+"""NVML_CLOCK_SM."""
+
+
+class Sample(NamedTuple):
+    """What NVML says of a GPU at one moment; None where it does not know (much of a MIG slice).
+
+    Attributes:
+        utilisation: percent of NVML's last period (a sixth of a second to a second) in which a kernel ran.
+        memory_bytes: used, by all processes.
+        power_watts: drawn.
+        sm_mhz: clock of the multiprocessors.
+        throttled: why the clock is lower than it could be; empty if it is not.
+    """
+
+    utilisation: float | None
+    memory_bytes: int | None
+    power_watts: float | None
+    sm_mhz: float | None
+    throttled: tuple[str, ...] | None
+
+
+def take_sample(api: Any | None, handle: Any | None) -> Sample:
+    """Ask NVML about a GPU once."""
+    rates = ask(api, "nvmlDeviceGetUtilizationRates", handle)
+    memory = ask(api, "nvmlDeviceGetMemoryInfo", handle)
+    milliwatts = ask(api, "nvmlDeviceGetPowerUsage", handle)
+    reasons = ask(api, "nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return Sample(
+        rates and float(rates.gpu),
+        memory and memory.used,
+        None if milliwatts is None else milliwatts / 1e3,
+        ask(api, "nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
+        None if reasons is None else tuple(name for bit, name in _SLOWED_BY.items() if reasons & bit),
+    )
+
+
+@dataclass
+class Tally:
+    """Samples added up."""
+
+    samples: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    most_memory: int | None = None
+    reasons: set[str] = field(default_factory=set)
+
+    def add(self, sample: Sample) -> None:
+        """Count a sample."""
+        self.samples += 1
+        throttled = None if sample.throttled is None else 100.0 * bool(sample.throttled)
+        means = {"utilisation": sample.utilisation, "power_watts": sample.power_watts, "sm_mhz": sample.sm_mhz}
+        for name, value in {**means, "throttled": throttled}.items():
+            if value is not None:
+                self.sums[name] = self.sums.get(name, 0.0) + value
+                self.counts[name] = self.counts.get(name, 0) + 1
+        if sample.memory_bytes is not None:
+            self.most_memory = max(self.most_memory or 0, sample.memory_bytes)
+        self.reasons |= set(sample.throttled or ())
+
+    def summary(self) -> dict[str, Any]:
+        """Return JSON values: means, the most memory, percent of the samples with a lowered clock, and why."""
+        names = ("utilisation", "power_watts", "sm_mhz", "throttled")
+        means = {name: self.sums[name] / self.counts[name] if name in self.sums else None for name in names}
+        return {"samples": self.samples, **means, "memory_bytes": self.most_memory, "reasons": sorted(self.reasons)}
+
+
+class Monitor:
+    """Samples a GPU from a thread of its own; a context manager. Without NVML or GPU it does nothing.
+
+    Args:
+        gpu: to watch, found by its UUID; None for none.
+        interval: seconds between two samples.
+    """
+
+    def __init__(self, gpu: Gpu | None = None, interval: float = INTERVAL) -> None:
+        self._api = nvml() if gpu is not None else None
+        self._handle = handle_of(self._api, gpu)
+        self._interval = interval
+        self._phase: str | None = None
+        self._round: dict[str, Tally] = {}
+        self._run: dict[str, Tally] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether there is something to watch."""
+        return self._handle is not None
+
+    def __enter__(self) -> "Monitor":
+        if self.active:
+            self._ended.clear()
+            self._thread = threading.Thread(target=self._watch, name="gpu-monitor", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def phase(self, name: str | None) -> None:
+        """End the phase that goes on, with a sample, so that the shortest has one; begin another (or none)."""
+        if not self.active:
+            return
+        self._sample()
+        with self._lock:
+            self._phase = name
+
+    def take_round(self) -> dict[str, Any] | None:
+        """End the phase; return the summary of each phase since the last call, None without a GPU to watch."""
+        self.phase(None)
+        with self._lock:
+            done, self._round = self._round, {}
+        return {name: tally.summary() for name, tally in done.items()} if self.active else None
+
+    def of_the_run(self) -> dict[str, Any]:
+        """Return the summary of each phase since the beginning."""
+        with self._lock:
+            return {name: tally.summary() for name, tally in self._run.items()}
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._interval):
+            self._sample()
+
+    def _sample(self) -> None:
+        """Ask outside of the lock, as NVML may take milliseconds; what a phase began with is counted for it."""
+        phase = self._phase
+        if phase is None:
+            return
+        sample = take_sample(self._api, self._handle)
+        with self._lock:
+            for tallies in (self._round, self._run):
+                tallies.setdefault(phase, Tally()).add(sample)

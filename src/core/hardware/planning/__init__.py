@@ -1,0 +1,1 @@
+"""Plans how a run uses a machine: pure functions."""

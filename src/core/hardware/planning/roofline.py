@@ -1,0 +1,212 @@
+"""Predicted time of an update on a card: arithmetic, memory traffic, launches; the largest of the three binds.
+
+The work is that of eager steps: operations and the bytes that each reads and writes, as if nothing stayed in the cache
+(Williams et al., "Roofline", 2009); compiled and captured steps differ by their launches, and their traffic is
+taken for the same. The peaks of a datasheet are never reached, so a prediction is a lower bound
+where arithmetic or traffic binds; where launches do, it is only as good as :data:`LAUNCH_SECONDS`.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from core.hardware.planning.activation_memory import Shape, column_bytes
+from core.hardware.planning.gpu_catalog import Card
+from core.hardware.planning.update_memory import policy_size
+from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from core.simulators.spaces import Box, MultiDiscrete
+
+LAUNCH_SECONDS = 15e-6
+"""Time in which the host starts an operation of an eager step, forward or backward: an assumption, not measured. Hosts
+differ by a factor of a few."""
+
+BUS_BYTES_PER_SECOND = 20e9
+"""Of pinned copies to a card: an assumption, PCIe 4.0 with 16 lanes."""
+
+REPLAY_SECONDS = 2e-6
+"""That an operation of a replayed graph takes at least, however small it is: an assumption, not measured."""
+
+_SAMPLE_TRAFFIC = 700
+"""Bytes a sample of the loss's single numbers."""
+
+_BASE_LAUNCHES, _ONCE_A_STEP = 130, 13
+"""Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
+
+
+_OUTSIDE_LOSS = 44
+"""Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an update does.
+
+    Attributes:
+        flops: of matrix products in the planned precision.
+        wide_flops: of the heads and of the values before the update, in float32.
+        traffic: bytes that operations read and write in the card's memory.
+        launches: that the host makes.
+        steps: of the optimiser.
+        transfers: bytes over the bus.
+        replayed: operations of graphs, which the host does not launch one by one.
+    """
+
+    flops: int
+    wide_flops: int
+    traffic: int
+    launches: int
+    steps: int
+    transfers: int
+    replayed: int = 0
+
+
+def step_work(
+    shape: Shape,
+    half: bool,
+    batch: int,
+    microbatch: int,
+    execution: Execution = "eager",
+    checkpointing: bool = False,
+) -> Work:
+    """Return the work of one minibatch."""
+    parts = -(-batch // microbatch)
+    hidden, heads = _matrix_flops(shape)
+    again = _computed_again(shape, half) if checkpointing else (0, 0, 0)
+    once = compiled_launches(shape) if execution in COMPILED_BY_TORCH else step_launches(shape, half)
+    operations = once + (parts - 1) * (once - _ONCE_A_STEP) + parts * again[2]
+    captured = execution in CAPTURED
+    return Work(
+        flops=(hidden + again[0]) * batch,
+        wide_flops=heads * batch,
+        traffic=(sample_traffic(shape, half) + again[1]) * batch + _weight_traffic(shape, half, parts, checkpointing),
+        launches=1 if captured else operations,
+        steps=1,
+        transfers=0,
+        replayed=operations if captured else 0,
+    )
+
+
+def update_work(
+    shape: Shape,
+    half: bool,
+    samples: int,
+    batch: int,
+    microbatch: int,
+    epochs: int,
+    execution: Execution = "eager",
+    checkpointing: bool = False,
+) -> Work:
+    """Return the work of an update: the critic's values of all samples, then the epochs."""
+    steps = epochs * -(-samples // batch)
+    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
+    critic = list(pairwise(shape.critic_sizes))
+    values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * shape.critic_sizes[0]
+    return Work(
+        flops=step.flops * steps,
+        wide_flops=step.wide_flops * steps + sum(2 * a * b for a, b in critic) * samples,
+        traffic=step.traffic * steps + values * samples,
+        launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // microbatch),
+        steps=steps,
+        transfers=sum(column_bytes(shape).values()) * samples + 2 * 4 * policy_size(shape),
+        replayed=step.replayed * steps,
+    )
+
+
+def seconds(work: Work, card: Card, precision: Precision, tf32: bool) -> dict[str, float]:
+    """Return the time that each resource would need alone: ``arithmetic``, ``traffic``, ``launches``, ``transfers``.
+
+    The first three overlap, so the largest of them binds; transfers come before and after.
+    """
+    wide = (card.tf32 if tf32 else None) or card.fp32
+    peak = {"bf16": card.bf16, "fp16": card.fp16, "fp32": wide}[precision] or wide
+    return {
+        "arithmetic": work.flops / (peak * 1e12) + work.wide_flops / (wide * 1e12),
+        "traffic": work.traffic / (card.bandwidth * 1e9),
+        "launches": work.launches * LAUNCH_SECONDS + work.replayed * REPLAY_SECONDS,
+        "transfers": work.transfers / BUS_BYTES_PER_SECOND,
+    }
+
+
+def binding(times: dict[str, float]) -> str:
+    """Return which of arithmetic, traffic and launches takes longest."""
+    return max(("arithmetic", "traffic", "launches"), key=times.__getitem__)
+
+
+def update_seconds(times: dict[str, float]) -> float:
+    """Return the predicted time of the update."""
+    return times[binding(times)] + times["transfers"]
+
+
+def step_launches(shape: Shape, half: bool) -> int:
+    """Return the operations of an eager step in one piece."""
+    layers = len(shape.actor_sizes) + len(shape.critic_sizes) - 4
+    launches = _BASE_LAUNCHES + (6 if half else 0) + layers * (10 if half else 6)
+    if isinstance(shape.space, Box):
+        return launches + (39 if shape.space.squashed else 4)
+    multiple = 5 + 23 * (len(shape.space.choices) - 1) if isinstance(shape.space, MultiDiscrete) else 0
+    return launches + multiple + (3 if shape.action_features else 0)
+
+
+def compiled_launches(shape: Shape) -> int:
+    """Return about how many operations a step in one piece has whose loss torch compiles.
+
+    The matrix products stay, and about two fused kernels a layer come in place of the rest of loss and gradient: what
+    torch 2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
+    """
+    layers = len(shape.actor_sizes) + len(shape.critic_sizes) - 2
+    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers
+
+
+def sample_traffic(shape: Shape, half: bool) -> int:
+    """Return the bytes that the operations of a step read and write for each sample.
+
+    A hidden layer reads its input and writes its output, the activation reads and writes; backward the same twice, and
+    the bias adds the gradients up. The first layer has no gradient of its input.
+    """
+    number, total = 2 if half else 4, 0
+    for sizes in (shape.actor_sizes, shape.critic_sizes):
+        for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
+            total += number * (2 * inputs + 8 * units + (inputs + units if layer else 0))
+        total += 12 * sizes[-2] * (2 if half else 1)  # the head in float32, and the casts around it
+    observation = shape.actor_sizes[0]
+    total += 32 * observation + (12 * observation if half else 0)  # gathered, shifted, scaled, clipped; cast twice
+    return total + _distribution_traffic(shape) + _SAMPLE_TRAFFIC
+
+
+def _distribution_traffic(shape: Shape) -> int:
+    """Return the bytes a sample of distribution and head outputs, as counted operation by operation."""
+    space, outputs = shape.space, shape.space.outputs
+    if isinstance(space, Box):
+        return outputs * (2160 if space.squashed else 152)
+    several = 88 * len(space.choices) + 8 * outputs if isinstance(space, MultiDiscrete) else 0
+    return 174 * outputs + several + 21 * outputs * shape.action_features
+
+
+def _matrix_flops(shape: Shape) -> tuple[int, int]:
+    """Return the floating-point operations a sample, forward and backward, of hidden layers and of heads."""
+    hidden = heads = 0
+    for sizes in (shape.actor_sizes, shape.critic_sizes):
+        products = [2 * a * b for a, b in pairwise(sizes)]
+        hidden += 3 * sum(products[:-1]) - products[0]  # no gradient of the observations
+        heads += 3 * products[-1]
+    return hidden, heads
+
+
+def _computed_again(shape: Shape, half: bool) -> tuple[int, int, int]:
+    """Return operations, bytes and launches of the hidden layers' second forward pass: a sample, a sample, a piece."""
+    number, traffic, launches = 2 if half else 4, 0, 0
+    flops = (
+        2 * shape.actor_sizes[-2] * shape.actor_sizes[-1] if shape.action_features else 0
+    )  # of what they are added to
+    for sizes in (shape.actor_sizes, shape.critic_sizes):
+        layers = list(pairwise(sizes[:-1]))
+        flops += sum(2 * a * b for a, b in layers)
+        traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * sizes[0] if half else 0)
+        launches += len(layers) * (4 if half else 2) + (1 if half else 0)
+    return flops, traffic, launches
+
+
+def _weight_traffic(shape: Shape, half: bool, parts: int, checkpointing: bool) -> int:
+    """Return the bytes of weights, gradients and Adam's moments in a step."""
+    once, each = (1 + 2 + 7) * 4, (3 * 4 if not half else 3 * 4 + 6)  # norm, clipping, Adam; products and casts
+    each += (8 if half else 4) if checkpointing else 0
+    return policy_size(shape) * (once + each * parts + 3 * 4 * (parts - 1))

@@ -1,0 +1,1 @@
+"""Compiled kernels kept on disk."""

@@ -1,0 +1,187 @@
+"""Numba's view of the folder: a kernel is loaded from it in place of being compiled, or put there afterwards.
+
+Numba's own ``cache=True`` does not fit: it looks at the one file that holds a function, so that a changed callee would
+be served as it was, and a kernel that is built for a simulator is another function to it in every process.
+"""
+
+import itertools
+import os
+import pickle
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import typeof
+from numba.core import compiler
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import _Cache
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+
+from core.jit_cache.fingerprint import fingerprint
+from core.jit_cache.source_digest import NotJudgedError
+from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
+
+VARIABLE = "LONGSTRIDE_KERNEL_CACHE"
+"""Environment variable: ``off``, or the folder to use."""
+
+F = TypeVar("F")
+
+
+@dataclass
+class Tally:
+    """What has happened to the kernels of this process that may be loaded.
+
+    Attributes:
+        loaded: from the folder.
+        compiled: because the folder did not have them, or could not be used.
+        folder: in use; None before the first kernel and where there is none.
+        note: why the folder is of no use, once; empty if it is, or if nobody wants it.
+        loaded_alone: how many were loaded before a second process began to compile; None without one.
+        at_first_miss: called once, when the folder does not have a kernel (:mod:`core.jit_cache.background_compile`).
+    """
+
+    loaded: int = 0
+    compiled: int = 0
+    folder: Path | None = None
+    note: str = ""
+    loaded_alone: int | None = None
+    at_first_miss: Callable[[], None] | None = None
+
+    @property
+    def helped(self) -> bool:
+        """Whether something was loaded since a second process began to compile."""
+        return self.loaded_alone is not None and self.loaded > self.loaded_alone
+
+    def miss(self) -> None:
+        """Note that the folder does not have a kernel."""
+        call, self.at_first_miss = self.at_first_miss, None
+        if call:
+            call()
+
+
+TALLY = Tally()
+
+
+def cached(kernel: F) -> F:
+    """Return a compiled function that is loaded from the folder where it can be; a plain function stays as it is.
+
+    For functions that Python calls: those that they call are compiled into them.
+    """
+    dispatcher: Any = kernel
+    if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
+        dispatcher._cache = _KernelCache(dispatcher)
+    return kernel
+
+
+def compile_for(kernel: Any, arguments: Sequence[Any]) -> None:
+    """Compile a function for the types of some arguments, or load it; a plain one (``NUMBA_DISABLE_JIT``) needs none.
+
+    Raises:
+        NumbaError: it cannot be compiled.
+    """
+    if isinstance(kernel, Dispatcher):
+        kernel.compile(tuple(map(typeof, arguments)))
+
+
+class _KernelCache(_Cache):
+    """What Numba asks before and after it compiles a function; nothing that goes wrong here stops it.
+
+    Args:
+        dispatcher: of the function.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher, self._enabled = dispatcher, True
+        self._names: dict[Any, str] = {}
+
+    @property
+    def cache_path(self) -> str:
+        return str(_folder() or "")
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function of a signature, or None."""
+        folder = _folder() if self._enabled else None
+        if folder is None:
+            return None
+        target_context.refresh()
+        try:
+            self._names[sig] = fingerprint(self._dispatcher, tuple(sig), target_context.codegen().magic_tuple())
+        except NotJudgedError:
+            return None
+        found = _rebuilt(read(folder, self._names[sig]), target_context)
+        if found is None or found.signature.args != tuple(sig):
+            TALLY.miss()
+            return None
+        TALLY.loaded += 1
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a function that has been compiled."""
+        TALLY.compiled += 1
+        name, folder = self._names.pop(sig, None), _folder()
+        if name is None or folder is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        try:
+            write(folder, name, dumps(data._reduce()))  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _give_up(f"{folder}: {error.strerror}")
+        except Exception:  # of pickle, for what cannot be pickled
+            return
+
+    def enable(self) -> None:
+        """Load and keep functions."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Compile always."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Do nothing: a file whose fingerprint is another one's is never read."""
+
+
+def _rebuilt(content: bytes | None, target_context: Any) -> Any:
+    """Return a compiled function from what was kept of it, or None: classes and Numba's inner workings may differ."""
+    if content is None:
+        return None
+    try:
+        state = pickle.loads(content)
+        return compiler.CompileResult._rebuild(target_context, *state)  # type: ignore[no-untyped-call]
+    except Exception:
+        return None
+
+
+def _folder() -> Path | None:
+    """Return the folder, opened once a process; None where there is none to use."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted == "off" or TALLY.note:
+        return None
+    if TALLY.folder is None:
+        try:
+            TALLY.folder = open_folder(Path(wanted).absolute() if wanted else usual_folder())
+        except UnusableFolderError as error:
+            _give_up(f"{wanted or '~/.cache/longstride'}: {error}")
+    return TALLY.folder
+
+
+def _give_up(reason: str) -> None:
+    TALLY.folder, TALLY.note = None, f"Compiled kernels cannot be kept in {reason}; every run compiles them."
+
+
+def _number_functions_from_anywhere() -> None:
+    """Make the numbers in the names of compiled functions this process's own.
+
+    Numba counts the functions of a process from 1, and equal names are one function to the linker: a kernel from the
+    folder could be bound to a function of this process that is called and numbered alike, and use its closure.
+    """
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
+
+
+_IS_COUNTED = isinstance(vars(FunctionIdentity).get("_unique_ids"), itertools.count)
+"""A Numba that counts in another way, which nobody has looked at yet, compiles everything itself."""
+_number_functions_from_anywhere()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_functions_from_anywhere)

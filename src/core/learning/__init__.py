@@ -1,0 +1,1 @@
+"""Improves a policy from a rollout."""

@@ -1,0 +1,136 @@
+"""Generalised advantage estimation (Schulman et al., arXiv 1506.02438, equations 11, 12 and 16)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from core.jit_cache.cache import cached
+from core.rollout.trajectory import Trajectory
+
+
+def gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    discounts: np.ndarray,
+    terminated: np.ndarray,
+    ended: np.ndarray,
+    gae_lambda: float | np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return advantages and returns of a rollout.
+
+    Args:
+        rewards: float32[T].
+        values: float32[T], V(s_t).
+        next_values: float32[T], V(s_{t+1}), of the final observation where an episode is cut.
+        discounts: float64[T], the discount from t to t + 1.
+        terminated: bool[T]; nothing follows, the next value is 0.
+        ended: bool[T], terminated or truncated; the sum over future deltas stops.
+        gae_lambda: in [0, 1]; or float64[T], from t to t + 1.
+
+    Returns:
+        advantages float32[T] and returns float32[T] = advantages + values (the targets of the critic).
+    """
+    decays = discounts * gae_lambda
+    advantages = _advantages(rewards, values, next_values, discounts, decays, terminated, ended)
+    return advantages.astype(np.float32), (advantages + values).astype(np.float32)
+
+
+@cached
+@njit(nogil=True)
+def _advantages(rewards, values, next_values, discounts, decays, terminated, ended):  # type: ignore[no-untyped-def]
+    """Return float64[T]."""
+    advantages = np.empty(len(rewards))
+    advantage = 0.0
+    for t in range(len(rewards) - 1, -1, -1):
+        following = 0.0 if terminated[t] else np.float64(next_values[t])
+        delta = rewards[t] + discounts[t] * following - values[t]  # (11)
+        carried = 0.0 if ended[t] else advantage
+        advantage = delta + decays[t] * carried  # (16)
+        advantages[t] = advantage
+    return advantages
+
+
+def compile_advantages() -> None:
+    """Compile :func:`gae`, or load it."""
+    no, numbers = np.zeros(1, np.bool_), np.zeros(1, np.float32)
+    gae(numbers, numbers, numbers, np.zeros(1), no, no, 1.0)
+
+
+@cached
+@njit(nogil=True)
+def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-untyped-def]
+    """Return G_t = r_t + discount_{t-1} G_{t-1} of a rollout, beginning anew after the end of an episode.
+
+    Args:
+        rewards: float32[T].
+        discounts: float64[T], the discount from t to t + 1.
+        ended: bool[T], terminated or truncated after t.
+        carried: float, what the rollout before left.
+
+    Returns:
+        float64[T], and what this rollout leaves to the next: the last sum, discounted; 0 if its episode ended.
+    """
+    sums = np.empty(len(rewards))
+    for t in range(len(rewards)):
+        sums[t] = rewards[t] + carried
+        carried = 0.0 if ended[t] else discounts[t] * sums[t]
+    return sums, carried
+
+
+def following_values(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+    """Return float32[T], the value of what follows each decision of a rollout, for :func:`gae`.
+
+    Args:
+        values: float32[T], V(s_t).
+        truncated: bool[T], an episode was cut after t.
+        beyond: float32[1 + cuts], V of the observation after the last decision, then of those after each earlier cut:
+            the next row's is the first of another episode.
+    """
+    following = np.append(values[1:], beyond[0])
+    following[:-1][truncated[:-1]] = beyond[1:]
+    return following
+
+
+def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
+    """Return float64[T], the discount (or the critic's lambda) from each decision to the next.
+
+    Args:
+        gamma: discount per decision, or per ``mean_interval`` of simulated time.
+        elapsed: float64[T], simulated time from decision t to t + 1.
+        mean_interval: the unit of time that ``gamma`` is for, > 0.
+        per: ``"decision"`` or ``"time"``; by time a decision that takes none is not discounted (a semi-Markov
+            decision process: Bradtke and Duff, "Reinforcement learning methods for continuous-time Markov decision
+            problems", 1994).
+    """
+    if per == "time":
+        return np.asarray(gamma ** (elapsed / mean_interval), np.float64)
+    return np.full(len(elapsed), gamma)
+
+
+def worth_of_luck(
+    trajectories: Sequence[Trajectory],
+    values: Sequence[np.ndarray],
+    next_values: Sequence[np.ndarray],
+    discounts: Sequence[np.ndarray],
+) -> float:
+    """Return what a unit of a simulator's luck adds to a TD error: the slope of least squares through the origin.
+
+    Luck has mean 0 whatever is done, so that subtracting its worth from the rewards changes no expectation, and least
+    squares takes out as much variance as one factor can (control variates: Owen, "Monte Carlo theory, methods and
+    examples", 2013, section 8.9; like all of them it is fitted to the data that it is used on, an error of the order of
+    one over their number).
+
+    Args:
+        trajectories: of the rollout.
+        values: of each, float32[T], V(s_t).
+        next_values: of each, float32[T], V(s_{t+1}).
+        discounts: of each, float64[T].
+    """
+    covariance = variance = 0.0
+    for t, v, following, discount in zip(trajectories, values, next_values, discounts, strict=True):
+        luck = t.luck.astype(np.float64)
+        errors = t.rewards + discount * np.where(t.terminated, 0.0, following) - v
+        covariance, variance = covariance + float(luck @ errors), variance + float(luck @ luck)
+    return covariance / variance if variance > 0.0 else 0.0

@@ -1,0 +1,1 @@
+"""Reinforcement-learning algorithms: advantages and loss as pure functions."""

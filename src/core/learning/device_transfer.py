@@ -1,0 +1,109 @@
+"""What crosses the bus: the model twice an episode, the trajectory once."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.policies.networks import ActorCritic
+
+
+class ModelTransfer:
+    """Moves a model between the host and the update's device as one flat buffer, and counts.
+
+    Without a GPU both are the same model: nothing moves and the count stays zero.
+
+    Attributes:
+        count: model transfers since the last :meth:`start_episode`.
+        seconds: time they took.
+    """
+
+    def __init__(self, host: ActorCritic, device_model: ActorCritic) -> None:
+        self._host, self._device = host, device_model
+        self.count, self.seconds = 0, 0.0
+
+    def start_episode(self) -> None:
+        """Set count and seconds to zero."""
+        self.count, self.seconds = 0, 0.0
+
+    def to_device(self) -> None:
+        """Copy the host's weights to the device."""
+        self._copy(self._host.flat, self._device.flat)
+
+    def to_host(self) -> None:
+        """Copy the device's weights back."""
+        self._copy(self._device.flat, self._host.flat)
+
+    def _copy(self, source: Tensor, target: Tensor) -> None:
+        if source.data_ptr() == target.data_ptr():
+            return
+        begin = time.perf_counter()
+        with torch.no_grad():
+            target.copy_(source, non_blocking=True)
+        synchronise(self._device.flat.device)
+        self.count += 1
+        self.seconds += time.perf_counter() - begin
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for a GPU to finish; nothing on the CPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def host_allocator(pinned: bool) -> Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]:
+    """Return the allocator of trajectory arrays: pinned memory where there is a GPU to read it."""
+
+    def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        if not pinned:
+            return np.empty(shape, dtype)
+        torch_dtype = torch.from_numpy(np.empty(0, dtype)).dtype
+        return torch.empty(shape, dtype=torch_dtype, pin_memory=True).numpy()
+
+    return allocate
+
+
+def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
+    """Return the concatenation of arrays on the device; on the CPU a single one is shared, not copied."""
+    parts = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+class Columns:
+    """Memory of the device for the columns of a rollout.
+
+    Args:
+        device: where they lie.
+
+    Attributes:
+        keep: whether the next rollout lies where this one does, as a captured step must find it there; pieces are then
+            written one behind the other, in memory with room for a sixteenth more samples.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.keep, self._device = False, device
+        self._kept: dict[str, Tensor] = {}
+
+    def upload(self, arrays: list[np.ndarray], name: str = "") -> Tensor:
+        """Return the concatenation of arrays on the device.
+
+        Args:
+            arrays: pieces of a column.
+            name: of the column; without one its memory is not kept.
+        """
+        if not (self.keep and name):
+            return upload(arrays, self._device)
+        pieces = [torch.from_numpy(array) for array in arrays]
+        rows, shape = sum(map(len, pieces)), pieces[0].shape[1:]
+        if name in self._kept and (len(self._kept[name]) < rows or self._kept[name].shape[1:] != shape):
+            del self._kept[name]  # before the larger one is made
+        if name not in self._kept:
+            self._kept[name] = torch.empty(rows + rows // 16, *shape, dtype=pieces[0].dtype, device=self._device)
+        begin = 0
+        for piece in pieces:
+            self._kept[name][begin : begin + len(piece)].copy_(piece, non_blocking=True)
+            begin += len(piece)
+        return self._kept[name][:rows]

@@ -1,0 +1,1 @@
+"""Chooses how minibatch steps run."""

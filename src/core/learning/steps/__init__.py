@@ -1,0 +1,1 @@
+"""Ways to take one minibatch step."""

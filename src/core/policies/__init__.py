@@ -1,0 +1,1 @@
+"""Policies: parameters, torch form, distributions."""

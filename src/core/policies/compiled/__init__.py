@@ -1,0 +1,1 @@
+"""Policies on the CPU, compiled by Numba; no torch here."""

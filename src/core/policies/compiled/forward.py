@@ -1,0 +1,207 @@
+"""The actor on the CPU: its forward pass, compiled by Numba; :mod:`core.policies.compiled.sampling` draws.
+
+All weights lie in one flat float32 array (see :mod:`core.policies.parameter_layout`), matrices input-major,
+``W[inputs, outputs]``, so that one observation is a sum of matrix rows: rows whose input is zero (one-hot
+observations, half of a ReLU layer) are never read.
+
+Several streams may be passed through a layer together: 64 rows of its matrix at a time, which the first stream brings
+into the core's first cache for the others. Each stream's sums are the same, to the bit, as if it were alone.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from core.errors import UserError
+from core.policies.compiled.sparse_matvec import INPUTS, add_rows, unsigned, widths
+from core.policies.parameter_layout import OBSERVATION_CLIP
+from core.simulators.simulator import Function
+
+_CACHE_LINE = 16
+"""Float32 values in one."""
+
+
+class Network(NamedTuple):
+    """The compiled actor, for several streams that share a workspace; each has a seat there, counted from 0.
+
+    Attributes:
+        seat: ``seat(weights, observation, workspace, number)`` puts a stream's observation at its seat: weights
+            float32[*] in the flat layout; observation float32[sizes[0]], not normalised.
+        advance: ``advance(weights, workspace, count)`` computes the outputs of the first seats.
+        outputs: ``outputs(workspace, number) -> float32[sizes[-1]]``, a view of the workspace that the next stream
+            which takes the seat overwrites.
+    """
+
+    seat: Function
+    advance: Function
+    outputs: Function
+
+
+@cache
+def build_add_product(n_outputs: int) -> Callable[..., Any]:
+    """Compile ``outputs += inputs @ W`` for one width of W and any number of rows of inputs.
+
+    Args:
+        n_outputs: columns of W.
+
+    Returns:
+        ``add_product(weights, offset, values, x, n_inputs, y, rows, stride)``: weights float32[*], the flat array that
+        holds W from ``offset`` on, row by row; values float32[*] holds inputs from ``x`` on and outputs, changed in
+        place, from ``y`` on, a row of either each ``stride`` values, of a size that :func:`stride_of` gives.
+    """
+    reaches_beyond = int(sum(widths(n_outputs)) > n_outputs)
+
+    @njit(nogil=True, fastmath={"contract"})
+    def add_product(weights, offset, values, x, n_inputs, y, rows, stride):  # type: ignore[no-untyped-def]
+        n = n_inputs - reaches_beyond  # behind the last row there may be no memory to read
+        for i in range(0, n, INPUTS):
+            wanted = -1 if n - i >= INPUTS else (1 << (n - i)) - 1
+            for r in range(rows):
+                first, begin = offset + i * n_outputs, r * stride
+                add_rows(weights, first, values, x + begin + i, wanted, values, y + begin, n_outputs)
+        if reaches_beyond:
+            for r in range(rows):
+                value = values[x + r * stride + n]
+                if value != 0.0:
+                    for j in range(n_outputs):
+                        values[y + r * stride + j] += value * weights[offset + n * n_outputs + j]
+
+    return add_product
+
+
+@njit(nogil=True)
+def relu(values, begin, n):  # type: ignore[no-untyped-def]
+    """Replace n values from ``begin`` on by max(value, 0); NaN stays NaN."""
+    begin = unsigned(begin)
+    for j in range(unsigned(n)):
+        if values[begin + j] < 0.0:
+            values[begin + j] = 0.0
+
+
+@njit(nogil=True, fastmath={"contract"}, error_model="numpy")  # a check for division by 0 would prevent vectorising
+def tanh(values, begin, n):  # type: ignore[no-untyped-def]
+    """Replace n values from ``begin`` on by their hyperbolic tangent, to 4 units in the last place.
+
+    The rational approximation (odd, degree 13 over 6, argument clamped to +-7.905) is the one of Eigen and XLA; it is
+    branch-free, so the compiler vectorises it, which a library call per value would prevent.
+    """
+    begin = unsigned(begin)
+    for j in range(unsigned(n)):
+        x = min(max(values[begin + j], np.float32(-7.90531110763549805)), np.float32(7.90531110763549805))
+        s = x * x
+        p = s * np.float32(-2.76076847742355e-16) + np.float32(2.00018790482477e-13)
+        p = s * p + np.float32(-8.60467152213735e-11)
+        p = s * p + np.float32(5.12229709037114e-08)
+        p = s * p + np.float32(1.48572235717979e-05)
+        p = s * p + np.float32(6.37261928875436e-04)
+        p = s * p + np.float32(4.89352455891786e-03)
+        q = s * np.float32(1.19825839466702e-06) + np.float32(1.18534705686654e-04)
+        q = s * q + np.float32(2.26843463243900e-03)
+        q = s * q + np.float32(4.89352518554385e-03)
+        values[begin + j] = x * p / q
+
+
+def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
+    """Compile the actor for one stream.
+
+    Args:
+        sizes: observation size, hidden sizes ... (all equal), outputs of the action space.
+        activation: ``"relu"`` or ``"tanh"``.
+
+    Returns:
+        ``forward(weights, observation, workspace) -> outputs``, as in :class:`Network`; workspace from
+        :func:`workspace`. Weights from :func:`aligned_weights` are read fastest.
+
+    Raises:
+        UserError: hidden layers differ in width.
+    """
+    seat, advance, outputs = build_network(sizes, activation)
+
+    @njit(nogil=True)
+    def forward(weights, observation, workspace):  # type: ignore[no-untyped-def]
+        seat(weights, observation, workspace, 0)
+        advance(weights, workspace, 1)
+        return outputs(workspace, 0)
+
+    return forward
+
+
+def build_network(sizes: Sequence[int], activation: str) -> Network:
+    """Compile the actor for several streams; arguments and errors are those of :func:`build_forward`."""
+    if len(set(sizes[1:-1])) > 1:
+        raise UserError(f"The compiled actor needs hidden layers of one width, not {tuple(sizes)}; make them equal.")
+    activate = {"relu": relu, "tanh": tanh}[activation]
+    n_observation, width, n_outputs, n_layers = sizes[0], sizes[1], sizes[-1], len(sizes) - 1
+    add_hidden, add_last = build_add_product(width), build_add_product(n_outputs)
+    clip, stride = np.float32(OBSERVATION_CLIP), stride_of(sizes)
+
+    @njit(nogil=True)
+    def seat(weights, observation, workspace, number):  # type: ignore[no-untyped-def]
+        begin = unsigned(number * stride)
+        for i in range(unsigned(n_observation)):
+            x = (observation[i] - weights[i]) * weights[unsigned(n_observation) + i]
+            workspace[begin + i] = min(max(x, -clip), clip)
+
+    @njit(nogil=True)
+    def advance(weights, workspace, count):  # type: ignore[no-untyped-def]
+        offset, n_in, half = 2 * n_observation, n_observation, len(workspace) // 2
+        for layer in range(n_layers - 1):
+            x, y = half * (layer % 2), half * ((layer + 1) % 2)
+            bias = offset + n_in * width
+            for r in range(count):
+                begin, first = unsigned(y + r * stride), unsigned(bias)
+                for j in range(unsigned(width)):  # a slice assignment would take Numba seconds more to compile
+                    workspace[begin + j] = weights[first + j]
+            add_hidden(weights, offset, workspace, x, n_in, y, count, stride)
+            for r in range(count):
+                activate(workspace, y + r * stride, width)
+            offset, n_in = bias + width, width
+        x, y = half * ((n_layers - 1) % 2), half * (n_layers % 2)
+        bias = offset + n_in * n_outputs
+        for r in range(count):
+            begin = y + r * stride
+            for j in range(n_outputs):
+                workspace[begin + j] = weights[bias + j]
+        add_last(weights, offset, workspace, x, n_in, y, count, stride)
+
+    @njit(nogil=True)
+    def outputs(workspace, number):  # type: ignore[no-untyped-def]
+        begin = len(workspace) // 2 * (n_layers % 2) + number * stride
+        return workspace[begin : begin + n_outputs]
+
+    return Network(seat, advance, outputs)
+
+
+def stride_of(sizes: Sequence[int]) -> int:
+    """Return how many values of the workspace a layer of one stream takes: whole groups of inputs."""
+    return -(-max(sizes) // INPUTS) * INPUTS
+
+
+def workspace(sizes: Sequence[int], streams: int = 1) -> np.ndarray:
+    """Return the scratch array of one caller of the actor: inputs and outputs of a layer for each stream."""
+    return _aligned(2 * streams * stride_of(sizes))
+
+
+def aligned_weights(weights: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Return a copy of an actor's flat weights that begins where its first matrix begins with a cache line.
+
+    With layers of a multiple of 16 units every row of the hidden layers then fills whole cache lines, and each load of
+    the forward pass takes one instead of two. The results are the same.
+
+    Args:
+        weights: float32[*], in the flat layout.
+        sizes: layer sizes of the actor.
+    """
+    copy = _aligned(len(weights), 2 * sizes[0])
+    copy[:] = weights
+    return copy
+
+
+def _aligned(size: int, element: int = 0) -> np.ndarray:
+    """Return float32[size], zero, one of whose elements begins a cache line."""
+    room = np.zeros(size + _CACHE_LINE, np.float32)
+    begin = (-(room.ctypes.data // 4) - element) % _CACHE_LINE
+    return room[begin : begin + size]

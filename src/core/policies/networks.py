@@ -1,0 +1,149 @@
+"""Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from core.policies.distributions import distribution_of
+from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, Layout, policy_layout
+from core.simulators.spaces import ActionSpace, Box, Discrete
+
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class ActorCritic(nn.Module):
+    """Two multilayer perceptrons that share the normalisation of observations.
+
+    Weights are stored input-major, ``[inputs, outputs]``, as the CPU copy reads them, and every tensor is a view of
+    ``flat``; copying the model anywhere is one copy of ``flat``.
+
+    Args:
+        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
+        critic_sizes: observation size, hidden sizes ..., 1.
+        activation: ``"relu"`` or ``"tanh"``.
+        device: where ``flat`` lies.
+        pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
+        space: of the actions; one choice among the actor's outputs by default.
+        action_features: figures per action that are weighed beside the actor's network.
+
+    Attributes:
+        distribution: of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
+    """
+
+    def __init__(
+        self,
+        actor_sizes: Sequence[int],
+        critic_sizes: Sequence[int],
+        activation: str,
+        device: torch.device | str = "cpu",
+        pinned: bool = False,
+        space: ActionSpace | None = None,
+        action_features: int = 0,
+    ) -> None:
+        super().__init__()
+        self.space = space or Discrete(actor_sizes[-1])
+        self.distribution = distribution_of(self.space)
+        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, isinstance(self.space, Box), action_features)
+        self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
+        self.activation_name, self.action_features = activation, action_features
+        self.activation = ACTIVATIONS[activation]
+        self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
+        self.tensors: dict[str, Tensor] = {}
+        for name, shape in self.layout.shapes.items():
+            offset = self.layout.offsets[name]
+            view = self.flat[offset : offset + torch.Size(shape).numel()].view(shape)
+            if name.startswith(("actor", "critic")):
+                parameter = nn.Parameter(view)
+                self.register_parameter(name.replace(".", "_"), parameter)
+                view = parameter
+            self.tensors[name] = view
+        self.tensors["observation_scale"].fill_(1.0)
+        self.tensors["value_std"].fill_(1.0)
+
+    def layers(self, part: str) -> list[tuple[nn.Parameter, nn.Parameter]]:
+        """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"``, first to last."""
+        count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in self.tensors)
+        return [(self.tensors[f"{part}.{i}.weight"], self.tensors[f"{part}.{i}.bias"]) for i in range(count)]  # type: ignore[misc]
+
+    def part_parameters(self, part: str) -> list[nn.Parameter]:
+        """Return the parameters of ``"actor"`` or ``"critic"``."""
+        return [t for name, t in self.tensors.items() if name.startswith(f"{part}.") and isinstance(t, nn.Parameter)]
+
+    @property
+    def log_std(self) -> Tensor:
+        """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
+        return self.tensors.get(LOG_STD, self.flat[:0])
+
+    def normalise(self, observations: Tensor) -> Tensor:
+        """Return float32[B, O] observations shifted, scaled and clipped."""
+        shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
+        return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
+        """Return float32[B, outputs]: unmasked logits, or a Gaussian policy's means.
+
+        Args:
+            normalised: float32[B, O] observations.
+            features: float32[B, outputs, k] action features; not read where the policy has none.
+        """
+        logits = self._forward("actor", normalised)
+        if self.action_features == 0 or features is None:
+            return logits
+        with torch.autocast(logits.device.type, enabled=False):
+            return logits + features @ self.tensors[FEATURE_WEIGHTS]
+
+    def values(self, normalised: Tensor) -> Tensor:
+        """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this."""
+        return self._forward("critic", normalised).squeeze(-1)
+
+    def _forward(self, part: str, x: Tensor) -> Tensor:
+        *hidden, (weight, bias) = self.layers(part)
+        for w, b in hidden:
+            x = self.activation(torch.addmm(b, x, w))
+        # The head stays in float32 whatever the autocast: its outputs are exponentiated and compared.
+        with torch.autocast(x.device.type, enabled=False):
+            return torch.addmm(bias, x.float(), weight)
+
+
+def initialise(
+    model: ActorCritic,
+    method: str,
+    generator: torch.Generator,
+    initial_logits: Tensor | None = None,
+    initial_log_std: float = 0.0,
+    initial_feature_weights: Tensor | None = None,
+) -> None:
+    """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
+
+    Args:
+        model: changed in place; on the CPU.
+        method: of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2: Engstrom et
+            al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
+            ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the
+            value normalisation, must not hold the guesses of an untrained network.
+        generator: the source of randomness.
+        initial_logits: float32[outputs], what the untrained policy prefers.
+        initial_log_std: of a Gaussian policy, the same for each number.
+        initial_feature_weights: float32[k], how it weighs the action features; 0 by default.
+    """
+    for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
+        layers = model.layers(part)
+        for i, (weight, bias) in enumerate(layers):
+            gain = head_gain if i == len(layers) - 1 else 2.0**0.5
+            with torch.no_grad():
+                bias.zero_()
+                if method == "orthogonal":
+                    weight.copy_(nn.init.orthogonal_(torch.empty_like(weight.T), gain, generator=generator).T)
+                elif method == "xavier_uniform":
+                    nn.init.xavier_uniform_(weight, gain if i == len(layers) - 1 else 1.0, generator=generator)
+                else:
+                    nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
+                    if i == len(layers) - 1:
+                        weight.mul_(head_gain)
+    with torch.no_grad():
+        model.log_std.fill_(initial_log_std)
+        if initial_logits is not None:
+            model.layers("actor")[-1][1].copy_(initial_logits)
+        if initial_feature_weights is not None:
+            model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)

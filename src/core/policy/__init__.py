@@ -1,1 +1,0 @@
-"""The policy: torch networks and their compiled copy for the CPU."""

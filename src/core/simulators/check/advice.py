@@ -1,0 +1,87 @@
+"""What is no error and yet worth a sentence."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from core.simulators.check.instrumented_arrays import Hints
+from core.simulators.check.source_location import plain
+from core.simulators.compile_errors import place
+from core.simulators.simulator import Function, Simulator
+
+_LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
+
+
+def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
+    """Note observations that are large or of very different scales.
+
+    Args:
+        observations: float32[decisions, observation_size].
+        name: of the simulator.
+        hints: where to note.
+    """
+    values = observations.astype(np.float64)
+    largest, spread = np.abs(values).max(axis=0), values.std(axis=0)
+    at = int(largest.argmax())
+    if largest[at] > _LARGE:
+        hints.add(
+            f"{name}.observe wrote {largest[at]:.3g} at {at}; float32 keeps seven digits, so scale what is larger than "
+            "a million."
+        )
+    moving = np.flatnonzero(spread > 1e-6 * largest)
+    if len(moving) < 2:
+        return
+    wide, narrow = moving[spread[moving].argmax()], moving[spread[moving].argmin()]
+    if spread[wide] > _RATIO * spread[narrow]:
+        hints.add(
+            f"{name}.observe writes very different scales: the standard deviation is {spread[wide]:.3g} at {wide} and "
+            f"{spread[narrow]:.3g} at {narrow}; NORMALISE_OBSERVATIONS evens that out, without it scale them."
+        )
+
+
+def hint_at_endless_episodes(simulator: Simulator, played: int, hints: Hints) -> None:
+    """Note that nothing but a huge max_steps seems to end an episode."""
+    if simulator.max_steps > _LONG:
+        gigabytes = simulator.max_steps * (4 * simulator.observation_size + simulator.action_space.outputs + 32) / 1e9
+        hints.add(
+            f"{type(simulator).__name__} ended no episode in {played} decisions and max_steps is "
+            f"{simulator.max_steps:,}: a recorded episode takes about {gigabytes:.2g} GB; lower max_steps if no "
+            "episode needs so many decisions."
+        )
+
+
+def hint_at_compared_actions(step: Function, hints: Hints) -> None:
+    """Note lines of ``step`` that compare the action for equality with a fraction."""
+    function = plain(step)
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):  # no source, or none that stands alone: nothing to hint at
+        return
+    parameters = function.__code__.co_varnames
+    is_action = _names_an(parameters[2])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and _compares_with_fraction(node, is_action):
+            where = place(function.__code__.co_filename, first + node.lineno - 1)
+            hints.add(
+                f"step asks whether the action equals a fraction ({where}); integers and float32 numbers hardly ever "
+                "do, so compare with < and >."
+            )
+
+
+def _names_an(parameter: str) -> Callable[[Any], bool]:
+    def is_action(node: Any) -> bool:
+        node = node.value if isinstance(node, ast.Subscript) else node
+        return isinstance(node, ast.Name) and node.id == parameter
+
+    return is_action
+
+
+def _compares_with_fraction(node: ast.Compare, is_action: Callable[[Any], bool]) -> bool:
+    sides = [node.left, *node.comparators]
+    fraction = any(isinstance(s, ast.Constant) and isinstance(s.value, float) and s.value % 1 for s in sides)
+    return fraction and any(map(is_action, sides)) and any(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops)

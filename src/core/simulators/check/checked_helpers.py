@@ -1,0 +1,58 @@
+"""Compiled helpers of a simulator, compiled anew with a check of every index."""
+
+from types import FunctionType
+from typing import Any
+
+from numba import jit
+from numba.core.dispatcher import Dispatcher
+
+from core.jit_cache.cache import cached
+from core.simulators.check.source_location import plain
+from core.simulators.simulator import Function
+
+
+class CheckedHelpers:
+    """Makes copies of functions whose compiled helpers check their indices, which compiled code leaves out.
+
+    The helpers stay compiled, as they may be slow or mean something else in ordinary Python. Only those that a module
+    names are found, not the attributes of a class or of another module.
+
+    Args:
+        compiled: False for helpers as ordinary Python, where one is suspected never to end: compiled code cannot be
+            interrupted.
+    """
+
+    def __init__(self, compiled: bool = True) -> None:
+        self._compiled = compiled
+        self._modules: dict[int, dict[str, Any]] = {}
+        self._helpers: dict[int, Any] = {}
+
+    def ordinary(self, function: Function) -> Function:
+        """Return the plain function behind a function of a simulator, calling checked helpers."""
+        python = plain(function)
+        if not isinstance(python, FunctionType) or not _calls_compiled(python):
+            return python
+        names = self._names(python.__globals__)
+        copy = FunctionType(python.__code__, names, python.__name__, python.__defaults__, python.__closure__)
+        copy.__kwdefaults__ = python.__kwdefaults__
+        return copy
+
+    def _names(self, names: dict[str, Any]) -> dict[str, Any]:
+        """Return a module's names with checked helpers, the same dictionary each time."""
+        if id(names) not in self._modules:
+            copy = self._modules[id(names)] = dict(names)
+            copy.update({name: self._checked(value) for name, value in names.items() if isinstance(value, Dispatcher)})
+        return self._modules[id(names)]
+
+    def _checked(self, helper: Any) -> Any:
+        """Return a helper with a check of every index, and those that it calls."""
+        if id(helper) not in self._helpers:
+            options = {**helper.targetoptions, "boundscheck": True}
+            self._helpers[id(helper)] = None  # a helper may call itself through its module
+            function = self.ordinary(helper)
+            self._helpers[id(helper)] = cached(jit(**options)(function)) if self._compiled else function
+        return self._helpers[id(helper)] or helper
+
+
+def _calls_compiled(function: FunctionType) -> bool:
+    return any(isinstance(function.__globals__.get(name), Dispatcher) for name in function.__code__.co_names)

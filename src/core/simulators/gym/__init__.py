@@ -1,0 +1,1 @@
+"""Gymnasium environments as simulators, and simulators as Gymnasium environments."""

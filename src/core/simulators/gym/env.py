@@ -1,0 +1,130 @@
+"""A simulator as a ``gymnasium.Env``. It imports gymnasium: ``to_gymnasium`` of the bridge imports it when asked."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from core.errors import UserError
+from core.simulators.gym.spaces import to_gymnasium_space
+from core.simulators.observe import build_look, new_guarded
+from core.simulators.simulator import (
+    EMPTY_MASK,
+    OK,
+    REWARD_NOT_FINITE,
+    Simulator,
+    compile_functions,
+    describe_fault,
+    metrics_of,
+    naming_the_episode,
+    new_state,
+)
+from core.simulators.spaces import Box, Discrete
+
+
+class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
+    """Plays a simulator with its compiled functions.
+
+    Observations are float32[observation_size]. ``info["action_mask"]`` and :meth:`action_masks` (what sb3-contrib's
+    MaskablePPO asks for) are bool[values of all choices]; a Box has none. At the end ``info["metrics"]`` holds the
+    simulator's figures. ``terminated`` and ``truncated`` are kept apart; ``max_steps`` truncates. The reward is that of
+    ``step``, without the control variate.
+
+    Args:
+        simulator: the simulator.
+
+    Raises:
+        UserError: it lacks something.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name, of the class)
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator, self._functions = simulator, compile_functions(simulator)
+        self._look = build_look(simulator, self._functions)
+        self.action_space = to_gymnasium_space(simulator.action_space)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (simulator.observation_size,), np.float32)
+        self._states, self._guarded = new_state(simulator), new_guarded(simulator.observation_size)
+        values = sum(simulator.action_space.choices)
+        self._mask = np.ones(values, np.bool_)
+        self._features = np.zeros((values, simulator.action_feature_size), np.float32)
+        self._episode, self._steps, self._over = -1, 0, True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode; ``options`` are not used.
+
+        Raises:
+            SimulatorError: the simulator broke its contract.
+        """
+        super().reset(seed=seed)
+        self._episode, self._steps, self._over = self._episode + 1, 0, False
+        with naming_the_episode(self.simulator, str(self._episode)):
+            self._functions.reset(self._states[0], self.simulator.parameters, self.np_random)
+        return self._observe()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Decide; numbers beyond the bounds of a Box are clipped.
+
+        Raises:
+            UserError: the action is none, or the mask forbids it, or the episode is over.
+            SimulatorError: the simulator broke its contract.
+        """
+        if self._over:
+            raise UserError(f"{self._name()}: the episode is over or has not begun; call reset() first.")
+        chosen = self._admitted(action)
+        state, parameters = self._states[0], self.simulator.parameters
+        with naming_the_episode(self.simulator, str(self._episode)):
+            reward, terminated = self._functions.step(state, parameters, chosen, self.np_random)
+        self._steps += 1
+        late = self._steps >= self.simulator.max_steps or self._functions.truncated(state, parameters)
+        terminated, truncated = bool(terminated), bool(late and not terminated)
+        self._over = terminated or truncated
+        if not np.isfinite(reward):
+            raise describe_fault(REWARD_NOT_FINITE, self.simulator, str(self._episode), self._steps - 1)
+        observation, info = self._observe()
+        if self._over:
+            info["metrics"] = metrics_of(self.simulator, self._states)
+        return observation, float(reward), terminated, truncated, info
+
+    def action_masks(self) -> np.ndarray:
+        """Return bool[values of all choices], what is allowed now."""
+        return self._mask.copy()
+
+    def _observe(self) -> tuple[np.ndarray, dict[str, Any]]:
+        observation = np.zeros(self.simulator.observation_size, np.float32)
+        where = (self._states[0], self.simulator.parameters, self._guarded)
+        status = self._look(*where, observation, self._mask, self._features)
+        if status != OK and not (self._over and status == EMPTY_MASK):  # after the end nothing need be allowed
+            raise describe_fault(status, self.simulator, str(self._episode), self._steps)
+        return observation, {"action_mask": self._mask.copy()} if len(self._mask) else {}
+
+    def _admitted(self, action: Any) -> Any:
+        """Return the action as the simulator's step takes it."""
+        space = self.simulator.action_space
+        if isinstance(space, Box):
+            return self._within(np.asarray(action, np.float32))
+        values = np.asarray(action)
+        if values.shape != space.shape or not np.issubdtype(values.dtype, np.integer):
+            raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
+        begins = np.cumsum((0, *space.choices[:-1]))
+        for value, begin, size in zip(np.atleast_1d(values).tolist(), begins, space.choices, strict=True):
+            if not 0 <= value < size:
+                raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
+            if not self._mask[begin + value]:
+                allowed = np.flatnonzero(self._mask[begin : begin + size]).tolist()
+                raise UserError(
+                    f"{self._name()}: the mask forbids {value} in action {action!r}, allowed are {allowed}."
+                )
+        return int(values) if isinstance(space, Discrete) else values.astype(np.int64)
+
+    def _within(self, action: np.ndarray) -> np.ndarray:
+        low, high = self.simulator.action_space.bounds  # type: ignore[union-attr]
+        if action.shape != low.shape or np.isnan(action).any():
+            raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
+        return np.asarray(np.clip(action, low, high))
+
+    def _name(self) -> str:
+        return f"{type(self.simulator).__name__}, episode {self._episode}, step {self._steps}"

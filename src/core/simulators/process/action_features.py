@@ -1,0 +1,116 @@
+"""What can be expected of the next hours: when people will be free, and how soon a queue is served without waiting.
+
+A quick colleague who is about to be free can be better than a slow one who is free now. Whether that is so depends on
+all who can do the activity, on what they are doing and when they leave, which a network learns slowly from raw
+figures; it is computed here instead.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from core.simulators.process.service_times import mean_residual
+
+_MOST_TASKS = 16
+"""Of a queue that are dealt out one by one; a longer queue is taken to last in proportion."""
+
+
+@njit(nogil=True)
+def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
+    """Write, for each feasible pair, by how much refusing it would delay its queue, and what else its case waits for.
+
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
+    1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
+    Feature 2, where cases have parallel branches, is :func:`branches_behind`.
+    """
+    for a in range(len(state.queue_length)):
+        relief = behind = -1.0
+        for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+            if mask[pair]:
+                if relief < 0.0:
+                    relief = time_to_serve(state, p, a)
+                    behind = branches_behind(state, p, a)
+                slack = math.log(max(relief, 1e-300) / p.pair_mean[pair])
+                features[pair, 0] = min(max(slack, -3.0), 3.0)
+                features[pair, 1] = min(features[pair, 0], np.float32(0.0))
+                if features.shape[1] > 2:
+                    features[pair, 2] = behind
+
+
+@njit(nogil=True)
+def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
+    """Return the expected time until a resource can begin a task: its present one is done and it is on duty."""
+    wait, pair = 0.0, state.busy_pair[r]
+    if pair >= 0:
+        wait = mean_residual(
+            p.service_kind[pair],
+            p.service_scale[pair],
+            p.service_low[pair],
+            p.service_high[pair],
+            p.service_table,
+            p.service_tail,
+            state.time - state.started[r],
+        )
+    if state.on_duty[r]:
+        return wait if state.time + wait < state.change_at[r] else state.change_after[r] - state.time
+    return max(wait, state.change_at[r] - state.time)
+
+
+@njit(nogil=True)
+def least_wait(state, p, r):  # type: ignore[no-untyped-def]
+    """Return a time that :func:`time_until_ready` cannot fall below, without its logarithm and two erfc."""
+    change = state.change_at[r] - state.time
+    if not state.on_duty[r]:
+        return change
+    pair = state.busy_pair[r]
+    return min(p.pair_least_rest[pair], change) if pair >= 0 else 0.0
+
+
+@njit(nogil=True)
+def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the expected time until as many tasks are done as wait for an activity, if its people did nothing else.
+
+    Each task goes to whoever would finish it first (list scheduling), with mean service times in place of random ones.
+    When somebody will be ready is costly to say, so it is asked only of those whose turn it would be at the soonest.
+    """
+    first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
+    for pair in range(first, last):
+        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_mean[pair], 0
+    tasks = min(state.queue_length[a], _MOST_TASKS)
+    served = 0
+    while True:
+        chosen = first
+        for pair in range(first + 1, last):
+            if state.done[pair] < state.done[chosen]:
+                chosen = pair
+        if state.asked[chosen] == 0:
+            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_mean[chosen]
+            state.asked[chosen] = 1
+            continue
+        served += 1
+        if served == tasks:
+            break
+        state.done[chosen] += p.pair_mean[chosen]
+    earliest = state.done[chosen]
+    for pair in range(first, last):  # who only reads leaves the record as it was
+        state.done[pair], state.asked[pair] = 0.0, 0
+    return earliest * state.queue_length[a] / tasks
+
+
+@njit(nogil=True)
+def branches_behind(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the share of the branches that the head of a queue will be joined with which nobody has done or works on.
+
+    0 means that no other queue holds the case up: it has no parallel branches, or this is the last to be taken up.
+    """
+    slot = state.queue_head[a]
+    case, join = state.slot_case[slot], p.node_inside[state.slot_node[slot]]
+    if join < 0 or p.join_size[join] == 1:
+        return 0.0
+    others = p.join_size[join] - 1
+    behind = others - state.joined[case, join]
+    for r in range(len(state.busy_pair)):
+        if state.busy_pair[r] >= 0 and state.work_case[r] == case and p.node_inside[state.work_node[r]] == join:
+            behind -= 1
+    return behind / others

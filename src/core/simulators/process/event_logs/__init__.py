@@ -1,0 +1,1 @@
+"""Event logs: reading, and mining a scenario."""

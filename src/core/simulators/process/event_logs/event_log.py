@@ -1,0 +1,245 @@
+"""Event logs as columns: who did what for which case, from when to when."""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+import numpy as np
+
+from core.errors import UserError
+from core.simulators.process.event_logs.read_csv import RawEvent, parse_log_columns, read_csv
+from core.simulators.process.event_logs.read_xes import read_xes
+
+__all__ = ["EventLog", "RawEvent", "parse_log_columns", "read_event_log"]
+
+NO_RESOURCE = -1
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZIP_MAGIC = b"PK\x03\x04"
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
+_EPOCH = datetime(1970, 1, 1)
+_LONGEST = 100 * 365.25 * 86_400
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The n events of a log, in the order of the file.
+
+    Attributes:
+        source: the file, for messages.
+        cases: names of the cases; ``case`` int64[n] indexes them, and so on for activities and resources.
+        case: case of each event.
+        activities: names of the activities.
+        activity: activity of each event.
+        resources: names of the resources.
+        resource: resource of each event, ``NO_RESOURCE`` where the log names none.
+        start: float64[n], seconds of real time since ``monday``.
+        end: float64[n], the same for the completion; ``end - start`` is the duration.
+        clock_start: float64[n], wall-clock seconds since ``monday``: its hours are the hours of the week. It differs
+            from ``start`` only in logs with UTC offsets, after a change to or from summer time.
+        clock_end: float64[n], the same for the completion.
+        monday: wall-clock Monday 00:00 of the week of the first start.
+        notes: sentences about what the reader left out.
+    """
+
+    source: str
+    cases: tuple[str, ...]
+    case: np.ndarray
+    activities: tuple[str, ...]
+    activity: np.ndarray
+    resources: tuple[str, ...]
+    resource: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    clock_start: np.ndarray
+    clock_end: np.ndarray
+    monday: datetime
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def case_times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (first start, last end) of each case, float64[cases], seconds of real time since ``monday``."""
+        first, last = np.full(len(self.cases), np.inf), np.full(len(self.cases), -np.inf)
+        np.minimum.at(first, self.case, self.start)
+        np.maximum.at(last, self.case, self.end)
+        return first, last
+
+
+class _Moment(NamedTuple):
+    """A timestamp: seconds since 1970 of real time (of wall-clock time where no offset is given) and the offset."""
+
+    seconds: float
+    offset: float | None
+
+
+@dataclass
+class _Columns:
+    """The log while it is read."""
+
+    place: str
+    source: str
+    case: list[int] = field(default_factory=list)
+    activity: list[int] = field(default_factory=list)
+    resource: list[int] = field(default_factory=list)
+    moments: list[tuple[float, float, float, float]] = field(default_factory=list)
+    cases: dict[str, int] = field(default_factory=dict)
+    activities: dict[str, int] = field(default_factory=dict)
+    resources: dict[str, int] = field(default_factory=dict)
+    first_with_offset: int | None = None
+    first_without_offset: int | None = None
+
+    def add(self, event: RawEvent) -> None:
+        """Check one event and append it."""
+        row, case, activity, resource, start_text, end_text = event
+        if not case or not activity:
+            raise UserError(f"{self._at(row)} has no {'activity' if case else 'case id'}.")
+        start, end = self._moment(start_text, "start", row), self._moment(end_text, "end", row)
+        if end.seconds < start.seconds:
+            raise UserError(f"{self._at(row)} ends before it starts: it starts {start_text} and ends {end_text}.")
+        self.case.append(self.cases.setdefault(case, len(self.cases)))
+        self.activity.append(self.activities.setdefault(activity, len(self.activities)))
+        named = resource.lower() not in _WORDS_FOR_NOTHING
+        self.resource.append(self.resources.setdefault(resource, len(self.resources)) if named else NO_RESOURCE)
+        self.moments.append((start.seconds, end.seconds, start.offset or 0.0, end.offset or 0.0))
+
+    def _at(self, row: int) -> str:
+        return f"{self.source}: {self.place} {row}"
+
+    def _moment(self, text: str, which: str, row: int) -> _Moment:
+        try:
+            parsed = datetime.fromisoformat(text)
+        except ValueError:
+            what = f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00" if text else "it is empty"
+            raise UserError(f"{self._at(row)} has no readable {which} time: {what}.") from None
+        offset = parsed.utcoffset()
+        if offset is None:
+            if self.first_without_offset is None:
+                self.first_without_offset = row
+        elif self.first_with_offset is None:
+            self.first_with_offset = row
+        if self.first_with_offset is not None and self.first_without_offset is not None:
+            raise UserError(
+                f"{self.source} mixes times with and without offset: {self.place} {self.first_with_offset} has one, "
+                f"{self.place} {self.first_without_offset} has none; give all times a UTC offset or none."
+            )
+        seconds = (parsed.replace(tzinfo=None) - _EPOCH).total_seconds()
+        return (
+            _Moment(seconds, None)
+            if offset is None
+            else _Moment(seconds - offset.total_seconds(), offset.total_seconds())
+        )
+
+    def finish(self, notes: Iterable[str]) -> EventLog:
+        """Check the whole and turn it into arrays."""
+        if len(self.case) < 2:
+            raise UserError(f"{self.source} holds {len(self.case) or 'no'} event(s); at least two are needed.")
+        if not self.resources:
+            raise UserError(f"{self.source} names no resource in any event, so who can do what cannot be learned.")
+        start, end, start_offset, end_offset = np.array(self.moments).T
+        self._require_one_century(start, end)
+        first = int(start.argmin())
+        monday = _monday(float(start[first] + start_offset[first]))
+        midnight = (monday - _EPOCH).total_seconds()
+        return EventLog(
+            source=self.source,
+            cases=tuple(self.cases),
+            case=np.array(self.case, np.int64),
+            activities=tuple(self.activities),
+            activity=np.array(self.activity, np.int64),
+            resources=tuple(self.resources),
+            resource=np.array(self.resource, np.int64),
+            start=start - (midnight - start_offset[first]),
+            end=end - (midnight - start_offset[first]),
+            clock_start=start + start_offset - midnight,
+            clock_end=end + end_offset - midnight,
+            monday=monday,
+            notes=tuple(notes),
+        )
+
+    def _require_one_century(self, start: np.ndarray, end: np.ndarray) -> None:
+        """Refuse dates that can only be wrong, before calendars of thousands of years are made."""
+        if end.max() - start.min() > _LONGEST:
+            event, other = start.argmin(), end.argmax()
+            first, last = (_EPOCH + timedelta(seconds=float(t)) for t in (start[event], end[other]))
+            raise UserError(
+                f"{self.source} goes from {first.date()} to {last.date()} (events {event + 1} and {other + 1}), more "
+                "than a hundred years; mend or remove the events whose dates are wrong."
+            )
+
+
+def read_event_log(path: Path, columns: Mapping[str, str] | None = None) -> EventLog:
+    """Read a CSV or XES file, plain or gzip; which it is shows in its first bytes, not in its name.
+
+    Args:
+        path: the file.
+        columns: names of the columns of a CSV that are not recognised, by field (case, activity, resource, start,
+            end); see :func:`core.simulators.process.event_logs.read_csv.parse_log_columns`.
+
+    Raises:
+        UserError: the file cannot be read, lacks a column, start times or resources, or has a faulty row; the message
+            names file and row (the line of a CSV, header = 1; the number of the event in an XES).
+    """
+    notes: list[str] = []
+    source = str(path)
+    with _readable(path):
+        kind = _kind_of(path)
+        columns_read = _Columns("line" if kind == "csv" else "event", source)
+        with _open(path) as file:
+            events = read_csv(file, source, columns or {}) if kind == "csv" else read_xes(file, source, notes)
+            for event in events:
+                columns_read.add(event)
+    return columns_read.finish(notes)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn the ways in which a file can be unreadable into sentences."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"There is no event log {path}.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is a damaged or incomplete gzip file: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from None
+    except OSError as error:
+        raise UserError(f"Cannot read the event log {path}: {error.strerror or error}.") from None
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Open a file for reading, unpacked if it starts like a gzip file."""
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP_MAGIC
+    return cast(IO[bytes], gzip.open(path, "rb") if packed else path.open("rb"))
+
+
+def _kind_of(path: Path) -> str:
+    """Return "csv" or "xes" from the first bytes of the (unpacked) file."""
+    with _open(path) as file:
+        head = file.read(1024)
+    text = head
+    for mark in _BYTE_ORDER_MARKS:
+        text = text.removeprefix(mark)
+    text = text.replace(b"\x00", b"").lstrip()
+    if text.startswith(b"<"):
+        return "xes"
+    if head.startswith(_ZIP_MAGIC) or b"\x00" in head:
+        raise UserError(f"{path} is neither CSV nor XES; save a workbook as CSV (UTF-8), or unpack an archive.")
+    if not text:
+        raise UserError(f"{path} is empty; expected an event log as CSV or XES.")
+    return "csv"
+
+
+def _monday(clock: float) -> datetime:
+    """Return the Monday 00:00 of the week of a wall-clock time in seconds since 1970."""
+    moment = datetime.fromtimestamp(clock, UTC).replace(tzinfo=None)
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=moment.weekday())

@@ -1,0 +1,148 @@
+"""When people work, as far as a log shows it: hours of the week, and how much of a record is work."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.scenario import DAYS, HOURS_PER_WEEK, Shift
+
+HOUR = 3600.0
+"""Seconds."""
+
+RARE_SHARE = 0.005
+"""The rarest hours of the week that together hold at most this share of starts and ends count as closed."""
+
+CLOSED_GAP = 7
+"""Up to so many hours of the week without starts and ends, between hours with some, count as open: no night is shorter,
+while records that fill a shift of eight hours start and end only at its edges."""
+
+IDLE_GAP = 2
+"""Up to so many hours without a record, between hours with one, count as on duty and idle."""
+
+_NEIGHBOUR_WEIGHT = 1e-3
+"""Breaks ties between equally frequent hours in favour of those beside others."""
+
+
+class WorkedTime(NamedTuple):
+    """What a log shows of working time; R resources.
+
+    Attributes:
+        open_hours: bool[168], hours of the week in which the place as a whole works.
+        hours: float64[n], work of each event in hours: its time within open hours, divided by the number of records
+            that its resource has open at the time.
+        seen: int64[R, 168], in how many weeks each resource has a record in that (open) hour of the week.
+    """
+
+    open_hours: np.ndarray
+    hours: np.ndarray
+    seen: np.ndarray
+
+
+def worked_time(log: EventLog) -> WorkedTime:
+    """Learn from a log when it works, who is seen when, and how much work each event is."""
+    open_hours = find_open_hours(log)
+    seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
+    hours = np.empty(len(log))
+    end = np.maximum(log.clock_end, log.clock_start)
+    alone = np.flatnonzero(log.resource < 0)
+    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, log.clock_start[alone])
+    for r in range(len(log.resources)):
+        mine = np.flatnonzero(log.resource == r)
+        hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
+        seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
+    # Durations are real time; on the night when the clocks change, wall-clock time is not.
+    clock = (end - log.clock_start) / HOUR
+    share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
+    duration = (log.end - log.start) / HOUR
+    return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
+
+
+def find_open_hours(log: EventLog) -> np.ndarray:
+    """Return bool[168], the hours of the week with starts and ends of events, but for the rarest, and short gaps."""
+    moments = np.concatenate([log.clock_start, log.clock_end])
+    counts = np.bincount(hour_of_week(moments), minlength=HOURS_PER_WEEK)
+    order = np.argsort(counts, kind="stable")
+    rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
+    is_open = np.ones(HOURS_PER_WEEK, np.bool_)
+    is_open[order[rare]] = False
+    # Three weeks in a row, so that a gap may lie across the end of the week.
+    return _without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+
+
+def hour_of_week(clock: np.ndarray) -> np.ndarray:
+    """Return int64[n], 0 for Monday 00:00 to 01:00, from seconds since a Monday 00:00."""
+    return np.asarray(clock // HOUR, np.int64) % HOURS_PER_WEEK
+
+
+def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Return float64[n], how many open hours lie between Monday 00:00 and each time (seconds since then)."""
+    upto = np.concatenate([[0.0], np.cumsum(open_hours)])
+    weeks, rest = np.divmod(clock / HOUR, HOURS_PER_WEEK)
+    return np.asarray(weeks * upto[-1] + np.interp(rest, np.arange(HOURS_PER_WEEK + 1), upto))
+
+
+def divided_time(open_hours: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return float64[n], open hours of each record of one resource, shared equally among those open at once."""
+    times = np.unique(np.concatenate([start, end]))
+    change = np.bincount(np.searchsorted(times, start), minlength=len(times))
+    change = change - np.bincount(np.searchsorted(times, end), minlength=len(times))
+    at_once = np.maximum(np.cumsum(change)[:-1], 1)
+    pieces = np.diff(open_time(open_hours, times)) / at_once
+    upto = np.concatenate([[0.0], np.cumsum(pieces)])
+    return np.asarray(upto[np.searchsorted(times, end)] - upto[np.searchsorted(times, start)])
+
+
+def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return int64[168], in how many weeks one resource is on duty in each hour of the week.
+
+    An hour counts in which a record begins, or which a record fills to its end. One in which a record only ends does
+    not: like people in the simulator, those in the log finish what they began after they would take nothing new.
+    """
+    first = np.asarray(start // HOUR, np.int64)
+    last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
+    change = np.zeros(int(last.max()) + 2, np.int64)
+    np.add.at(change, first, 1)
+    np.add.at(change, last + 1, -1)
+    touched = _without_short_gaps(np.cumsum(change[:-1]) > 0, IDLE_GAP)
+    touched = np.pad(touched, (0, -len(touched) % HOURS_PER_WEEK))
+    return np.asarray(touched.reshape(-1, HOURS_PER_WEEK).sum(0))
+
+
+def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
+    """Return bool[n] with the gaps of up to ``longest`` between True values filled."""
+    at = np.flatnonzero(touched)
+    gaps = np.diff(at) - 1
+    filled = touched.copy()
+    for i in np.flatnonzero((gaps > 0) & (gaps <= longest)):
+        filled[at[i] : at[i + 1]] = True
+    return filled
+
+
+def choose_hours(seen: np.ndarray, weeks: float) -> np.ndarray:
+    """Return bool[168], one resource's working hours: those it is seen in most often, as many as in an average week.
+
+    So the scenario gives each resource, up to one hour a week, the hours that the log shows it at work in all.
+
+    Args:
+        seen: int64[168], in how many weeks each hour of the week shows the resource.
+        weeks: length of the log.
+    """
+    wanted = int(np.ceil(seen.sum() / weeks - 1e-9))
+    score = seen + _NEIGHBOUR_WEIGHT * (np.roll(seen, 1) + np.roll(seen, -1))
+    chosen = np.zeros(HOURS_PER_WEEK, np.bool_)
+    chosen[np.argsort(-score, kind="stable")[:wanted]] = True
+    return chosen & (seen > 0)
+
+
+def shifts_of(chosen: np.ndarray) -> list[Shift]:
+    """Turn bool[168] into shifts; stretches that are the same on several days become one."""
+    days: dict[tuple[int, int], list[str]] = {}
+    for day, hours in zip(DAYS, chosen.reshape(7, 24), strict=True):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], hours.astype(np.int64), [0]])))
+        for start, end in edges.reshape(-1, 2):
+            days.setdefault((int(start), int(end)), []).append(day)
+    return [
+        Shift.model_validate({"days": names, "from": f"{start:02d}:00", "to": f"{end:02d}:00"})
+        for (start, end), names in sorted(days.items())
+    ]

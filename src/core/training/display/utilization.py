@@ -1,0 +1,107 @@
+"""What a run measures of its machine beside learning: the GPU by phase, and how near updates come to its peaks."""
+
+from typing import Any
+
+from core.hardware.diagnostics import measure_cache_bandwidth
+from core.hardware.gpu_sampler import Monitor
+from core.hardware.planning.activation_memory import Shape, parameters
+from core.hardware.planning.efficiency import achieved, mark, simulation_in_words
+from core.hardware.planning.gpu_catalog import Card, card_of
+from core.hardware.planning.plan import Plan
+from core.hardware.planning.roofline import update_work
+from core.hardware.types import Machine
+from core.policies.networks import ActorCritic
+
+
+class Instruments:
+    """Gauges of a run.
+
+    Args:
+        monitor: of the GPU; one that does nothing by default.
+        card: of the catalogue that updates run on; None on the CPU and where it is not known.
+        tf32: whether the float32 products of an update use TF32.
+        simulation_threads: that play.
+    """
+
+    def __init__(
+        self, monitor: Monitor | None = None, card: Card | None = None, tf32: bool = False, simulation_threads: int = 1
+    ) -> None:
+        self.monitor, self._card, self._tf32 = monitor or Monitor(), card, tf32
+        self._simulation_threads, self._decisions, self._seconds, self._actor_bytes = simulation_threads, 0, 0.0, 0
+        self._sums = dict.fromkeys(("seconds", "flops", "bytes", "mfu_seconds", "traffic_seconds"), 0.0)
+
+    def phase(self, name: str) -> None:
+        """Say what begins now."""
+        self.monitor.phase(name)
+
+    def figures(self, record: dict[str, Any], model: ActorCritic, microbatch: int) -> dict[str, Any]:
+        """End the round; return what its record says of the machine.
+
+        Args:
+            record: of the round.
+            model: that was updated.
+            microbatch: most samples in a forward pass.
+        """
+        shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+        precision, seconds = record["precision"], record["update_seconds"]
+        sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
+        found = achieved(update_work(shape, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
+        rates = found.flops_per_second, found.bytes_per_second, found.mfu, found.bandwidth_share
+        for name, rate in zip(self._sums, (1.0, *rates), strict=True):
+            self._sums[name] += (rate or 0.0) * seconds
+        self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
+        self._actor_bytes = 4 * parameters(shape.actor_sizes)
+        return {
+            "update_flops_per_second": found.flops_per_second,
+            "update_bytes_per_second": found.bytes_per_second,
+            "mfu": found.mfu,
+            "bandwidth_share": found.bandwidth_share,
+            "gpu": self.monitor.take_round(),
+        }
+
+    def phase_lines(self) -> list[str]:
+        """Return a line for each phase of the run in which the GPU was watched, for the block about the GPU."""
+        return [phase_line(name, summary) for name, summary in self.monitor.of_the_run().items()]
+
+    def simulation_line(self) -> str:
+        """Return what the simulation since the start of this command achieved; empty before the first round."""
+        if not self._seconds:
+            return ""
+        rate = self._decisions / self._seconds
+        words = simulation_in_words(rate, self._simulation_threads, self._actor_bytes, measure_cache_bandwidth())
+        return f"Simulation: {words}."
+
+    def efficiency_line(self) -> str:
+        """Return what the updates since the start of this command achieved; empty before the first."""
+        sums, card = self._sums, self._card
+        if not sums["seconds"]:
+            return ""
+        flops = sums["flops"] / sums["seconds"]
+        if card is None:
+            return f"Updates: {flops / 1e9:,.1f} GFLOP/s."
+        mfu, traffic = sums["mfu_seconds"] / sums["seconds"], sums["traffic_seconds"] / sums["seconds"]
+        judged = mark(card, mfu)
+        return (
+            f"Updates: {flops / 1e12:,.2f} TFLOP/s, MFU {100 * mfu:.1f} % of the {card.name}'s peak"
+            f"{f' ({judged})' if judged else ''}; {sums['bytes'] / sums['seconds'] / 1e9:,.0f} GB/s of memory traffic, "
+            f"{100 * traffic:.1f} % of its bandwidth."
+        )
+
+
+def phase_line(name: str, summary: dict[str, Any]) -> str:
+    """Return what the GPU did in a phase; what NVML did not say is left out."""
+    parts = []
+    for figure, form in (("utilisation", "{:.0f}% busy"), ("power_watts", "{:.0f} W"), ("sm_mhz", "{:,.0f} MHz")):
+        if summary[figure] is not None:
+            parts.append(form.format(summary[figure]))
+    if summary["memory_bytes"] is not None:
+        parts.append(f"at most {summary['memory_bytes'] / 1e9:.2f} GB")
+    if summary["throttled"]:
+        parts.append(f"slowed {summary['throttled']:.0f}% of the time ({', '.join(summary['reasons'])})")
+    return f"   {(name.capitalize() + ':').ljust(13)} {', '.join(parts) or 'NVML says nothing of this device'}"
+
+
+def build_instruments(plan: Plan, machine: Machine) -> Instruments:
+    """Return the gauges of a run: of its GPU, where it uses one."""
+    gpu = machine.gpu if plan.device == "cuda" else None
+    return Instruments(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)

@@ -1,1 +1,0 @@
-"""--mode doctor: checks of machine, settings and a run, each with what was measured and what to do."""

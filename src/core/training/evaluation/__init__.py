@@ -1,0 +1,1 @@
+"""Policies and heuristics compared on the same random streams."""

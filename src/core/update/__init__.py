@@ -1,1 +1,0 @@
-"""Improving the policy from a recorded rollout."""

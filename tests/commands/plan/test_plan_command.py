@@ -1,0 +1,177 @@
+"""--mode plan: what it prints and writes for this machine and for cards that are not here."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from oracles import toy_simulators
+
+pytest.importorskip("pydantic")
+
+from core.commands.cli import main
+from core.commands.plan import time_estimate
+from core.commands.plan.report import make_report
+from core.commands.plan.time_estimate import rounds_in
+from core.config import Config
+from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
+from core.simulators.loading import load_simulator
+from core.training.build.rollout_size import copies_per_update
+
+TOYS = Path(toy_simulators.__file__)
+BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
+
+
+@pytest.fixture(scope="module")
+def desk():
+    return load_simulator("process", "loan_desk", "", "", "").simulator
+
+
+@pytest.fixture
+def no_cuda(monkeypatch):
+    """Nothing may ask CUDA for more than whether it is there."""
+    for name in ("init", "mem_get_info", "current_device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: pytest.fail("asked CUDA"))
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
+    report = make_report(Config(), desk, machine_with(card))
+    assert report.fits
+    assert report.plan.device_name == card.driver_name
+    assert report.memory.peak < report.room < card.gigabytes * 1e9 - 2**29
+    assert report.update_seconds > 0
+    assert report.enough == ""
+
+
+def test_what_does_not_fit_and_what_would(desk):
+    """512 copies of 62,000 decisions of 1,246 bytes are 39.5 GB; 64 are 5 GB and joined with a second copy."""
+    card = machine_with(find_card("RTX 3080"))
+    report = make_report(Config(episodes_per_update=512, device="cuda"), desk, card)
+    assert not report.fits
+    assert report.memory.peak > report.room
+    assert report.largest_minibatch == 0
+    copies = int(report.enough.removeprefix("--episodes-per-update "))
+    assert make_report(Config(episodes_per_update=copies), desk, card).fits
+    assert not make_report(Config(episodes_per_update=2 * copies), desk, card).fits
+    tiny = card.with_gpu(replace(card.gpu, free_bytes=2**29))
+    assert make_report(Config(), desk, tiny).enough == ""
+
+
+def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that_fits(tmp_path, capsys):
+    arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512", "--seed", "3"]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "NVIDIA GeForce RTX 3080 has 10.0 of 10.0 GB free, too little for an update" in out
+    assert "Does not fit on the NVIDIA GeForce RTX 3080: " in out
+    content = json.loads((tmp_path / "plan.json").read_text())
+    assert (content["fits"], content["device"]) == (False, "cpu")
+    assert content["memory"]["peak"] > content["room"]
+    assert content["command"].endswith(f"--seed 3 --run-directory {tmp_path} {content['enough']}")
+    assert "512" not in content["command"]
+
+
+def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
+    machine = machine_with(find_card("A40"))
+    config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4)
+    report = make_report(config, desk, machine)
+    saved = {change.flag: change.saves for change in report.changes}
+    assert "--precision bf16" not in saved, "it saves nothing: the peak is where the episodes are joined"
+    alone = make_report(config.model_copy(update={"episodes_per_update": 1}), desk, machine)
+    saved["--precision bf16"] = {c.flag: c.saves for c in alone.changes}["--precision bf16"]
+    half = make_report(config.model_copy(update={"precision": "bf16", "episodes_per_update": 1}), desk, machine)
+    assert saved["--precision bf16"] == alone.memory.peak - half.memory.peak > 0
+    fewer = make_report(config.model_copy(update={"episodes_per_update": 2}), desk, machine)
+    assert saved["--episodes-per-update 2"] == pytest.approx(report.memory.peak - fewer.memory.peak, rel=0.01)
+    again = make_report(
+        config.model_copy(update={"gradient_checkpointing": True, "episodes_per_update": 1}), desk, machine
+    )
+    wide = {c.flag: c.saves for c in alone.changes}["--gradient-checkpointing"]
+    assert wide == alone.memory.peak - again.memory.peak > 0
+    assert again.times["arithmetic"] > alone.times["arithmetic"]
+    assert not any("--gradient-checkpointing" in change.flag for change in again.changes), "it is on"
+
+
+def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):
+    arguments = [*BANDIT, "--gpu", "a40", "--gamma", "0.9", "--no-use-tf32", "--run-directory", str(tmp_path)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    for part in ("Fits on the NVIDIA A40", "arithmetic", "traffic", "launches", "; binds", "CUDA context", "rollout"):
+        assert part in out, part
+    command = out.split("Run it: ")[1].splitlines()[0]
+    assert command == (
+        f"python scripts/train.py --mode train --run-directory {tmp_path} --simulator {TOYS}:Bandit --gamma 0.9 "
+        "--no-use-tf32"
+    )
+    content = json.loads((tmp_path / "plan.json").read_text())
+    assert content["fits"] is True
+    assert set(content["memory"]) >= {"weights", "gradients", "optimizer", "activations", "rollout", "context", "peak"}
+    assert content["prediction"]["binding"] == "launches"
+    assert content["device_name"] == "NVIDIA A40"
+    assert content["command"] == command
+    assert not (tmp_path / "checkpoints").exists(), "nothing is trained"
+
+
+def test_without_a_card_it_is_this_machine(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*BANDIT, "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "Fits on the CPU" in out
+    assert "Predicted" not in out
+    assert json.loads((tmp_path / "plan.json").read_text())["prediction"]["update_seconds"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--gpu", "A4O"], "There is no GPU 'A4O' in the catalogue; did you mean A40?"),
+        (["--gpu", "A40", "--device", "cpu"], "--gpu asks for a plan with a GPU, but DEVICE is cpu"),
+        (["--gpu", "T4", "--precision", "bf16"], "PRECISION is bf16, but compute capability 7.5"),
+        (["--time-budget", "long"], "TIME_BUDGET is 'long', which is no time"),
+        (["--resume"], "--resume does not go with --mode plan"),
+        (["--mode", "train", "--gpu", "A40"], "--gpu does not go with --mode train"),
+    ],
+)
+def test_bad_input_is_a_sentence(arguments, sentence, capsys, tmp_path):
+    assert main([*BANDIT, "--run-directory", str(tmp_path), *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {sentence}")
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_the_plan_of_a_run_is_not_overwritten(tmp_path, capsys):
+    (tmp_path / "checkpoints" / "last").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "last" / "checkpoint.json").write_text("{}")
+    assert main([*BANDIT, "--run-directory", str(tmp_path)]) == 2
+    assert "holds a run, whose plan.json says how it was made" in capsys.readouterr().err
+
+
+def test_a_budget_becomes_episodes(tmp_path, capsys):
+    arguments = [*BANDIT, "--episodes-per-update", "3", "--run-directory", str(tmp_path), "--time-budget", "2h"]
+    assert main([*arguments, "--device", "cpu"]) == 0
+    budget = json.loads((tmp_path / "plan.json").read_text())["time_budget"]
+    a_round = budget["simulation_seconds"] + budget["update_seconds"]
+    assert budget["episodes"] == int((7200 - budget["startup_seconds"]) / a_round)
+    assert 0 < budget["low"] < budget["episodes"] < budget["high"]
+    assert f"In 2 h 0 min about {budget['episodes']:,} training episodes" in capsys.readouterr().out
+
+
+def test_rounds_in_a_budget_by_hand():
+    assert rounds_in(100.0, 9.0, 1.5) == (11, 7, 16)
+    assert rounds_in(-3.0, 9.0, 1.5) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])
+def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
+    assert main([*BANDIT, "--gpu", "T4", *wanted, "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
+
+
+def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
+    """A round of half of the decisions that the plan expects, played in half a second."""
+    half = 256 * copies_per_update(Config(), toy_simulators.Bandit()) // 2
+    monkeypatch.setattr(time_estimate, "measure", lambda *_: time_estimate.Measured(5.0, 0.5, half, 0.0))
+    assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
+    content = json.loads((tmp_path / "plan.json").read_text())
+    budget, update = content["time_budget"], content["prediction"]["update_seconds"]
+    assert budget["update_seconds"] == pytest.approx(update / 2, rel=1e-3)
+    assert budget["episodes"] == pytest.approx((3600 - 5.0) / (0.5 + update / 2), rel=1e-3)

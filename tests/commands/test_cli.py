@@ -1,0 +1,608 @@
+"""The command line end to end: what a run leaves, what is refused and how, Ctrl-C."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from oracles import toy_simulators
+
+pytest.importorskip("pydantic")
+
+from core.commands.cli import main
+from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+
+ROOT = Path(__file__).resolve().parents[2]
+TOYS = Path(toy_simulators.__file__)
+SMALL = [
+    *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
+    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--episodes-per-update", "1"),
+]
+KEYS = {
+    *("episode", "steps", "return", "simulation_seconds", "transfer_seconds", "update_seconds", "model_transfers"),
+    *("batch_size", "precision", "initial_ratio_error", "approx_kl", "clip_fraction", "entropy", "policy_loss"),
+    *("value_loss", "explained_variance", "learning_rate", "steps_per_second", "metrics"),
+}
+
+
+def train_arguments(directory, episodes=2, *more):
+    run = ("--run-directory", str(directory), "--training-episodes", str(episodes))
+    return ["--mode", "train", *SMALL, *run, *more]
+
+
+@pytest.fixture
+def refused(capsys):
+    """Return a function that runs a command which must fail and returns its one sentence."""
+
+    def run(*arguments, default_file=None):
+        capsys.readouterr()
+        code = main([str(a) for a in arguments], default_file)
+        error = capsys.readouterr().err
+        assert code == 2
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1, error
+        assert "Traceback" not in error
+        return error.removeprefix("error: ").rstrip("\n")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two episodes of a simulator from a file, through main."""
+    directory = tmp_path_factory.mktemp("runs") / "bandit"
+    assert main(train_arguments(directory)) == 0
+    return directory
+
+
+def test_a_finished_run_holds_what_it_should(finished):
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [line["episode"] for line in lines] == [1, 2]
+    for line in lines:
+        assert line.keys() >= KEYS
+        assert line["steps"] == 256
+        assert line["model_transfers"] == 0
+        assert line["initial_ratio_error"] < 1e-3
+        assert line["batch_size"] == 64
+    config = json.loads((finished / "config.json").read_text())
+    assert config["values"]["actor_hidden_size"] == 16
+    assert config["sources"]["actor_hidden_size"] == "flag"
+    assert config["sources"]["gamma"] == "default"
+    assert json.loads((finished / "plan.json").read_text())["precision"] == "fp32"
+    for which in ("last", "best"):
+        assert load_checkpoint(finished / "checkpoints" / which)[1]["episode"] in (0, 1, 2)
+    assert load_checkpoint(finished)[1]["episode"] == 2
+    assert not (finished / "run.lock").exists()
+
+
+def test_evaluation_of_a_run(finished, tmp_path, capsys):
+    code = main(["--mode", "evaluate", "--checkpoint", str(finished), "--evaluation-episodes", "3"])
+    assert code == 0
+    content = json.loads((finished / "evaluation.json").read_text())
+    assert content["episodes"] == 3
+    assert set(content["policies"]) == {"trained", "trained_sampled", "right"}
+    assert content["policies"]["right"]["return"] == {"mean": 256.0, "low": 256.0, "high": 256.0}
+    assert set(content["policies"]["trained"]["return"]) == {"mean", "low", "high"}
+    out = capsys.readouterr().out
+    assert "trained" in out
+    assert "paired" in out
+    best = finished / "checkpoints" / "best"
+    arguments = ["--mode", "evaluate", "--checkpoint", str(best), "--evaluation-episodes", "2", "--policy", "right"]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "evaluation.json").read_text())["episodes"] == 2
+
+
+def test_evaluation_of_heuristics_alone(tmp_path):
+    arguments = ["--mode", "evaluate", "--policy", "right", "--evaluation-episodes", "2", *SMALL]
+    assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
+    assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
+
+
+@pytest.mark.parametrize("kind", ["Choices", "Tracker", "Squashed"])
+def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused, capsys):
+    run = tmp_path / "run"
+    arguments = train_arguments(run, 2, "--simulator", f"{TOYS}:{kind}", "--initial-log-std", "-0.5")
+    assert main(arguments) == 0
+    space = getattr(toy_simulators, kind).action_space
+    assert space.in_words in capsys.readouterr().out
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(line["initial_ratio_error"] < 1e-3 for line in lines)
+    assert main([*train_arguments(run, 3, "--simulator", f"{TOYS}:{kind}"), "--resume"]) == 0
+    evaluation = ["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", "--policy", "right"]
+    assert main(evaluation) == 0
+    policies = json.loads((run / "evaluation.json").read_text())["policies"]
+    assert policies["trained"]["return"]["mean"] < policies["right"]["return"]["mean"]
+    other = tmp_path / "toy_simulators.py"
+    other.write_text(TOYS.read_text().replace("[3, 2, 4])", "[3, 4, 2])").replace("[1.5, 1.0]", "[1.5, 2.0]"))
+    if kind != "Tracker":
+        sentence = refused("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
+        assert "is of another simulator: actions is" in sentence
+        assert str(space) in sentence
+
+
+# Bad flags and hyperparameters files
+
+
+def test_an_unknown_flag_names_the_nearest(refused):
+    assert refused("--gama", "0.9") == "Unknown argument --gama; did you mean --gamma?"
+    assert "did you mean --num-epochs?" in refused("--num-epoch=3")
+    assert refused("train").startswith("Unknown argument train")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--gamma", "high"], "--gamma: 'high' should be a valid number"),
+        (["--num-epochs", "2.5"], "--num-epochs: '2.5' should be a valid integer"),
+        (["--gamma", "1.5"], "--gamma: '1.5' should be less than or equal to 1"),
+        (["--gamma", "0"], "should be greater than 0"),
+        (["--gamma", "nan"], "--gamma: 'nan' should be"),
+        (["--seed", "-1"], "--seed: '-1' should be greater than or equal to 0"),
+        (["--batch-size", "65537"], "should be less than or equal to 65536"),
+        (["--activation", "gelu"], "--activation: 'gelu' should be 'relu' or 'tanh'"),
+        (["--gamma"], "expected one argument"),
+        (["--mode", "fly"], "invalid choice: 'fly'"),
+        (["--mode", "train", "--policy", "fifo"], "--policy does not go with --mode train"),
+        (["--mode", "evaluate", "--resume"], "--resume does not go with --mode evaluate"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_range(refused, arguments, part):
+    assert part in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("GAMA = 0.9", "GAMA is unknown; did you mean GAMMA?"),
+        ("XYZZY = 1", "XYZZY is unknown"),
+        ("GAMMA = 2.0", "GAMMA: 2.0 should be less than or equal to 1"),
+        ("NUM_EPOCHS = True", "NUM_EPOCHS: True is not an integer"),
+        ("USE_TF32 = 1", "USE_TF32: 1 is not True or False"),
+        ("SIMULATOR = 3", "SIMULATOR: 3 should be a valid string"),
+        ("SIMULATOR_OPTIONS = 'x=3'", "SIMULATOR_OPTIONS: 'x=3' should be a valid dictionary"),
+        ("SIMULATOR_OPTIONS = {'x': (1, 2)}", "SIMULATOR_OPTIONS: (1, 2) should be a valid JSON value"),
+        ("SIMULATOR_OPTIONS = True", "SIMULATOR_OPTIONS: True is not a dictionary"),
+        ("GAMMA = [", "does not run as Python: SyntaxError"),
+        ("GAMMA = 1 / 0", "does not run as Python: ZeroDivisionError"),
+    ],
+)
+def test_a_bad_hyperparameters_file(refused, tmp_path, content, part):
+    file = tmp_path / "mine.py"
+    file.write_text(content)
+    sentence = refused("--hyperparameters", file)
+    assert part in sentence
+    assert "mine.py" in sentence
+
+
+def test_a_missing_hyperparameters_file(refused, tmp_path):
+    assert refused("--hyperparameters", tmp_path / "no.py") == f"There is no hyperparameters file {tmp_path / 'no.py'}."
+
+
+def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, refused):
+    from core.config import load_config
+
+    file = tmp_path / "mine.py"
+    file.write_text("GAMMA = 0.5\nNUM_EPOCHS = 7\nlowercase = 3\n_PRIVATE = 4\n")
+    config, sources = load_config(file, {"gamma": "0.25"})
+    assert (config.gamma, config.num_epochs, config.seed) == (0.25, 7, 0)
+    assert (sources["gamma"], sources["num_epochs"], sources["seed"]) == ("flag", "file", "default")
+
+
+# Bad simulators, scenarios, logs
+
+
+def test_a_missing_scenario_names_the_nearest(refused, tmp_path):
+    sentence = refused("--scenario", "loan_dsk", "--run-directory", tmp_path / "r")
+    assert sentence.startswith("There is no scenario loan_dsk")
+    assert sentence.endswith("did you mean loan_desk?")
+
+
+def test_missing_files(refused, tmp_path):
+    assert "no.csv" in refused("--event-log", tmp_path / "no.csv", "--run-directory", tmp_path / "r")
+    assert "no.json" in refused("--scenario", tmp_path / "no.json", "--run-directory", tmp_path / "r")
+    assert "There is no simulator file" in refused("--simulator", f"{tmp_path / 'no.py'}:Shop")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("Shop", "is neither built in nor module:Class nor file.py:Class; built in are process, acrobot, cartpole, "),
+        ("CartPol", "did you mean cartpole?"),
+        (f"{TOYS}:Bandi", "did you mean Bandit?"),
+        (f"{TOYS}:ShopParameters", "is not a subclass"),
+        ("no_such_module:Shop", "Cannot import the simulator's module no_such_module"),
+    ],
+)
+def test_a_simulator_that_is_not_there(refused, name, part):
+    assert part in refused("--simulator", name)
+
+
+BROKEN = """
+import numpy as np
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Discrete
+
+
+class Broken(Simulator):
+    observation_size = 1
+    action_space = Discrete(2)
+    max_steps = 300
+    state_dtype = np.dtype([("count", np.int64)])
+
+    def reset(state, parameters, rng):
+        state.count = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = state.count
+
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return REWARD, False
+"""
+
+
+def broken(tmp_path, reward):
+    path = tmp_path / "broken_simulator.py"
+    path.write_text(BROKEN.replace("REWARD", reward))
+    return f"{path}:Broken"
+
+
+def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refused, tmp_path):
+    sentence = refused("--simulator", broken(tmp_path, "float('nan')"), "--run-directory", tmp_path / "r")
+    assert sentence.startswith("Broken, ")
+    assert "step 0: step returned the reward nan; return a finite number (line 19 of " in sentence
+
+
+def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
+    reward = "np.nan if state.count == 250 else 1.0"
+    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
+    sentence = refused("--mode", "train", *more)
+    assert sentence.startswith(
+        "Broken, episode 0, step 249: step returned the reward nan; return a finite number (line "
+    )
+    assert sentence.endswith(f"--mode replay --run-directory {tmp_path / 'r'} --episode 1")
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        pytest.param("1.0 if str(dict(a=state.count)) else 0.0", id="not-compilable"),
+        pytest.param("1.0 / (250 - state.count)", id="raises-late"),
+    ],
+)
+def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
+    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
+    assert "Broken" in refused("--mode", "train", *more)
+
+
+def test_a_heuristic_that_does_not_compile_is_named_with_its_line(refused, tmp_path):
+    name = broken(tmp_path, "1.0")
+    with (tmp_path / "broken_simulator.py").open("a") as file:
+        file.write("\n    def pick(state, parameters, mask, rng):\n        return rng.choice(2)\n")
+        file.write("\n    heuristics = {'pick': pick}\n")
+    assert refused("--mode", "evaluate", "--simulator", name, "--policy", "pick") == (
+        f"Numba cannot compile Broken.heuristics['pick'] (line 24 of {tmp_path / 'broken_simulator.py'}: "
+        "return rng.choice(2)): rng.choice does not exist in compiled code; use rng.random, rng.integers, rng.normal, "
+        "rng.exponential, rng.poisson or another that Numba lists."
+    )
+
+
+def test_hints_are_printed(tmp_path, capsys):
+    name = broken(tmp_path, "1.0")
+    path = tmp_path / "broken_simulator.py"
+    path.write_text(path.read_text().replace("= state.count", "= 1e7 + state.count"))
+    more = ["--simulator", name, "--run-directory", str(tmp_path / "r"), "--training-episodes", "1"]
+    assert main([*train_arguments(tmp_path / "r", 1), *more]) == 0
+    assert "\nHint: Broken.observe wrote 1e+07 at 0; " in "\n" + capsys.readouterr().out
+
+
+def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, monkeypatch):
+    import queue
+
+    from core.simulators.loading import load_simulator
+
+    monkeypatch.setitem(sys.modules, "queue", queue)
+    path = tmp_path / "queue.py"
+    path.write_text(BROKEN.replace("REWARD", "1.0"))
+    load_simulator(f"{path}:Broken", "", "", "", "")
+    assert sys.modules["queue"] is queue
+
+
+# Options of a simulator's class
+
+CLUB = """
+class Club(Bandit):
+    def __init__(self, length: int = 256, *, label="plain") -> None:
+        if length > 1000:
+            raise ValueError("length is at most 1000.")
+        if not isinstance(label, str):
+            raise TypeError("label is\\na text")
+        self.max_steps = length
+"""
+OPTION = "--simulator-option"
+
+
+@pytest.fixture(scope="module")
+def club(tmp_path_factory):
+    """Return the name of a simulator that takes options, and a run of it with two of them."""
+    folder = tmp_path_factory.mktemp("club")
+    (folder / "club.py").write_text(TOYS.read_text() + CLUB)
+    name = f"{folder / 'club.py'}:Club"
+    options = ["--simulator", name, OPTION, "length=64", OPTION, "label=a=b, c"]
+    assert main(train_arguments(folder / "run", 1, *options)) == 0
+    return name, folder / "run"
+
+
+def lengths(run, capsys, *more):
+    """Return the return that the heuristic gets in an evaluation of a run: one a step."""
+    capsys.readouterr()
+    assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", *more]) == 0
+    return json.loads((run / "evaluation.json").read_text())["policies"]["right"]["return"]["mean"]
+
+
+def test_options_are_recorded_with_the_run(club):
+    name, run = club
+    config = json.loads((run / "config.json").read_text())
+    assert config["values"]["simulator_options"] == {"length": 64, "label": "a=b, c"}
+    assert config["sources"]["simulator_options"] == "flag"
+    facts = load_checkpoint(run)[1]
+    assert facts["source"] == {"simulator": name, "options": {"length": 64, "label": "a=b, c"}}
+
+
+def test_an_evaluation_builds_the_simulator_with_the_options_of_the_run_or_changes_them(club, capsys):
+    _, run = club
+    assert lengths(run, capsys) == 64.0
+    assert lengths(run, capsys, OPTION, "length=32") == 32.0
+    assert lengths(run, capsys, "--simulator", club[0]) == 256.0
+
+
+def test_resume_with_other_options_is_refused(refused, club):
+    name, run = club
+    arguments = train_arguments(run, 2, "--resume", "--simulator", name)
+    assert refused(*arguments, OPTION, "length=64").startswith(
+        f'The run in {run} began with the simulator options {{"length": 64, "label": "a=b, c"}}, not {{"length": 64}};'
+    )
+    assert "not {}; resume with those that it began with." in refused(*arguments)
+    assert main([*arguments, OPTION, "label=a=b, c", OPTION, "length=64"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("lenght=3", "{} has no option lenght (there are length, label); did you mean length?"),
+        ("x=3", "{} has no option x (there are length, label)."),
+        ("length=2000", "{} cannot be built with length=2000: ValueError: length is at most 1000."),
+        ("label=3", "{} cannot be built with label=3: TypeError: label is a text."),
+        ("length=many", "{} cannot be built with length=many: TypeError: '>' not supported"),
+        ("length=0", "Club.max_steps must be a positive integer, not 0."),
+        ("length=2.5", "Club.max_steps must be a positive integer, not 2.5."),
+        ("length", "Argument --simulator-option/--simulator-options: 'length' is not NAME=VALUE."),
+        ("=3", "Argument --simulator-option/--simulator-options: '=3' is not NAME=VALUE."),
+    ],
+)
+def test_a_bad_option_is_a_sentence(refused, club, tmp_path, option, sentence):
+    arguments = train_arguments(tmp_path / "r", 1, "--simulator", club[0], OPTION, option)
+    assert refused(*arguments).startswith(sentence.format(club[0]))
+    assert not (tmp_path / "r").exists()
+
+
+def test_options_where_there_are_none(refused, finished):
+    assert refused(*train_arguments("r", 1, OPTION, "x=3")) == f"{TOYS}:Bandit has no option x; it takes none."
+    process = refused("--mode", "train", OPTION, "x=3")
+    assert process == "The process simulator has no option x; its settings are in its scenario."
+    assert "no option x" in refused("--mode", "evaluate", "--checkpoint", finished, OPTION, "x=3")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("3", 3), ("2.5", 2.5), ("true", True), ("null", None), ('"3"', "3"), ("True", "True"), ("", "")),
+        *(("[1]", "[1]"), ('{"a": 1}', '{"a": 1}'), ("NaN", "NaN"), ("1e999", "1e999"), ("a=b", "a=b")),
+    ],
+)
+def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
+    import argparse
+
+    from core.config import add_flags, load_config
+
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    config, _ = load_config(None, vars(parser.parse_args([OPTION, "x=1", OPTION, f"x={text}", OPTION, "y=1"])))
+    assert config.simulator_options == {"x": value, "y": 1}
+    assert type(config.simulator_options["x"]) is type(value)
+
+
+def test_a_classic_problem_trains_by_its_name_and_is_evaluated(tmp_path):
+    run = str(tmp_path / "run")
+    arguments = train_arguments(
+        run, 1, "--simulator", "cartpole", OPTION, "max_steps=30", OPTION, "sutton_barto_reward=true"
+    )
+    assert main(arguments) == 0
+    assert main(["--mode", "evaluate", "--checkpoint", run, "--evaluation-episodes", "2"]) == 0
+    returns = json.loads((tmp_path / "run" / "evaluation.json").read_text())["policies"]["trained"]["return"]
+    assert -1.0 <= returns["mean"] <= 0.0
+
+
+# Run directories and checkpoints
+
+
+def test_a_directory_that_holds_a_run_is_not_overwritten(refused, finished):
+    before = (finished / "metrics.jsonl").read_bytes()
+    assert refused(*train_arguments(finished)) == (
+        f"{finished} already holds a run; add --resume to go on with it, or name another --run-directory."
+    )
+    assert (finished / "metrics.jsonl").read_bytes() == before
+
+
+def test_resume_needs_a_run(refused, tmp_path):
+    assert "--resume needs --run-directory" in refused("--mode", "train", *SMALL, "--resume")
+    assert "There is no checkpoint in" in refused(*train_arguments(tmp_path / "empty", 2, "--resume"))
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_run_directory_that_is_a_file(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refused(*train_arguments(tmp_path / "file"))
+
+
+def test_resume_with_other_shapes_is_refused(refused, finished):
+    before = (finished / "config.json").read_bytes()
+    sentence = refused(*train_arguments(finished, 3, "--resume", "--actor-hidden-size", "32"))
+    assert re.search(r"does not fit: actor\.0\.weight has shape \[5, 16\], expected \[5, 32\]", sentence)
+    assert (finished / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(("kind", "different"), [("SmallBandit", "observation_size"), ("Shop", "simulator")])
+def test_resume_with_another_simulator_is_refused(refused, finished, kind, different):
+    sentence = refused(*train_arguments(finished, 3, "--resume", "--simulator", f"{TOYS}:{kind}"))
+    assert "was trained on another simulator" in sentence
+    assert different in sentence
+
+
+def test_evaluate_needs_something_to_evaluate(refused, tmp_path):
+    assert "--mode evaluate needs --checkpoint DIR" in refused("--mode", "evaluate")
+    assert "There is no checkpoint in" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
+
+
+def test_an_unknown_heuristic_names_the_nearest(refused, finished):
+    assert refused("--mode", "evaluate", *SMALL, "--policy", "rigt") == (
+        "The simulator has no heuristic rigt; did you mean right?"
+    )
+    assert "there are right" in refused("--mode", "evaluate", "--checkpoint", finished, "--policy", "xyzzy")
+
+
+def test_evaluating_a_checkpoint_on_another_simulator_is_refused(refused, finished):
+    sentence = refused("--mode", "evaluate", "--checkpoint", finished, "--simulator", f"{TOYS}:SmallBandit")
+    assert "is of another simulator" in sentence
+
+
+def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
+    (tmp_path / "episode-00000001.json").write_text('{"format": "other"}')
+    assert "is damaged (it was cut or changed)" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
+
+
+def test_an_evaluation_passes_over_a_damaged_checkpoint_and_says_so(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    newest = max((run / "checkpoints" / "last").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2"]) == 0
+    said = f"The checkpoint {newest} is damaged (it was cut or changed); that of episode 1 takes its place."
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_a_run_of_an_older_version_is_neither_overwritten_nor_resumed(refused, tmp_path, more):
+    last = tmp_path / "run" / "checkpoints" / "last"
+    last.mkdir(parents=True)
+    (last / "checkpoint.json").write_text('{"format": "longstride-checkpoint/1"}')
+    sentence = refused(*train_arguments(tmp_path / "run", 3, *more))
+    assert ("is not of this version" if more else "already holds a run") in sentence
+    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == ["checkpoint.json", "checkpoints", "last"]
+
+
+def test_an_empty_list_of_policies_is_a_sentence(refused):
+    assert "--policy" in refused("--mode", "evaluate", *SMALL, "--policy", ",")
+
+
+def test_a_run_that_failed_in_its_first_episode_can_be_started_again(tmp_path, capsys):
+    directory = tmp_path / "run"
+    late = ["--simulator", broken(tmp_path, "np.nan if state.count == 250 else 1.0")]
+    assert main(train_arguments(directory, 1, *late)) == 2
+    assert not (directory / "checkpoints" / "last").exists()
+    mended = ["--simulator", broken(tmp_path, "1.0")]
+    codes = {main(train_arguments(directory, 1, *mended)), main(train_arguments(directory, 1, *mended, "--resume"))}
+    assert 0 in codes
+
+
+# Real processes
+
+
+def script(*arguments):
+    return [sys.executable, str(ROOT / "scripts" / "train.py"), *arguments]
+
+
+def wait_for(path, seconds=90):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if path.exists() and path.stat().st_size:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not appear in {seconds} s")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
+    directory = tmp_path / "run"
+    process = subprocess.Popen(
+        script(*train_arguments(directory, 100_000)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        wait_for(directory / "metrics.jsonl")
+        process.send_signal(number)
+        out, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert error == ""
+    assert "Stopping after the episode in hand" in out
+    assert "--resume" in out
+    assert str(directory) in out
+    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    checkpoint = load_checkpoint(directory)[1]
+    assert checkpoint["episode"] == records[-1]["episode"] < 100_000
+    total = checkpoint["episode"] + 1
+    assert main(train_arguments(directory, total, "--resume")) == 0
+    assert len((directory / "metrics.jsonl").read_text().splitlines()) == total
+
+
+def test_the_real_command_fails_with_one_line(tmp_path):
+    done = subprocess.run(script("--learning-rate", "1"), capture_output=True, text=True, cwd=tmp_path, timeout=90)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"error: Unknown argument --learning-rate; did you mean --learning-rate-\w+\?\n", done.stderr)
+
+
+def test_help_lists_every_hyperparameter(capsys):
+    from core.config import Config
+
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert all("--" + name.replace("_", "-") in text for name in Config.model_fields)
+
+
+def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished / "checkpoints" / "last", copy)
+    path = copy / "episode-00000002.json"
+    facts = unseal(path.read_bytes())
+    del facts["source"]
+    path.write_bytes(seal(facts))
+    assert "is damaged: it lacks source" in refused("--mode", "evaluate", "--checkpoint", copy)
+
+
+def test_metrics_that_raise_are_a_sentence(refused, tmp_path):
+    text = TOYS.read_text() + (
+        "\n\nclass Raising(Bandit):\n"
+        "    metrics_dtype = np.dtype([('x', np.float64)])\n"
+        "    def episode_metrics(state, parameters, metrics):\n"
+        "        metrics.x = [][1]\n"
+    )
+    (tmp_path / "raising.py").write_text(text)
+    more = ["--simulator", f"{tmp_path / 'raising.py'}:Raising", "--run-directory", tmp_path / "r", "--device", "cpu"]
+    assert "Raising, episode 0: IndexError" in refused("--mode", "train", *more, "--episodes-per-update", "1")

@@ -1,0 +1,37 @@
+"""Achieved rates against figures worked out by hand."""
+
+import pytest
+
+from core.hardware.planning.efficiency import achieved, mark
+from core.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
+from core.hardware.planning.roofline import Work
+
+WORK = Work(flops=149_700 * 10**9, wide_flops=37_400 * 10**9, traffic=348 * 10**9, launches=1, steps=1, transfers=0)
+"""On an A40: a second of BF16, a second of FP32 (half a second of TF32), half a second of traffic."""
+
+
+def test_rates_and_shares_by_hand():
+    a40 = find_card("A40")
+    found = achieved(WORK, 10.0, a40, "bf16", tf32=False)
+    assert found.flops_per_second == pytest.approx(18.71e12)
+    assert found.bytes_per_second == pytest.approx(34.8e9)
+    assert found.mfu == pytest.approx(0.2)
+    assert found.bandwidth_share == pytest.approx(0.05)
+    assert achieved(WORK, 10.0, a40, "bf16", tf32=True).mfu == pytest.approx(0.15)
+
+
+def test_without_a_known_card_only_arithmetic_counts():
+    assert achieved(WORK, 10.0, None, "fp32", tf32=False) == (pytest.approx(18.71e12), None, None, None)
+
+
+@pytest.mark.parametrize(("mfu", "word"), [(0.199, "below good"), (0.2, "good"), (0.299, "good"), (0.3, "excellent")])
+def test_the_marks_of_an_a40(mfu, word):
+    assert mark(find_card("A40"), mfu).startswith(word + ":")
+    assert "20-25 % is good, 30-35 % excellent" in mark(find_card("A40"), mfu)
+
+
+def test_only_cards_with_marks_have_one():
+    assert [card.name for card in CARDS if mark(card, 0.5)] == [
+        card.name for card in CARDS if card.name in MODEL_FLOPS_UTILISATION
+    ]
+    assert mark(find_card("T4"), 0.5) == ""

@@ -1,0 +1,128 @@
+"""The work of an update against what is counted while a step runs, and the times that follow."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.counted_work import CountedWork
+from helpers.real_steps import prepared_step
+from torch.utils.flop_counter import FlopCounterMode
+
+from core.hardware.planning.activation_memory import Shape
+from core.hardware.planning.gpu_catalog import find_card
+from core.hardware.planning.roofline import (
+    BUS_BYTES_PER_SECOND,
+    LAUNCH_SECONDS,
+    REPLAY_SECONDS,
+    Work,
+    binding,
+    seconds,
+    step_work,
+    update_seconds,
+    update_work,
+)
+from core.learning.steps.torch_step import gather
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+
+SHAPES = {
+    "small": Shape((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), Discrete(8)),
+    "features": Shape((151, 64, 64, 62), (151, 96, 96, 1), Discrete(62), 5),
+    "wide": Shape((16, 512, 512, 4), (16, 32, 32, 1), Discrete(4)),
+    "choices": Shape((32, 64, 50), (32, 96, 1), MultiDiscrete([30, 20])),
+    "many choices": Shape((32, 64, 64, 20), (32, 96, 96, 1), MultiDiscrete([2] * 10)),
+    "box": Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6)),
+    "squashed": Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6, squashed=True)),
+}
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_work_of_a_step_is_within_a_tenth_of_what_is_counted(name, precision, parts, checkpointing):
+    shape, batch = SHAPES[name], 512
+    stepper, rollout, indices, weights = prepared_step(
+        shape, precision, batch, batch // parts, checkpointing=checkpointing
+    )
+    with CountedWork() as real, FlopCounterMode(display=False) as flops:
+        stepper.step(rollout, indices, weights)
+    predicted = step_work(shape, precision != "fp32", batch, batch // parts, checkpointing=checkpointing)
+    assert predicted.launches == pytest.approx(real.launches, rel=0.1)
+    assert predicted.traffic == pytest.approx(real.traffic, rel=0.1)
+    products = 6 * batch * 62 * 5 if shape.action_features else 0  # of action features, not predicted
+    assert flops.get_total_flops() - products <= predicted.flops + predicted.wide_flops + products
+    assert predicted.flops + predicted.wide_flops <= flops.get_total_flops()
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("name", ["small", "features", "squashed"])
+def test_the_launches_of_captured_steps_are_one_and_the_rest_is_replayed(name, parts):
+    sizes = SHAPES[name], False, 512, 512 // parts
+    for captured, plain in (("graph", "eager"), ("compile_graph", "compile")):
+        one, many = step_work(*sizes, captured), step_work(*sizes, plain)
+        assert (one.launches, one.replayed, many.replayed) == (1, many.launches, 0)
+        assert (one.flops, one.traffic) == (many.flops, many.traffic)
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("small", 14 + 22), ("features", 11 + 16), ("squashed", 12 + 16)])
+def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, kernels):
+    """Fused kernels and matrix products that torch 2.13 made for a CPU in float32, and what it leaves outside."""
+    shape = SHAPES[name]
+    stepper, rollout, indices, weights = prepared_step(shape, "fp32", 512, 512)
+    with CountedWork() as step:
+        stepper.step(rollout, indices, weights)
+    batch = gather(rollout, indices, weights)
+    with CountedWork() as inside:
+        torch.autograd.grad(stepper.loss(batch).total, list(stepper.model.parameters()))
+    outside = step.launches - inside.launches
+    assert step_work(shape, False, 512, 512, "compile").launches == pytest.approx(outside + kernels, rel=0.1)
+
+
+def test_an_update_by_hand():
+    """100 samples in minibatches of 30 are 4 of 25, three times over; the critic's values once, in pieces of 30."""
+    shape = Shape((3, 4, 2), (3, 5, 1), Discrete(2))
+    work, step = update_work(shape, False, 100, 30, 30, 3), step_work(shape, False, 25, 30)
+    assert work.steps == 12
+    assert work.flops == 12 * step.flops == 12 * 25 * 2 * (2 * 3 * 4 + 2 * 3 * 5)
+    assert work.wide_flops == 12 * 25 * 3 * (2 * 4 * 2 + 2 * 5) + 100 * 2 * (3 * 5 + 5)
+    assert work.launches == 12 * step.launches + 4 * (4 + 2 * 2)
+    row = 3 * 4 + 8 + 4 + 2 + 4 + 4 + 4
+    parameters = 3 * 4 + 4 + 4 * 2 + 2 + 3 * 5 + 5 + 5 + 1 + 2 * 3 + 2
+    assert work.transfers == 100 * row + 2 * 4 * parameters
+
+
+WORK = Work(flops=10**12, wide_flops=10**11, traffic=10**10, launches=2000, steps=10, transfers=10**9)
+
+
+def test_times_by_hand():
+    """An A40: 149.7 TFLOP/s in BF16, 74.8 in TF32, 37.4 in FP32, 696 GB/s. A T4 has no BF16 and no TF32."""
+    a40, t4 = find_card("A40"), find_card("T4")
+    times = seconds(WORK, a40, "bf16", True)
+    assert times["arithmetic"] == pytest.approx(1 / 149.7 + 0.1 / 74.8)
+    assert times["traffic"] == pytest.approx(10 / 696)
+    assert times["launches"] == pytest.approx(2000 * LAUNCH_SECONDS)
+    assert times["transfers"] == pytest.approx(1e9 / BUS_BYTES_PER_SECOND)
+    replayed = seconds(replace(WORK, replayed=10**5), a40, "bf16", True)
+    assert replayed["launches"] == pytest.approx(2000 * LAUNCH_SECONDS + 10**5 * REPLAY_SECONDS)
+    assert seconds(WORK, a40, "fp32", False)["arithmetic"] == pytest.approx(1.1 / 37.4)
+    assert seconds(WORK, a40, "fp32", True)["arithmetic"] == pytest.approx(1.1 / 74.8)
+    assert seconds(WORK, t4, "fp16", True)["arithmetic"] == pytest.approx(1 / 65 + 0.1 / 8.1)
+
+
+def test_the_largest_binds_and_transfers_are_added():
+    times = {"arithmetic": 1.0, "traffic": 3.0, "launches": 2.0, "transfers": 5.0}
+    assert binding(times) == "traffic"
+    assert update_seconds(times) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "card", "batch", "precision", "binds"),
+    [
+        (SHAPES["small"], "H100", 8192, "bf16", "launches"),
+        (SHAPES["small"], "L4", 65_536, "bf16", "traffic"),  # 2.6 GB at 300 GB/s, and 196 launches
+        (Shape((64, 4096, 4096, 8), (64, 4096, 4096, 1), Discrete(8)), "H100", 8192, "fp32", "arithmetic"),
+    ],
+)
+def test_what_binds(shape, card, batch, precision, binds):
+    work = update_work(shape, precision != "fp32", 60_000, batch, batch, 1)
+    assert binding(seconds(work, find_card(card), precision, False)) == binds

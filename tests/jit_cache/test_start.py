@@ -1,0 +1,95 @@
+"""What the start of a run says about its kernels, through the command line."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from oracles import toy_simulators
+
+pytest.importorskip("pydantic")
+
+from core.commands.cli import main
+from core.hardware.detect import detect_machine
+from core.jit_cache import cache
+from core.jit_cache.cache import VARIABLE, Tally
+from core.training.build import run as run_builder
+from core.training.run_directory.metrics_log import read_metrics
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = [
+    *("--mode", "train", "--simulator", f"{toy_simulators.__file__}:Bandit", "--training-episodes", "1"),
+    *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--device", "cpu"),
+    *("--batch-size", "64", "--episodes-per-update", "1"),
+]
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch, capsys):
+    """Return a function that trains with kernels in a folder and returns how many were compiled and loaded."""
+
+    def train(name):
+        monkeypatch.setattr(cache, "TALLY", Tally())
+        monkeypatch.setattr("core.training.build.run.TALLY", cache.TALLY)
+        assert main([*SMALL, "--run-directory", str(tmp_path / name)]) == 0
+        output = capsys.readouterr().out
+        (line,) = re.findall(r"Kernels of simulator, policy and update: (.*) in [0-9.]+ s(.*)\.\n", output)
+        return (*line, output)
+
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))
+    return train
+
+
+@pytest.fixture
+def machine_with(monkeypatch):
+    """Return a function that changes how many cores there are."""
+
+    def change(cores):
+        monkeypatch.setattr(run_builder, "detect_machine", lambda: replace(detect_machine(), usable_cores=cores))
+
+    return change
+
+
+def test_a_run_says_whether_its_kernels_were_compiled_or_loaded(started, tmp_path):
+    done, where, _ = started("first")
+    assert re.fullmatch(r"compiled \d+( and loaded \d+, a second process helped,|)", done)
+    assert where == f" ({tmp_path / 'kernels'})"
+    done, _, _ = started("second")
+    assert re.fullmatch(r"loaded \d+", done)
+
+
+def test_with_one_core_nobody_helps(started, machine_with):
+    machine_with(1)
+    done, _, _ = started("run")
+    assert re.fullmatch(r"compiled \d+", done)
+
+
+def test_a_run_is_the_same_whoever_compiles_its_kernels(started, machine_with, tmp_path):
+    digests = set()
+    for cores in (1, 2):
+        shutil.rmtree(tmp_path / "kernels", ignore_errors=True)
+        machine_with(cores)
+        started(f"on {cores}")
+        (record,) = read_metrics(tmp_path / f"on {cores}")
+        digests.add((record["trajectory_sha256"], record["policy_loss"]))
+    assert len(digests) == 1
+
+
+def test_a_run_trains_where_no_kernel_can_be_kept_and_says_so_once(started, tmp_path):
+    (tmp_path / "kernels").write_text("a file")
+    done, where, output = started("run")
+    assert re.fullmatch(r"compiled \d+", done)
+    assert where == ""
+    assert output.count("Compiled kernels cannot be kept") == 1
+
+
+def test_a_run_without_compilation_trains(tmp_path):
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *SMALL, "--run-directory", str(tmp_path / "run")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "compiled 0 in" in done.stdout

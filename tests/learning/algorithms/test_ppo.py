@@ -1,0 +1,213 @@
+"""The PPO loss: hand-computed terms, and its gradients against finite differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
+from oracles.slow_update import SlowModel, slow_derivative, slow_loss
+
+from core.learning.algorithms import ppo
+from core.learning.algorithms.ppo import Batch
+from core.policies.distributions import Distribution, discrete, distribution_of
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+
+NO_STD = torch.zeros(0)
+
+
+def ppo_loss(logits, values, batch, *coefficients):
+    """Return the loss of a policy of one choice."""
+    return ppo.ppo_loss(*discrete(logits, NO_STD, batch.masks, batch.actions), values, batch, *coefficients)
+
+
+def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
+    """Return two-action samples whose new probabilities are 1/2 each, so that old ones give these ratios."""
+    n = len(ratios)
+    return Batch(
+        observations=torch.zeros(n, 1),
+        actions=torch.zeros(n, dtype=torch.int64),
+        log_probs=torch.tensor([math.log(0.5 / r) for r in ratios]),
+        masks=torch.ones(n, 2, dtype=torch.bool) if masks is None else masks,
+        features=torch.zeros(n, 2, 0),
+        advantages=torch.tensor(advantages),
+        returns=torch.zeros(n) if returns is None else torch.tensor(returns),
+        values=torch.zeros(n),
+        weights=torch.full((n,), 1.0 / n) if weights is None else torch.tensor(weights),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "objective"),
+    [
+        (1.1, 2.0, 2.2),  # inside the range
+        (1.5, 2.0, 2.4),  # too far already: (1 + 0.2) * 2
+        (0.5, 2.0, 1.0),  # the way back is free
+        (0.5, -2.0, -1.6),  # too far already: (1 - 0.2) * -2
+        (1.5, -2.0, -3.0),  # the way back is free
+    ],
+)
+def test_the_policy_term_on_both_sides_of_the_clip_range(ratio, advantage, objective):
+    terms = ppo_loss(torch.zeros(1, 2), torch.zeros(1), batch_of([ratio], [advantage]), 0.2, 0.0, 0.0)
+    assert float(terms.policy) == pytest.approx(-objective, rel=1e-6)
+    assert float(terms.total) == float(terms.policy)
+    assert float(terms.clip_fraction) == (1.0 if abs(ratio - 1) > 0.2 else 0.0)
+    assert float(terms.ratio_error) == pytest.approx(abs(ratio - 1), rel=1e-5)
+    assert float(terms.approx_kl) == pytest.approx(ratio - 1 - math.log(ratio), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize(("ratio", "advantage", "moves"), [(1.5, 2.0, False), (0.5, -2.0, False), (0.5, 2.0, True)])
+def test_a_clipped_sample_has_no_gradient(ratio, advantage, moves):
+    logits = torch.zeros(1, 2, requires_grad=True)
+    ppo_loss(logits, torch.zeros(1), batch_of([ratio], [advantage]), 0.2, 0.0, 0.0).total.backward()
+    assert bool(logits.grad.any()) == moves
+
+
+def test_all_terms_together_by_hand():
+    """Weights 3/4 and 1/4.
+
+    policy  -(3/4 * 1.0 * 1 + 1/4 * 1.2 * 4) = -1.95   (the second ratio is clipped)
+    value    1/2 * (3/4 * (1 - 3)^2 + 1/4 * (2 - 0)^2) = 2
+    entropy  3/4 * ln 2 + 1/4 * 0   (the second sample has one allowed action, of new probability 1: its ratio is 2)
+    """
+    masks = torch.tensor([[True, True], [True, False]])
+    batch = batch_of([1.0, 1.0], [1.0, 4.0], [3.0, 0.0], [0.75, 0.25], masks)
+    terms = ppo_loss(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), batch, 0.2, 0.1, 0.5)
+    assert float(terms.policy) == pytest.approx(-1.95, rel=1e-6)
+    assert float(terms.value) == pytest.approx(2.0, rel=1e-6)
+    assert float(terms.entropy) == pytest.approx(0.75 * math.log(2), rel=1e-6)
+    assert float(terms.total) == pytest.approx(-1.95 + 0.5 * 2.0 - 0.1 * 0.75 * math.log(2), rel=1e-6)
+    assert float(terms.clip_fraction) == 0.25
+    assert float(terms.ratio_error) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "squared", "slope"),
+    [
+        (0.1, 1.0, 0.81, -0.9),  # the critic said 0: inside the range
+        (0.5, 1.0, 0.64, 0.0),  # moved too far towards the target already: (0.2 - 1)^2, and nothing pulls
+        (0.5, -1.0, 2.25, 1.5),  # moved away from the target: the way back is free
+        (-0.5, -1.0, 0.64, 0.0),
+        (-0.5, 1.0, 2.25, -1.5),
+    ],
+)
+def test_the_clipped_value_term_by_hand(value, target, squared, slope):
+    values = torch.tensor([value], requires_grad=True)
+    batch = batch_of([1.0], [0.0], [target])
+    terms = ppo_loss(torch.zeros(1, 2), values, batch, 0.3, 0.0, 1.0, 0.2)
+    terms.total.backward()
+    assert float(terms.value.detach()) == pytest.approx(0.5 * squared, rel=1e-6)
+    assert float(values.grad) == pytest.approx(slope, rel=1e-6)
+
+
+def test_values_are_clipped_around_what_the_critic_said():
+    """It said 3 and says 4 now: at most 3.25 counts, and (3.25 - 5)^2 is more than (4 - 5)^2."""
+    batch = batch_of([1.0], [0.0], [5.0])._replace(values=torch.tensor([3.0]))
+    for clip_range, squared in ((0.25, 1.75**2), (2.0, 1.0), (0.0, 1.0)):
+        terms = ppo_loss(torch.zeros(1, 2), torch.tensor([4.0]), batch, 0.3, 0.0, 1.0, clip_range)
+        assert float(terms.value) == pytest.approx(0.5 * squared, rel=1e-6)
+
+
+def test_padding_changes_nothing():
+    plain = batch_of([1.1, 0.7], [1.0, -4.0], [3.0, 0.0])
+    padded = batch_of([1.1, 0.7, 9.0], [1.0, -4.0, 100.0], [3.0, 0.0, 100.0], [0.5, 0.5, 0.0])
+    a = ppo_loss(torch.zeros(2, 2), torch.zeros(2), plain, 0.2, 0.1, 0.5)
+    b = ppo_loss(torch.zeros(3, 2), torch.zeros(3), padded, 0.2, 0.1, 0.5)
+    assert torch.stack(a).tolist() == torch.stack(b).tolist()
+
+
+PLAYED = ["shop", "bandit", "choices", "tracker", "squashed"]
+
+
+def real_batch(kind):
+    """Return 40 samples of an episode with the log-probabilities of a somewhat different policy."""
+    trajectory = toy_episodes(kind, toy_model(kind), 1)[0].trajectory
+    n = min(trajectory.steps, 40)
+    rng = np.random.default_rng(2)
+    return Batch(
+        observations=torch.from_numpy(trajectory.observations[:n].copy()),
+        actions=torch.from_numpy(trajectory.actions[:n].copy()),
+        log_probs=torch.from_numpy(trajectory.log_probs[:n] + rng.normal(0, 0.2, n).astype(np.float32)),
+        masks=torch.from_numpy(trajectory.masks[:n].copy()),
+        features=torch.from_numpy(trajectory.features[:n].copy()),
+        advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        weights=torch.full((n,), 1.0 / n),
+    )
+
+
+@pytest.mark.parametrize(("kind", "value_clip_range"), [*((kind, 0.0) for kind in PLAYED), ("tracker", 0.5)])
+def test_gradients_of_the_whole_loss_equal_finite_differences(kind, value_clip_range):
+    """Central differences in float64 of an independent loss, for eight numbers of each tensor."""
+    batch, model = real_batch(kind), toy_model(kind)
+    stepper = toy_stepper(model, entropy_coefficient=0.05, value_clip_range=value_clip_range)
+    total = stepper.loss(batch).total
+    parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
+    gradients = torch.autograd.grad(total, parameters)
+    slow = SlowModel(model)
+    arrays = Batch(*(column.numpy() for column in batch))
+    normalised = model.normalise(batch.observations).double().numpy()
+
+    def value():
+        return slow_loss(
+            model.space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5, value_clip_range
+        )
+
+    assert value() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-5)
+    rng = np.random.default_rng(0)
+    largest = max(float(g.abs().max()) for g in gradients)
+    for parameter, gradient in zip(slow.parameters, gradients, strict=True):
+        for index in rng.integers(parameter.size, size=min(8, parameter.size)):
+            difference = slow_derivative(value, parameter, index)
+            assert float(gradient.flatten()[index]) == pytest.approx(difference, rel=2e-3, abs=1e-5 * largest)
+
+
+@pytest.mark.parametrize("kind", PLAYED[1:])
+def test_the_episodes_behind_the_gradients_are_not_trivial(kind):
+    batch = real_batch(kind)
+    terms = toy_stepper(toy_model(kind)).loss(batch)
+    assert 0.1 < float(terms.clip_fraction) < 0.9
+    assert batch.masks.numel() == 0 or not batch.masks.all()
+
+
+def double_batch(space, n=24):
+    """Return outputs, log_std and a batch in float64, for a space, half of it clipped."""
+    generator = torch.Generator().manual_seed(1)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    masks = torch.rand(n, sum(space.choices), generator=generator) < 0.7
+    starts = np.cumsum([0, *space.choices[:-1]])[: len(space.choices)]
+    masks[:, starts] = True  # the first value of each choice, which the actions below are
+    actions = torch.zeros(n, *space.shape, dtype=torch.int64) if space.choices else normal(n, *space.shape)
+    outputs, log_std = normal(n, space.outputs), 0.3 * normal(0 if space.choices else space.outputs)
+    now = distribution_of(space)(outputs, log_std, masks, actions)[0]
+    old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
+    weights = torch.full((n,), 1 / n, dtype=torch.float64)
+    batch = Batch(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), normal(n), weights)
+    return outputs, log_std, batch
+
+
+@pytest.mark.parametrize("value_clip_range", [0.0, 0.4])
+@pytest.mark.parametrize(
+    "space",
+    [Discrete(5), MultiDiscrete([3, 1, 4]), Box([-1, -2], [1, 2]), Box([-1, -2], [1, 5], squashed=True)],
+    ids=str,
+)
+def test_gradients_in_double_precision(space, value_clip_range):
+    """The code itself in float64: outputs, log-standard deviations and values, clipped and not, entropy and value."""
+    outputs, log_std, batch = double_batch(space)
+    evaluate: Distribution = distribution_of(space)
+
+    def total(outputs, log_std, values):
+        log_probs, entropies = evaluate(outputs, log_std, batch.masks, batch.actions)
+        return ppo.ppo_loss(log_probs, entropies, values, batch, 0.2, 0.3, 0.5, value_clip_range).total
+
+    values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
+    inputs = [x.requires_grad_() for x in (outputs, log_std, values)]
+    clipped = ppo.ppo_loss(*evaluate(outputs, log_std, batch.masks, batch.actions), values, batch, 0.2, 0.3, 0.5)
+    assert 0.3 < float(clipped.clip_fraction) < 0.9
+    assert clipped.total.dtype == torch.float64
+    assert torch.autograd.gradcheck(total, inputs, eps=1e-6, atol=1e-8, rtol=1e-5)

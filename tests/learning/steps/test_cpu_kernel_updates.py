@@ -1,0 +1,97 @@
+"""Whole updates with compiled steps: the updater takes them where the plan says so, with all remedies."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_updater
+from numba import typeof
+
+from core.learning import advantages
+from core.learning.steps.cpu_kernels import backprop, stepper
+from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.update_stats import UpdateReport
+
+
+def updated(execution, **changes):
+    """Return updater and report after two epochs over an episode, four minibatches each."""
+    model = toy_model("bandit")
+    updater = toy_updater(model, step=step_settings(executions=(execution,), **changes))
+    return updater, update(updater)
+
+
+def update(updater, kind="bandit") -> UpdateReport:
+    episodes = toy_episodes(kind, toy_model(kind), 1)
+    return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
+
+
+def test_an_update_learns_the_same_as_torchs():
+    (eager, expected), (compiled, report) = updated("eager"), updated("compiled")
+    assert isinstance(compiled.stepper, CompiledStepper)
+    assert not isinstance(eager.stepper, CompiledStepper)
+    assert report.initial_ratio_error < 1e-3
+    assert report.optimizer_steps == expected.optimizer_steps == 8
+    torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=1e-3, atol=1e-4)
+    for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
+        np.testing.assert_allclose(getattr(report, name), getattr(expected, name), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_coefficients_that_change_between_updates_hold():
+    results = []
+    for execution in ("eager", "compiled"):
+        updater, _ = updated(execution)
+        updater.stepper.set_coefficients(0.01, 0.0, 0.5)
+        update(updater)
+        results.append(updater.model.flat)
+    torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
+
+
+def test_going_back_restores_weights_and_state():
+    updater, _ = updated("compiled")
+    good = {name: t.clone() for name, t in updater.stepper.optimizer_tensors().items()}
+    weights = updater.model.flat.clone()
+    update(updater)
+    assert not torch.equal(updater.model.flat, weights)
+    updater.fall_back("a test")
+    assert torch.equal(updater.model.flat, weights)
+    assert all(torch.equal(updater.stepper.optimizer_tensors()[name], tensor) for name, tensor in good.items())
+
+
+def test_an_update_none_of_whose_steps_is_finite_changes_nothing():
+    updater, _ = updated("compiled")
+    with torch.no_grad():
+        updater.model.tensors["critic.0.weight"][0, 0] = np.nan
+    report = update(updater)
+    assert report.skipped_steps == report.optimizer_steps == 8
+    assert report.fallbacks
+    assert updater.model.flat.isfinite().all(), "back at the weights before"
+
+
+KERNELS = [
+    *((backprop, name) for name in ("gather", "forward", "backward", "choices_head", "gaussian_head", "value_head")),
+    *((stepper, name) for name in ("norm", "adam")),
+    (advantages, "_advantages"),
+]
+
+
+@pytest.mark.parametrize("kind", ["bandit", "shop", "choices", "tracker", "squashed"])
+def test_nothing_is_left_to_compile_when_updates_begin(kind, monkeypatch):
+    asked = set()
+
+    def noting(name, kernel):
+        def call(*arguments):
+            asked.add((name, tuple(typeof(argument) for argument in arguments)))
+            return kernel(*arguments)
+
+        return call
+
+    for module, name in KERNELS:
+        monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
+    updater = toy_updater(toy_model(kind), step=step_settings(executions=("compiled",)))
+    before = updater.model.flat.clone()
+    updater.compile()
+    compiled = set(asked)
+    assert torch.equal(updater.model.flat, before)
+    assert not updater.stepper.optimizer_tensors()
+    update(updater, kind)
+    assert asked == compiled
+    assert len({name for name, _ in asked}) == 8

@@ -1,0 +1,168 @@
+"""Compiled steps against torch's: loss terms, gradients, weights and state, for every kind of policy."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.random_rollouts import random_model, random_rollout
+from helpers.toy_runs import step_settings
+
+from core.learning.steps.cpu_kernels import backprop
+from core.learning.steps.cpu_kernels.loss_gradients import Coefficients, Columns, value_head
+from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.steps.torch_step import EagerStepper
+
+N = 700
+"""Samples of a minibatch: three pieces."""
+
+KINDS = [
+    ("discrete", "tanh", 0),
+    ("discrete", "relu", 2),
+    ("choices", "relu", 0),
+    ("choices", "tanh", 3),
+    ("gaussian", "tanh", 0),
+    ("gaussian", "relu", 0),
+    ("squashed", "tanh", 0),
+]
+
+
+def stepper(kind, compiled, **changes):
+    model = random_model(*kind)
+    made = (CompiledStepper if compiled else EagerStepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
+    return made, random_rollout(model, 1000)
+
+
+def minibatch(seed=0, padding=0):
+    """Return indices of N samples, some padded with weight 0, and weights that differ."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(N, generator=generator)
+    weights[N - padding :] = 0.0
+    return torch.randint(0, 1000, (N,), generator=generator), weights / weights.sum()
+
+
+def gradient_of(made, rollout, indices, weights):
+    """Return torch's gradient before clipping, where the parameters lie in the flat array."""
+    flat = torch.zeros_like(made.model.flat)
+    for parameter, gradient in zip(made._parameters, made.gradients(rollout, indices, weights)[0], strict=True):
+        begin = parameter.storage_offset()
+        flat[begin : begin + parameter.numel()] = gradient.flatten()
+    return flat
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["-".join(map(str, kind)) for kind in KINDS])
+@pytest.mark.parametrize(("entropy", "value", "value_clip"), [(0.0, 0.5, 0.0), (0.07, 1.3, 0.4)])
+def test_gradients_and_terms_are_those_of_torch(kind, entropy, value, value_clip):
+    coefficients = {"entropy_coefficient": entropy, "value_coefficient": value, "value_clip_range": value_clip}
+    changes = {**coefficients, "max_grad_norm": 1e9}
+    (eager, rollout), (compiled, _) = stepper(kind, False, **changes), stepper(kind, True, **changes)
+    indices, weights = minibatch(padding=30)
+    expected = gradient_of(eager, rollout, indices, weights)
+    terms, expected_terms = (made.step(rollout, indices, weights) for made in (compiled, eager))
+    assert 0.1 < expected_terms[5] < 0.9, "some ratios are clipped, some are not"
+    torch.testing.assert_close(terms, expected_terms, rtol=3e-5, atol=3e-6)
+    for name, offset in compiled.model.layout.offsets.items():
+        part = slice(offset, offset + compiled.model.tensors[name].numel())
+        actual = torch.from_numpy(compiled._total[part])
+        torch.testing.assert_close(actual, expected[part], rtol=1e-4, atol=2e-6, msg=lambda m, n=name: f"{n}: {m}")
+        assert expected[part].abs().max() > 1e-4 or not name.startswith(("actor", "critic")), name
+
+
+@pytest.mark.parametrize("kind", KINDS[1::2], ids=["-".join(map(str, kind)) for kind in KINDS[1::2]])
+def test_weights_and_state_after_several_clipped_steps_are_those_of_torch(kind):
+    made = [stepper(kind, compiled, max_grad_norm=0.05) for compiled in (False, True)]
+    for seed in range(5):
+        for one, rollout in made:
+            one.set_learning_rates(2e-3 / (seed + 1), 3e-3)
+            one.step(rollout, *minibatch(seed))
+    (eager, _), (compiled, _) = made
+    torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=2e-4, atol=2e-5)
+    assert (eager.model.flat - random_model(*kind).flat).abs().max() > 3e-3
+    expected, actual = eager.optimizer_tensors(), compiled.optimizer_tensors()
+    assert expected.keys() == actual.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(actual[name], tensor, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_the_state_moves_between_the_steppers(compiled_first):
+    """Two steps of one and two of the other are four of torch."""
+    through, rollout = stepper(KINDS[0], False)
+    for seed in range(4):
+        through.step(rollout, *minibatch(seed))
+    first, _ = stepper(KINDS[0], compiled_first)
+    second, _ = stepper(KINDS[0], not compiled_first)
+    for seed in range(2):
+        first.step(rollout, *minibatch(seed))
+    second.model.flat.copy_(first.model.flat)
+    second.load_optimizer_tensors({**first.optimizer_tensors(), "model.other": torch.zeros(1)})
+    for seed in range(2, 4):
+        second.step(rollout, *minibatch(seed))
+    torch.testing.assert_close(second.model.flat, through.model.flat, rtol=1e-4, atol=1e-5)
+    second.load_optimizer_tensors({})
+    assert second.optimizer_tensors() == {}
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(threads):
+    results = []
+    for count in (1, threads):
+        made, rollout = stepper(KINDS[1], True, threads=count, microbatch=64)
+        reports = torch.stack([made.step(rollout, *minibatch(seed)) for seed in range(2)])
+        results.append((reports, made.model.flat))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("microbatch", [33, 100, 2048])
+def test_pieces_change_the_step_by_rounding_only(microbatch):
+    reports = []
+    for size in (microbatch, 256):
+        made, rollout = stepper(KINDS[3], True, microbatch=size)
+        reports.append((made.step(rollout, *minibatch()), torch.from_numpy(made._total)))
+    torch.testing.assert_close(*reports, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[1], KINDS[4]], ids=["tanh", "relu", "gaussian"])
+@pytest.mark.parametrize(("column", "number"), [("observations", np.nan), ("advantages", np.inf), ("returns", np.nan)])
+def test_a_step_that_is_not_finite_is_skipped_like_torchs(kind, column, number):
+    reports = []
+    for compiled in (False, True):
+        made, rollout = stepper(kind, compiled)
+        indices, weights = minibatch()
+        made.step(rollout, indices, weights)
+        before = {"flat": made.model.flat.clone(), **{n: t.clone() for n, t in made.optimizer_tensors().items()}}
+        getattr(rollout, column)[indices[5]] = number
+        reports.append(made.step(rollout, indices, weights))
+        after = {"flat": made.model.flat, **made.optimizer_tensors()}
+        assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert reports[0][-1] == reports[1][-1] == 1.0
+    assert torch.equal(reports[0].isfinite(), reports[1].isfinite())
+
+
+def test_a_step_that_ran_out_of_memory_is_the_step_with_half_the_microbatch(monkeypatch):
+    expected, rollout = stepper(KINDS[0], True, microbatch=32, threads=2)
+    expected.step(rollout, *minibatch())
+    made, _ = stepper(KINDS[0], True, microbatch=64, threads=2)
+    run, failures = backprop.value_head, [MemoryError(), MemoryError()]
+
+    def fail_once(values, *rest):
+        if len(values) == N % 64 and failures:
+            failures.clear()
+            raise MemoryError
+        run(values, *rest)
+
+    monkeypatch.setattr(backprop, "value_head", fail_once)
+    made.step(rollout, *minibatch())
+    assert [event.microbatch_after for event in made.memory.take_events()] == [32]
+    assert torch.equal(made.model.flat, expected.model.flat)
+    for name, tensor in expected.optimizer_tensors().items():
+        assert torch.equal(made.optimizer_tensors()[name], tensor), name
+
+
+def test_a_clipped_value_by_hand():
+    """Clip range 0.5 around 1: 1.2 is within; 3 and -1 are beyond, away from and towards the target."""
+    values = np.array([1.2, 3.0, -1.0], np.float32)
+    returns, old, weights = np.array([0.0, 0.0, -4.0]), np.ones(3), np.array([0.5, 0.25, 0.25])
+    columns = Columns(*[np.zeros(0)] * 6, *(x.astype(np.float32) for x in (returns, old)))
+    terms = np.zeros(7)
+    value_head(values, np.arange(3), weights.astype(np.float32), columns, Coefficients(0.2, 0.0, 2.0, 0.5), terms)
+    assert terms[2] == pytest.approx(0.5 * (0.5 * 1.44 + 0.25 * 9.0 + 0.25 * 4.5**2))
+    np.testing.assert_allclose(values, [2 * 0.5 * 1.2, 2 * 0.25 * 3.0, 0.0], rtol=1e-6)

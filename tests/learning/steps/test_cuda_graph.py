@@ -1,0 +1,277 @@
+"""Captured steps: what a replay does, when it is captured anew, what a capture leaves behind."""
+
+import gc
+import weakref
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from helpers.random_rollouts import SPACES, random_model, random_rollout
+from helpers.recorded_graphs import RecordedGraphs
+from helpers.toy_runs import toy_stepper
+
+from core.learning.algorithms.ppo import Batch
+from core.learning.minibatches import split
+from core.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
+
+SAMPLES, SIZE = 240, 60
+
+
+def plain_error():
+    return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+
+
+def minibatches(seed=0, samples=SAMPLES):
+    return split(samples, SIZE, np.random.default_rng(seed))
+
+
+def state_of(stepper):
+    return {"flat": stepper.model.flat.clone(), **{n: t.clone() for n, t in stepper.optimizer_tensors().items()}}
+
+
+def assert_same_bits(a, b):
+    assert a.keys() == b.keys()
+    for name, tensor in a.items():
+        assert torch.equal(tensor, b[name]), name
+
+
+def graphed(space="discrete", graphs=None, **changes):
+    """Return a stepper, its captured epochs, the graphs and a rollout."""
+    model, graphs = random_model(space), graphs or RecordedGraphs()
+    stepper = toy_stepper(model, **changes)
+    return stepper, GraphedEpochs(stepper, graphs), graphs, random_rollout(model, SAMPLES)
+
+
+def run(epochs, rollout, seed=0, samples=SAMPLES):
+    indices, weights = minibatches(seed, samples)
+    epochs.prepare(rollout, *indices.shape)
+    return epochs.run(indices, weights)
+
+
+def eager(stepper, rollout, seed=0, samples=SAMPLES):
+    indices, weights = map(torch.from_numpy, minibatches(seed, samples))
+    return torch.stack([stepper.step(rollout, i, w) for i, w in zip(indices, weights, strict=True)])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("microbatch", [64, 16])
+@pytest.mark.parametrize("space", SPACES)
+def test_replays_are_eager_steps_to_the_bit_whatever_changes_between_epochs(space, microbatch, precision):
+    """Also learning rates and coefficients, which a replay must read from tensors; with one capture."""
+    changes = {"microbatch": microbatch, "precision": precision, "value_clip_range": 0.2}
+    stepper, epochs, graphs, rollout = graphed(space, **changes)
+    other = toy_stepper(random_model(space), **changes)
+    for seed, (rate, coefficient) in enumerate([(1e-3, 0.2), (3e-3, 0.1), (1e-4, 0.02)]):
+        for each in (stepper, other):
+            each.set_learning_rates(rate, 2 * rate)
+            each.set_coefficients(coefficient, coefficient, 0.1 * coefficient)
+        found, expected = run(epochs, rollout, seed), eager(other, rollout, seed)
+        assert torch.equal(found, expected)
+        assert_same_bits(state_of(stepper), state_of(other))
+    assert stepper.scaler.state_dict() == other.scaler.state_dict()
+    assert (graphs.captured, graphs.replays, epochs.captures) == (1, 12, 1)
+    assert not torch.equal(stepper.model.flat, random_model(space).flat)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_capture_changes_nothing(precision):
+    stepper, epochs, _, rollout = graphed(precision=precision)
+    eager(stepper, rollout)
+    before, scale = state_of(stepper), stepper.scaler.state_dict()
+    epochs.prepare(rollout, 4, SIZE)
+    assert_same_bits(state_of(stepper), before)
+    assert stepper.scaler.state_dict() == scale
+
+
+def test_a_first_capture_leaves_the_optimiser_as_if_it_had_never_stepped():
+    stepper, epochs, _, rollout = graphed()
+    epochs.prepare(rollout, 4, SIZE)
+    assert stepper.optimizer_tensors()
+    assert all(not tensor.any() for tensor in stepper.optimizer_tensors().values())
+
+
+def test_steps_that_are_not_finite_are_skipped_and_counted_in_a_replay():
+    stepper, epochs, _, rollout = graphed()
+    rollout.advantages[17] = torch.inf
+    reports = run(epochs, rollout)
+    poisoned = (minibatches()[0] == 17).any(axis=1)
+    assert reports[:, -1].tolist() == poisoned.astype(float).tolist()
+    assert torch.isfinite(stepper.model.flat).all()
+    assert set(t.item() for n, t in stepper.optimizer_tensors().items() if n.endswith("step")) == {3.0}
+
+
+def moved(rollout):
+    return Batch(*(column.clone() for column in rollout))
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        (lambda s, r: r, False),
+        (lambda s, r: Batch(*(column[:200] for column in r)), False),  # fewer samples, in the same memory
+        (lambda s, r: s.load_optimizer_tensors({n: t.clone() for n, t in s.optimizer_tensors().items()}) or r, False),
+        (lambda s, r: s.set_learning_rates(1.0, 1.0) or s.set_coefficients(0.1, 0.0, 0.0) or r, False),
+        (lambda s, r: moved(r), True),
+        (lambda s, r: s.use_precision("bf16") or r, True),
+        (lambda s, r: setattr(s.memory, "microbatch", 16) or r, True),
+        (lambda s, r: s.set_coefficients(0.2, 0.3, 0.0) or r, True),  # values are clipped from now on
+        (lambda s, r: s.load_optimizer_tensors({}) or r, True),
+    ],
+    ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "clipping", "new state"],
+)
+def test_what_needs_another_capture(change, again):
+    stepper, epochs, graphs, rollout = graphed()
+    samples = 200  # 4 minibatches of 50
+    epochs.prepare(rollout, 4, 50)
+    run(epochs, rollout, 0, samples)
+    assert graphs.captured == 1
+    other = toy_stepper(random_model("discrete"))
+    eager(other, rollout, 0, samples)
+    changed = change(stepper, rollout)
+    change(other, rollout)
+    assert torch.equal(run(epochs, changed, 1, samples), eager(other, changed, 1, samples))
+    assert_same_bits(state_of(stepper), state_of(other))
+    assert graphs.captured == 1 + again
+
+
+def test_more_minibatches_than_there_is_room_for_need_another_capture():
+    _, epochs, graphs, rollout = graphed()
+    epochs.prepare(rollout, 4, 2)
+    epochs.prepare(rollout, 64, 2)
+    assert graphs.captured == 1
+    epochs.prepare(rollout, 120, 2)
+    assert graphs.captured == 2
+    indices, weights = split(SAMPLES, 2, np.random.default_rng(0))
+    assert len(epochs.run(indices, weights)) == 120
+
+
+class Failing(RecordedGraphs):
+    """Fails some captures, once a warm-up has run; an error is made when it is raised, as it holds what failed."""
+
+    def __init__(self, *errors):
+        super().__init__()
+        self.errors, self.seen = list(errors), None
+
+    def capture(self, function):
+        if self.seen is not None:
+            gc.collect()
+            assert self.seen() is None, "the graph that failed is still there"
+        if self.errors:
+            self.seen = weakref.ref(function)
+            function()
+            raise self.errors.pop(0)()
+        return super().capture(function)
+
+
+def nested_error():
+    """Return what torch raises where memory runs out in a capture: the end of the capture complains as well."""
+    try:
+        try:
+            raise plain_error()
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("error", [plain_error, nested_error], ids=["plain", "at the end"])
+def test_a_capture_that_ran_out_of_memory_is_made_with_half_the_microbatch(error, precision):
+    graphs = Failing(error)
+    stepper, epochs, _, rollout = graphed(graphs=graphs, microbatch=60, precision=precision)
+    other = toy_stepper(random_model("discrete"), microbatch=30, precision=precision)
+    assert torch.equal(run(epochs, rollout), eager(other, rollout))
+    assert_same_bits(state_of(stepper), state_of(other))
+    assert stepper.scaler.state_dict() == other.scaler.state_dict()
+    (event,) = stepper.memory.take_events()
+    assert (event.phase, event.microbatch_before, event.microbatch_after) == ("gradients", 60, 30)
+    assert graphs.captured == 1
+
+
+def test_memory_that_runs_out_elsewhere_drops_the_graph_first():
+    stepper, epochs, graphs, rollout = graphed()
+    run(epochs, rollout)
+    slots, attempts = weakref.ref(epochs._slots.reports), []
+
+    def values():
+        attempts.append((slots() is None, all(p.grad is None for p in stepper.model.parameters())))
+        if len(attempts) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    stepper.memory.run("values", SAMPLES, values)
+    assert attempts == [(False, False), (True, True)]
+    run(epochs, rollout)
+    assert graphs.captured == 2
+
+
+def test_other_errors_of_a_capture_are_passed_on_and_change_nothing():
+    stepper, epochs, _, rollout = graphed(graphs=Failing(lambda: RuntimeError("capture of this is not permitted")))
+    eager(stepper, rollout)
+    before = state_of(stepper)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        epochs.prepare(rollout, 4, SIZE)
+    assert_same_bits(state_of(stepper), before)
+    assert stepper.memory.take_events() == []
+
+
+def test_the_slots_are_written_before_each_epochs_first_replay():
+    seen = []
+
+    class Watching(RecordedGraphs):
+        def capture(self, function):
+            replay = super().capture(function)
+
+            def watched():
+                slots = epochs._slots
+                seen.append((int(slots.position), slots.indices[:4].numpy().copy()))
+                replay()
+
+            return watched
+
+    _, epochs, _, rollout = graphed(graphs=Watching())
+    for seed in (0, 1):
+        run(epochs, rollout, seed)
+    assert [position for position, _ in seen] == [0, 1, 2, 3] * 2
+    for number, (_, indices) in enumerate(seen):
+        np.testing.assert_array_equal(indices, minibatches(number // 4)[0])
+
+
+def test_what_is_asked_of_cuda(monkeypatch):
+    """Warm-up and capture on one stream beside the main one, which waits for it, and one run in the capture."""
+    calls, around = [], []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            calls.append(f"{self.name} waits for {other.name}")
+
+    @contextmanager
+    def inside(name):
+        around.append(name)
+        yield
+        around.pop()
+
+    main = Stream("main")
+    graph = SimpleNamespace(replay=lambda: calls.append("replay"))
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("side"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: main)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: inside(f"on {stream.name}"))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
+    monkeypatch.setattr(
+        torch.cuda,
+        "graph",
+        lambda made, stream, capture_error_mode: inside(f"captured on {stream.name}, {capture_error_mode}"),
+    )
+    replay = CudaGraphs(torch.device("cuda")).capture(lambda: calls.append(f"run {around[-1]}"))
+    replay()
+    assert calls == [
+        "side waits for main",
+        *["run on side"] * 3,
+        "main waits for side",
+        "run captured on side, thread_local",
+        "replay",
+    ]

@@ -1,0 +1,144 @@
+"""One minibatch step: microbatches, threads, clipping, padding, the optimiser's state."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.random_rollouts import SPACES, random_model, random_rollout
+from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+from core.learning.algorithms.ppo import Batch
+from core.learning.minibatches import split
+
+
+def rollout(model):
+    trajectory = toy_episodes("bandit", model, 1)[0].trajectory
+    n = trajectory.steps
+    rng = np.random.default_rng(4)
+    return Batch(
+        observations=torch.from_numpy(trajectory.observations[:n].copy()),
+        actions=torch.from_numpy(trajectory.actions.copy()),
+        log_probs=torch.from_numpy(trajectory.log_probs.copy()),
+        masks=torch.from_numpy(trajectory.masks.copy()),
+        features=torch.from_numpy(trajectory.features.copy()),
+        advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
+        weights=torch.empty(0),
+    )
+
+
+def one_step(**changes):
+    """Return report, gradients and weights after one step on the 256 samples of a bandit episode."""
+    model = toy_model("bandit")
+    batch = rollout(model)
+    indices, weights = split(256, 256, np.random.default_rng(0))
+    stepper = toy_stepper(model, **{"max_grad_norm": 1e9, **changes})
+    report = stepper.step(batch, torch.from_numpy(indices)[0], torch.from_numpy(weights)[0])
+    return report, torch.cat([p.grad.flatten() for p in model.parameters()]), model.flat.clone()
+
+
+@pytest.mark.parametrize("microbatch", [1, 50, 64, 255])
+def test_microbatches_change_neither_gradient_nor_report(microbatch):
+    report, gradient, _ = one_step(microbatch=256)
+    split_report, split_gradient, _ = one_step(microbatch=microbatch)
+    torch.testing.assert_close(split_gradient, gradient, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(split_report, report, rtol=1e-4, atol=1e-6)
+    assert gradient.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(threads):
+    alone, together = one_step(microbatch=40), one_step(microbatch=40, threads=threads)
+    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("changes", [{}, {"threads": 2}, {"precision": "bf16"}], ids=str)
+def test_checkpointing_changes_no_bit(space, changes):
+    """And it does compute again: activations are called twice as often."""
+    reports, flats, calls = [], [], []
+    for checkpointing in (False, True):
+        model = random_model(space)
+        samples, activation, count = random_rollout(model, 64), model.activation, []
+        model.activation = lambda x, activation=activation, count=count: count.append(1) or activation(x)
+        stepper = toy_stepper(model, microbatch=20, checkpointing=checkpointing, **changes)
+        arguments = samples, torch.arange(64), torch.full((64,), 1 / 64)
+        reports += [stepper.step(*arguments), stepper.step(*arguments)]
+        flats.append(model.flat.clone())
+        calls.append(len(count))
+    assert torch.equal(reports[1], reports[3])
+    assert torch.equal(*flats)
+    assert calls[1] == 2 * calls[0] > 0
+
+
+def test_actor_and_critic_are_clipped_apart():
+    model = toy_model("bandit")
+    batch = rollout(model)
+    stepper = toy_stepper(model, max_grad_norm=0.01, microbatch=256)
+    stepper.step(batch, torch.arange(256), torch.full((256,), 1 / 256))
+    for part in ("actor", "critic"):
+        norm = torch.stack([p.grad.norm() for p in model.part_parameters(part)]).norm()
+        assert float(norm) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_padding_does_not_move_the_weights():
+    models = [toy_model("bandit"), toy_model("bandit")]
+    batch = rollout(models[0])
+    for model, padding in zip(models, (0, 30), strict=True):
+        indices = torch.cat([torch.arange(100), torch.full((padding,), 200)])
+        weights = torch.cat([torch.full((100,), 0.01), torch.zeros(padding)])
+        toy_stepper(model, microbatch=256).step(batch, indices, weights)
+    torch.testing.assert_close(models[0].flat, models[1].flat, rtol=1e-5, atol=1e-7)
+
+
+def test_the_first_step_of_adam_by_hand():
+    """The first step of Adam is the learning rate times gradient / (|gradient| + epsilon), epsilon 1e-5."""
+    model = toy_model("bandit")
+    before, batch = model.flat.clone(), rollout(model)
+    stepper = toy_stepper(model, max_grad_norm=1e9, microbatch=256)
+    stepper.set_learning_rates(0.01, 0.002)
+    stepper.step(batch, torch.arange(256), torch.full((256,), 1 / 256))
+    for part, rate in (("actor", 0.01), ("critic", 0.002)):
+        for parameter in model.part_parameters(part):
+            start = parameter.storage_offset()
+            old = before[start : start + parameter.numel()].view(parameter.shape)
+            expected = old - rate * parameter.grad / (parameter.grad.abs() + 1e-5)
+            torch.testing.assert_close(parameter.detach(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_state_of_the_optimiser_moves_to_another_stepper():
+    """Three steps equal two steps, a move and one step, to the bit."""
+    weights = torch.full((256,), 1 / 256)
+    through, moved = toy_model("bandit"), toy_model("bandit")
+    batch = rollout(through)
+    stepper = toy_stepper(through, microbatch=256)
+    for _ in range(3):
+        stepper.step(batch, torch.arange(256), weights)
+    first = toy_stepper(moved, microbatch=256)
+    assert first.optimizer_tensors() == {}
+    for _ in range(2):
+        first.step(batch, torch.arange(256), weights)
+    saved = {name: tensor.clone() for name, tensor in first.optimizer_tensors().items()}
+    second = toy_stepper(moved, microbatch=256)
+    second.load_optimizer_tensors({**saved, "model.other": torch.zeros(1)})
+    second.step(batch, torch.arange(256), weights)
+    assert torch.equal(through.flat, moved.flat)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("space", SPACES)
+def test_the_host_reads_no_number_of_a_step(space, precision):
+    """On a GPU it would wait for each; here fake tensors, which have no numbers, refuse."""
+    model = random_model(space)
+    stepper = toy_stepper(model, precision=precision, microbatch=16)
+    samples = random_rollout(model, 64)
+    indices, weights = torch.arange(64), torch.full((64,), 1 / 64)
+    stepper.step(samples, indices, weights)  # with the state of optimiser and scaler
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake:
+        report = stepper.step(
+            Batch(*map(fake.from_tensor, samples)), fake.from_tensor(indices), fake.from_tensor(weights)
+        )
+        with pytest.raises(DataDependentOutputException):
+            report[0].item()

@@ -1,0 +1,162 @@
+"""Reward normalisation against Gymnasium's wrapper, a slow reference, and what it must not change."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.toy_runs import actor_weights, discounts_of, toy_episodes, toy_model, toy_updater
+
+from core.learning.reward_scale import RewardScale
+from core.rollout.trajectory import allocate
+from core.simulators.spaces import Discrete
+
+GAMMA = 0.97
+
+
+def trajectory(rewards, terminated=(), truncated=()):
+    """Return decisions with these rewards and with ends after these rows."""
+    t = allocate(len(rewards), 1, Discrete(2))
+    t.rewards[:] = rewards
+    for ends, rows in ((t.terminated, terminated), (t.truncated, truncated)):
+        ends[:] = False
+        ends[list(rows)] = True
+    return t
+
+
+def learned(scale, *trajectories):
+    scale.learn(trajectories, [np.full(t.steps, GAMMA) for t in trajectories])
+    return scale.divisor.item()
+
+
+def slow_std(episodes):
+    """Return the standard deviation of the discounted sums of rewards so far, each from its definition."""
+    sums = [sum(GAMMA ** (t - k) * r[k] for k in range(t + 1)) for r in episodes for t in range(len(r))]
+    return float(np.std(sums))
+
+
+REWARDS = np.random.default_rng(0).normal(3.0, 2.0, 300).astype(np.float32)
+
+
+def paying(terminated=(), truncated=()):
+    """Return an environment that pays REWARDS one after another and ends after these of them."""
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Pays(gymnasium.Env):
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+        count = -1
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            self.count += 1
+            return 0, float(REWARDS[self.count]), self.count in terminated, self.count in truncated, {}
+
+    return Pays()
+
+
+def test_it_divides_by_what_gymnasium_divides_by():
+    """Within an episode, over three rollouts: after the last decision of each both know the same rewards."""
+    wrapped = pytest.importorskip("gymnasium").wrappers.NormalizeReward(paying(), gamma=GAMMA)
+    wrapped.reset()
+    theirs = [wrapped.step(0)[1] for _ in REWARDS]
+    scale = RewardScale(1)
+    for begin in (0, 100, 200):
+        t = trajectory(REWARDS[begin : begin + 100])
+        learned(scale, t)
+        assert scale.divide([t])[0].rewards[-1] == pytest.approx(theirs[begin + 99], rel=1e-4)
+
+
+def test_it_divides_by_what_stable_baselines3_divides_by():
+    """Over both kinds of end, which Stable-Baselines3 treats alike."""
+    vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
+    ends = {"terminated": [40, 199], "truncated": [90, 150, 299]}
+    wrapped = vec_env.VecNormalize(
+        vec_env.DummyVecEnv([lambda: paying(**ends)]), norm_obs=False, gamma=GAMMA, clip_reward=np.inf
+    )
+    wrapped.reset()
+    theirs = [wrapped.step(np.zeros(1, int))[1][0] for _ in REWARDS]
+    scale = RewardScale(1)
+    for begin in (0, 100, 200):
+        t = trajectory(
+            REWARDS[begin : begin + 100],
+            *([row - begin for row in rows if begin <= row < begin + 100] for rows in ends.values()),
+        )
+        learned(scale, t)
+        assert scale.divide([t])[0].rewards[-1] == pytest.approx(theirs[begin + 99], rel=1e-4)
+
+
+def test_episodes_of_two_copies_over_the_ends_of_rollouts():
+    """An episode counts from its beginning, also one that began in the rollout before; both kinds of end end it."""
+    a, b = np.random.default_rng(1).normal(1.0, 1.0, (2, 30)).astype(np.float32)
+    scale = RewardScale(2)
+    learned(scale, trajectory(a[:20], terminated=[6]), trajectory(b[:20], truncated=[11, 19]))
+    assert learned(scale, trajectory(a[20:]), trajectory(b[20:])) == pytest.approx(
+        slow_std([a[:7], a[7:], b[:12], b[12:20], b[20:]]), rel=1e-6
+    )
+
+
+def test_discounts_by_time_are_those_of_the_update():
+    """Discounts 1/2, 1, 1/4: the sums of 4, 2, 8 are 4, 2 + 2, 8 + 4, whose deviation is sqrt(128 / 9)."""
+    scale = RewardScale(1)
+    scale.learn([trajectory([4, 2, 8], terminated=[2])], [np.array([0.5, 1.0, 0.25])])
+    assert scale.divisor.item() == pytest.approx(np.sqrt(128 / 9))
+    assert scale.carried.tolist() == [0.0]
+
+
+def test_rewards_without_spread_are_left_alone():
+    for reward in (0.0, 0.1):
+        t = trajectory([reward] * 50, terminated=range(50))
+        assert learned(RewardScale(1), t) == 1.0
+
+
+def test_what_is_restored_goes_on_as_if_nothing_had_happened():
+    first, second = np.random.default_rng(2).normal(1.0, 1.0, (2, 40)).astype(np.float32)
+    whole, half, restored = RewardScale(1), RewardScale(1), RewardScale(1)
+    for scale in (whole, half):
+        learned(scale, trajectory(first))
+    restored.restore({name: array.copy() for name, array in half.arrays().items()}, goes_on=True)
+    assert learned(restored, trajectory(second)) == learned(whole, trajectory(second))
+    restored.restore(half.arrays(), goes_on=False)
+    assert restored.carried.tolist() == [0.0]
+    restored.restore({}, goes_on=True)
+    assert restored.divisor[0] == half.divisor[0]
+
+
+def weights_after(factor, normalise, rounds=3):
+    """Return a model's weights after updates whose rewards are in other units, and what it says the states are worth.
+
+    The rewards of each round are also twice those before, so that the divisor moves.
+    """
+    model, scale = toy_model("shop"), RewardScale(4)
+    with torch.no_grad():
+        model.layers("critic")[-1][0].zero_()  # as every run begins: the critic says 0, in whatever units
+        model.layers("critic")[-1][1].zero_()
+    updater = toy_updater(model, learning_rate_actor=1e-2)
+    for i in range(rounds):
+        episodes = toy_episodes("shop", toy_model("shop"), 4, first=4 * i)
+        trajectories = [e.trajectory._replace(rewards=e.trajectory.rewards * factor * 2**i) for e in episodes]
+        if normalise:
+            before = scale.divisor.item()
+            scale.learn(trajectories, discounts_of(episodes))
+            updater.rescale_values(before / scale.divisor.item())
+            trajectories = scale.divide(trajectories)
+        updater.update(trajectories, discounts_of(episodes), np.random.default_rng(i))
+    with torch.no_grad():
+        values = model.values(model.normalise(torch.from_numpy(episodes[0].trajectory.observations[:5].copy())))
+        worth = values * model.tensors["value_std"] + model.tensors["value_mean"]
+    return actor_weights(model).copy(), worth.numpy() * scale.divisor.item() / factor
+
+
+def test_normalising_changes_nothing_but_rounding():
+    """Advantages and targets are normalised anyway, and the critic's values move with the divisor."""
+    (actor, worth), (same_actor, same_worth) = weights_after(1.0, False), weights_after(1.0, True)
+    np.testing.assert_allclose(same_actor, actor, atol=2e-3)
+    np.testing.assert_allclose(same_worth, worth, rtol=1e-3)
+    assert np.abs(actor - actor_weights(toy_model("shop"))).max() > 0.05
+
+
+def test_it_is_what_makes_tiny_rewards_learnable():
+    """Returns that vary by 1e-9 are below what the value normalisation can hold; divided they are like any others."""
+    usual, _ = weights_after(1.0, True)
+    np.testing.assert_allclose(weights_after(1e-10, True)[0], usual, atol=2e-3)
+    assert np.abs(weights_after(1e-10, False)[0] - usual).max() > 0.02

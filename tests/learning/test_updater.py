@@ -1,0 +1,235 @@
+"""Whole updates: ratio, transfers, value normalisation, epochs, learning."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.toy_runs import (
+    actor_weights,
+    discounts_of,
+    toy_episodes,
+    toy_model,
+    toy_stepper,
+    toy_updater,
+)
+from oracles.slow_update import slow_gae, slow_worth_of_luck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from core.learning.device_transfer import ModelTransfer
+from core.policies.networks import ActorCritic
+from core.rollout.trajectory import Trajectory
+
+
+def update(updater, episodes, seed=0, factor=1.0):
+    trajectories = [e.trajectory for e in episodes]
+    return updater.update(trajectories, discounts_of(episodes), np.random.default_rng(seed), factor)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("shop", 8), ("bandit", 1), ("choices", 2), ("tracker", 2), ("squashed", 2)]
+)
+def test_the_update_starts_from_the_policy_that_played(kind, count):
+    model = toy_model(kind)
+    report = update(toy_updater(model), toy_episodes(kind, model, count))
+    assert report.initial_ratio_error < 1e-3
+    assert report.model_transfers == 0
+    assert report.transfer_seconds == 0.0
+
+
+def test_another_policy_than_the_one_that_played_shows_in_the_ratio_error():
+    episodes = toy_episodes("bandit", toy_model("bandit"), 1)
+    assert update(toy_updater(toy_model("bandit", seed=1)), episodes).initial_ratio_error > 0.1
+
+
+def test_the_number_of_steps_and_their_size():
+    """256 samples at 100 are 3 minibatches of 86; 2 epochs are 6 steps."""
+    model = toy_model("bandit")
+    report = update(toy_updater(model, batch_size=100), toy_episodes("bandit", model, 1))
+    assert (report.batch_size, report.optimizer_steps, report.epochs) == (86, 6, 2)
+
+
+def test_a_tiny_learning_rate_leaves_the_policy_unchanged():
+    model = toy_model("bandit")
+    episodes, before = toy_episodes("bandit", model, 1), actor_weights(model).copy()
+    update(toy_updater(model, learning_rate_actor=1e-12), episodes)
+    np.testing.assert_allclose(actor_weights(model), before, atol=1e-9)
+    update(toy_updater(model, learning_rate_actor=1e-3), episodes, factor=1e-9)
+    np.testing.assert_allclose(actor_weights(model), before, atol=1e-9)
+    update(toy_updater(model, learning_rate_actor=1e-3), episodes)
+    assert np.abs(actor_weights(model) - before).max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["bandit", "choices", "tracker", "squashed"])
+def test_without_learning_rate_the_policy_and_its_ratio_stay(kind):
+    model = toy_model(kind)
+    updater = toy_updater(model, learning_rate_actor=0.0, epochs=3)
+    episodes, before = toy_episodes(kind, model, 2), actor_weights(model).copy()
+    errors = [update(updater, episodes, seed=0).initial_ratio_error for _ in range(2)]
+    assert np.array_equal(actor_weights(model), before)
+    assert errors[0] == errors[1] < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["tracker", "squashed"])
+def test_standard_deviations_are_learned_and_reach_the_cpu_copy(kind):
+    model = toy_model(kind)
+    before = model.log_std.detach().clone()
+    update(toy_updater(model), toy_episodes(kind, model, 1))
+    assert (model.log_std.detach() != before).all()
+    assert np.array_equal(actor_weights(model)[-2:], model.log_std.detach().numpy())
+
+
+def test_epochs_end_early_at_a_high_divergence():
+    model = toy_model("bandit")
+    updater = toy_updater(model, epochs=10, target_kl=1e-6, learning_rate_actor=0.05)
+    report = update(updater, toy_episodes("bandit", model, 1))
+    assert report.epochs < 10
+    assert report.optimizer_steps == report.epochs * 4
+
+
+@pytest.mark.parametrize(("share", "epochs"), [(0.99, 1), (1.01, 2)])
+def test_epochs_end_where_the_divergence_exceeds_one_and_a_half_times_the_target(share, epochs):
+    """The divergence of the first epoch is that of an update of one epoch with the same minibatches."""
+    reports = []
+    for changes in ({"epochs": 1}, {"epochs": 2}):
+        if reports:
+            changes["target_kl"] = share * reports[0].approx_kl / 1.5
+        model = toy_model("bandit")
+        updater = toy_updater(model, learning_rate_actor=0.01, **changes)
+        reports.append(update(updater, toy_episodes("bandit", model, 1)))
+    assert reports[0].approx_kl > 1e-4
+    assert reports[1].epochs == epochs
+
+
+def values_in_reward_units(model, observations):
+    with torch.no_grad():
+        values = model.values(model.normalise(torch.from_numpy(observations)))
+        return (values * model.tensors["value_std"] + model.tensors["value_mean"]).numpy()
+
+
+def test_renormalised_values_are_the_same_values():
+    """With learning rates of 0 only the normalisation of values changes; what the critic says must not."""
+    model = toy_model("shop")
+    updater = toy_updater(model, learning_rate_actor=0.0, learning_rate_critic=0.0)
+    episodes = toy_episodes("shop", model, 4)
+    update(updater, episodes)  # the first sight of returns sets mean and deviation
+    assert float(model.tensors["value_std"]) != 1.0
+    before = values_in_reward_units(model, episodes[0].trajectory.observations)
+    mean = float(model.tensors["value_mean"])
+    for e in episodes:
+        e.trajectory.rewards[:] = 50.0 * e.trajectory.rewards + 1000.0
+    update(updater, episodes)
+    assert float(model.tensors["value_mean"]) > mean + 100.0
+    after = values_in_reward_units(model, episodes[0].trajectory.observations)
+    np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-2)
+
+
+def test_the_critic_learns_the_value_of_a_constant_reward():
+    """Reward 3 for ever at gamma 1/2 is worth 6, with the bootstrap at the cut."""
+    rng = np.random.default_rng(0)
+    model = toy_model("bandit")
+    n = 200
+    observations = rng.random((n + 1, 5)).astype(np.float32)
+    trajectory = Trajectory(
+        observations=observations,
+        actions=np.zeros(n, np.int64),
+        log_probs=np.full(n, -1.0, np.float32),
+        rewards=np.full(n, 3.0, np.float32) + rng.normal(0, 0.1, n).astype(np.float32),
+        masks=np.ones((n, 4), np.bool_),
+        features=np.zeros((n, 4, 0), np.float32),
+        elapsed=np.ones(n),
+        luck=np.zeros(n, np.float32),
+        terminated=np.zeros(n, np.bool_),
+        truncated=np.arange(n) == n - 1,
+        cut_observations=np.zeros((0, 5), np.float32),
+    )
+    updater = toy_updater(model, learning_rate_critic=0.01, learning_rate_actor=0.0, epochs=4)
+    for i in range(40):
+        report = updater.update([trajectory], [np.full(n, 0.5)], np.random.default_rng(i))
+    values = values_in_reward_units(model, observations)
+    assert abs(values.mean() - 6.0) < 0.3
+    assert np.isfinite(report.explained_variance)
+
+
+class CountCopies(TorchDispatchMode):
+    """Counts copies between tensors and their sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket is torch.ops.aten.copy_:
+            self.sizes.append(args[0].numel())
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_model_transfer_is_one_flat_copy_and_is_counted():
+    host, other = toy_model("bandit"), toy_model("bandit", seed=1)
+    transfer = ModelTransfer(host, other)
+    with CountCopies() as copies:
+        transfer.to_device()
+        transfer.to_host()
+    assert copies.sizes == [host.layout.size] * 2
+    assert torch.equal(host.flat, other.flat)
+    assert transfer.count == 2
+    assert transfer.seconds > 0.0
+    transfer.start_episode()
+    assert (transfer.count, transfer.seconds) == (0, 0.0)
+
+
+def test_a_model_that_is_already_there_is_not_moved():
+    host = toy_model("bandit")
+    transfer = ModelTransfer(host, host)
+    transfer.to_device()
+    transfer.to_host()
+    assert transfer.count == 0
+
+
+@pytest.mark.parametrize("kind", ["bandit", "tracker"])
+def test_an_update_with_a_model_elsewhere_moves_it_twice_and_equals_the_update_in_place(kind):
+    """A second model on the CPU plays the GPU."""
+    in_place, host = toy_model(kind), toy_model(kind)
+    episodes = toy_episodes(kind, in_place, 1)
+    update(toy_updater(in_place), episodes)
+    updater = toy_updater(host)
+    elsewhere = ActorCritic(host.actor_sizes, host.critic_sizes, host.activation_name, space=host.space)
+    updater.model, updater.transfer = elsewhere, ModelTransfer(host, elsewhere)
+    updater.stepper = updater.runner.executor.stepper = toy_stepper(elsewhere)
+    report = update(updater, episodes)
+    assert report.model_transfers == 2
+    assert report.initial_ratio_error < 1e-3
+    assert torch.equal(host.flat, elsewhere.flat)
+    assert torch.equal(host.flat, in_place.flat)
+    assert not torch.equal(host.flat, toy_model(kind).flat)
+
+
+def slow_returns(model, episodes):
+    """Return the critic's targets at lambda 0.95 and its values, each episode's from its own values."""
+    pieces = []
+    for episode, discounts in zip(episodes, discounts_of(episodes), strict=True):
+        t = episode.trajectory
+        values = values_in_reward_units(model, t.observations)
+        ended = t.terminated | t.truncated
+        pieces.append((t.luck, (t.rewards, values[:-1], values[1:], discounts, t.terminated, ended)))
+    worth = slow_worth_of_luck(pieces)
+    returns = [slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces]
+    return np.concatenate(returns), np.concatenate([data[1] for _, data in pieces])
+
+
+def test_several_episodes_in_one_update_are_valued_apart():
+    """The first normalisation of values is mean and deviation of all returns."""
+    model = toy_model("shop")
+    episodes = toy_episodes("shop", model, 8)
+    everything, _ = slow_returns(model, episodes)
+    report = update(toy_updater(model, batch_size=65_536, learning_rate_critic=0.0), episodes)
+    assert float(model.tensors["value_mean"]) == pytest.approx(everything.mean(), rel=1e-4)
+    assert float(model.tensors["value_std"]) == pytest.approx(everything.std(), rel=1e-4)
+    assert report.batch_size == len(everything)
+    assert report.optimizer_steps == 2
+
+
+def test_the_explained_variance_is_that_of_the_critics_targets():
+    model = toy_model("shop")
+    episodes = toy_episodes("shop", model, 8)
+    returns, values = slow_returns(model, episodes)
+    report = update(toy_updater(model), episodes)
+    assert report.explained_variance == pytest.approx(1.0 - np.var(returns - values) / np.var(returns), abs=1e-4)

@@ -1,0 +1,178 @@
+"""Rollouts of several short episodes against slow ones, across rollouts, threads and checkpoints."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model, toy_updater
+from oracles.slow_episode import play_slowly
+from oracles.slow_update import slow_gae, slow_worth_of_luck
+from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
+
+from core.errors import SimulatorError, UserError
+from core.learning.advantages import following_values
+from core.rollout.episode_collector import Unfinished
+from core.rollout.fixed_length_collector import ContinuingCollector
+from core.seeding import stream
+
+STEPS, COPIES, ROUNDS = 50, 3, 3
+
+
+def new_collector(simulator, steps=STEPS, copies=COPIES, threads=1):
+    sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
+    return ContinuingCollector(simulator, sizes, "relu", SEED, copies, steps, threads)
+
+
+def copied(rollouts):
+    """Return trajectories that the next collection does not overwrite, and the outcomes."""
+    return [(type(r.trajectory)(*(a.copy() for a in r.trajectory)), r.finished) for r in rollouts]
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """Rounds of rollouts of the shop: of each round, each copy's trajectory and outcomes."""
+    collector, weights = new_collector(Shop()), actor_weights(toy_model("shop"))
+    return [copied(collector.collect(weights, 0, COPIES)[0]) for _ in range(ROUNDS)]
+
+
+class Streams:
+    """Stands in for core.seeding.stream where the slow episode asks for the streams of episode `number`."""
+
+    def __init__(self, copy):
+        self.copy = copy
+
+    def __call__(self, seed, name, number):
+        return stream(seed, name, self.copy, number)
+
+
+def slow_copy(monkeypatch, simulator, model, copy, decisions):
+    """Return the episodes that a copy plays, at least so many decisions."""
+    monkeypatch.setattr("oracles.slow_episode.stream", Streams(copy))
+    episodes = []
+    while sum(len(e.actions) for e in episodes) < decisions:
+        episodes.append(play_slowly(simulator, model, SEED, len(episodes)))
+    return episodes
+
+
+@pytest.mark.parametrize("copy", range(COPIES))
+def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, copy):
+    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
+    parts = [rounds[copy][0] for rounds in shop]
+    for name in ("actions", "masks", "features", "rewards", "elapsed", "luck", "terminated", "truncated"):
+        together = np.concatenate([getattr(part, name) for part in parts])
+        expected = np.concatenate([np.asarray(getattr(e, name), together.dtype) for e in slow])[: ROUNDS * STEPS]
+        assert np.array_equal(together, expected), name
+    observations = np.concatenate([part.observations[:-1] for part in parts])
+    expected = np.concatenate([np.stack(e.observations[:-1]) for e in slow])[: ROUNDS * STEPS]
+    assert np.array_equal(observations, expected)
+
+
+@pytest.mark.parametrize("copy", range(COPIES))
+def test_what_follows_each_decision_is_the_slow_episodes(shop, monkeypatch, copy):
+    """With the identity as value function, the observation that is valued after t is the one that followed t."""
+    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
+    expected = np.concatenate([np.stack(e.observations[1:]) for e in slow])
+    for number, rounds in enumerate(shop):
+        t = rounds[copy][0]
+        for i in range(Shop.observation_size):
+            beyond = np.append(t.observations[-1:, i], t.cut_observations[:, i])
+            following = following_values(t.observations[:-1, i], t.truncated, beyond)
+            right = expected[number * STEPS : (number + 1) * STEPS, i]
+            assert np.array_equal(following[~t.terminated], right[~t.terminated])
+
+
+@pytest.mark.parametrize("copy", range(COPIES))
+def test_the_outcomes_are_those_of_the_episodes_that_ended(shop, monkeypatch, copy):
+    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
+    finished = [outcome for rounds in shop for outcome in rounds[copy][1]]
+    assert len(finished) in (len(slow) - 1, len(slow))
+    for outcome, episode in zip(finished, slow, strict=False):
+        assert outcome.total_reward == pytest.approx(sum(episode.raw_rewards), abs=1e-12)
+        assert outcome.metrics["cash"] == episode.state.cash
+        assert outcome.metrics["days"] == len(episode.actions)
+
+
+def test_the_rollouts_are_not_trivial(shop):
+    everything = [t for rounds in shop for t, _ in rounds]
+    assert any(len(t.cut_observations) for t in everything)
+    assert any(t.terminated[:-1].any() for t in everything)
+    assert any(not (t.terminated[-1] or t.truncated[-1]) for t in everything), "some go on in the next rollout"
+    assert all(t.steps == STEPS for t in everything)
+    assert sum(int(t.truncated[:-1].sum()) for t in everything) == sum(len(t.cut_observations) for t in everything)
+
+
+def test_max_steps_cuts_an_episode_that_began_in_the_rollout_before():
+    """Choices are 200 steps, cut by max_steps alone: at rollouts of 150 the cuts are after 200, 400, 600, ..."""
+    collector, model = new_collector(Choices(), 150, 1), toy_model("choices")
+    truncated = np.concatenate([collector.collect(actor_weights(model), 0, 1)[0][0].trajectory.truncated.copy()
+                                for _ in range(5)])  # fmt: skip
+    assert (np.flatnonzero(truncated) + 1).tolist() == [200, 400, 600]
+
+
+def test_threads_change_no_bit(shop):
+    collector, weights = new_collector(Shop(), threads=2), actor_weights(toy_model("shop"))
+    for rounds in shop:
+        for (one, _), (other, _) in zip(rounds, copied(collector.collect(weights, 0, COPIES)[0]), strict=True):
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def test_a_restored_collector_goes_on_to_the_bit(shop):
+    """Through JSON, as a checkpoint does."""
+    weights = actor_weights(toy_model("shop"))
+    first, second = new_collector(Shop()), new_collector(Shop())
+    first.collect(weights, 0, COPIES)
+    records, facts = first.unfinished()
+    second.restore(Unfinished(records, json.loads(json.dumps(facts))))
+    for rounds in shop[1:]:
+        for (one, a), (other, b) in zip(rounds, copied(second.collect(weights, 0, COPIES)[0]), strict=True):
+            assert all(x.tobytes() == y.tobytes() for x, y in zip(one, other, strict=True))
+            assert a == b
+
+
+def test_a_record_of_another_size_is_refused():
+    collector = new_collector(Shop(), copies=1)
+    collector.collect(actor_weights(toy_model("shop")), 0, 1)
+    records, facts = collector.unfinished()
+    with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 64"):
+        collector.restore(Unfinished({name: r[:3] for name, r in records.items()}, facts))
+    with pytest.raises(UserError, match=r"unfinished episode in the checkpoint is missing"):
+        collector.restore(Unfinished({}, facts))
+
+
+def test_a_fault_names_the_step_of_the_episode_and_its_copy():
+    """Episodes of the faulty toy end after 12 steps; the fault is at step 7 of the first."""
+    simulator = Faulty()
+    simulator.parameters = FaultParameters(NAN_REWARD, 7)
+    collector, weights = new_collector(simulator, 5, 2), actor_weights(toy_model("faulty"))
+    collector.collect(weights, 0, 2)
+    with pytest.raises(SimulatorError, match=r"Faulty, episode 0 of copy 0, step 7: .*NaN or infinite"):
+        collector.collect(weights, 0, 2)
+
+
+def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
+    """The first normalisation of values is mean and deviation of the critic's targets; the oracle takes them apart."""
+    model = toy_model("shop")
+    rollouts = shop[1]
+    pieces = []
+    with torch.no_grad():
+
+        def value(observations):
+            return model.values(model.normalise(torch.from_numpy(observations))).numpy()
+
+        for t, _ in rollouts:
+            begin, cuts = 0, list(t.cut_observations)
+            for end in [*(np.flatnonzero((t.terminated | t.truncated)[:-1]) + 1), STEPS]:
+                last = cuts.pop(0) if end < STEPS and t.truncated[end - 1] else t.observations[end]
+                values = value(np.concatenate([t.observations[begin:end], last[None]]))
+                terminated, ended = t.terminated[begin:end], np.arange(begin, end) == end - 1
+                discounts = np.full(end - begin, 0.97)
+                data = (t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended)
+                pieces.append((t.luck[begin:end], data))
+                begin = end
+    worth = slow_worth_of_luck(pieces)
+    expected = np.concatenate([slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces])
+    updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
+    updater.update([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * COPIES, np.random.default_rng(0))
+    assert float(model.tensors["value_mean"]) == pytest.approx(expected.mean(), rel=1e-5)
+    assert float(model.tensors["value_std"]) == pytest.approx(expected.std(), rel=1e-5)

@@ -1,0 +1,265 @@
+"""Rounds that fail or never end: the decision and the line that are named, for both ways of collecting."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.toy_runs import HIDDEN, SEED, actor_weights, new_model
+from oracles.toy_simulators import Squashed, Tracker
+
+pytest.importorskip("gymnasium")
+pytest.importorskip("pydantic")
+
+import gymnasium
+
+from core.errors import EndlessEpisodeError, SimulatorError
+from core.rollout import guarded_collector
+from core.rollout.episode_collector import Collector
+from core.rollout.fault_locator import Retrace
+from core.rollout.fixed_length_collector import ContinuingCollector
+from core.rollout.guarded_collector import Overseen, within
+from core.rollout.gymnasium_collector import GymnasiumCollector
+from core.simulators.check.time_limit import TooLong
+from core.simulators.gym.adapter import GymnasiumSimulator
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Discrete
+
+ROOT = Path(__file__).parents[2]
+
+
+class Trap(Simulator):
+    """Falls into one of several traps when so many decisions were made; an episode has 20 to 29 of them."""
+
+    observation_size = 2
+    action_space = Discrete(2)
+    max_steps = 40
+    state_dtype = np.dtype([("count", np.int64), ("length", np.int64), ("ever", np.int64)])
+
+    def __init__(self, kind: int, at: int) -> None:
+        self.parameters = np.array([kind, at], np.int64)
+
+    def reset(state, parameters, rng):
+        """Draw a length."""
+        state.count, state.length = 0, rng.integers(20, 30)
+
+    def observe(state, parameters, observation):
+        """See the count, or nothing at all."""
+        observation[0] = state.count / 10
+        if parameters[0] == 1 and state.count == parameters[1]:
+            observation[1] = np.nan
+
+    def action_mask(state, parameters, mask):
+        """Forbid all at the trap."""
+        if parameters[0] == 2 and state.count == parameters[1]:
+            mask[:] = False
+
+    def step(state, parameters, action, rng):
+        """Count, and fall."""
+        here = state.count == parameters[1]
+        state.count += 1
+        if here and parameters[0] == 3:
+            raise ValueError("no such shelf")
+        if here and parameters[0] == 4:
+            state.length = 5 // (parameters[1] + 1 - state.count)
+        if here and parameters[0] == 5:
+            return np.nan, False
+        return 1.0 * action, state.count >= state.length
+
+
+FALLS = {
+    1: "observe wrote nan at 1",
+    2: "allowed no action",
+    3: r"ValueError: no such shelf \(line \d+ of .*: raise ValueError",
+    4: r"divide by zero.*state\.length = 5 // ",
+    5: "step returned the reward nan",
+}
+
+
+def overseen(simulator, steps=0, copies=2, seconds=0.0, collector=None):
+    sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
+    if collector is None and steps:
+        collector = ContinuingCollector(simulator, sizes, "relu", SEED, copies, steps, 1)
+    collector = collector or Collector(simulator, sizes, "relu", SEED, copies, 1)
+    return Overseen(collector, simulator, sizes, "relu", SEED, steps, seconds, Path("runs/trap"))
+
+
+def weights_for(simulator):
+    return actor_weights(new_model(simulator, "relu"))
+
+
+@pytest.mark.parametrize("steps", [0, 15])
+@pytest.mark.parametrize("kind", FALLS)
+def test_a_failure_names_episode_step_line_seed_and_the_command_that_plays_it_again(kind, steps):
+    trap = Trap(kind, 17)  # with rollouts of 15, in the second one
+    play, weights = overseen(trap, steps), weights_for(trap)
+    if steps:
+        play.collect(weights, 0, 2)
+    episode, first = (2, 2) if steps else (4, 6)
+    name = "0 of copy 0" if steps else "6"
+    command = (
+        f"Seed 7; play it again: python scripts/train.py --mode replay --run-directory runs/trap --episode {episode}"
+    )
+    with pytest.raises(SimulatorError, match=rf"episode {name}, step 17\b.*{FALLS[kind]}.*{command}"):
+        play.collect(weights, first, 2)
+
+
+def test_a_later_copy_and_a_later_episode_of_it_are_found():
+    """Copy 1's second episode: the first of each copy is shorter than the trap, or none would come to it."""
+
+    class Late(Trap):
+        """Falls in the second episode of a copy whose draws are odd."""
+
+        def reset(state, parameters, rng):
+            """Count the episodes."""
+            state.ever += 1
+            state.count, state.length = 0, rng.integers(20, 30) * 0 + 10
+
+        def step(state, parameters, action, rng):
+            """Fall at the third decision of the second episode, where a coin says so."""
+            state.count += 1
+            if state.ever == 2 and state.count == 3 and rng.random() < 0.5:
+                raise ValueError("late")
+            return 0.0, state.count >= state.length
+
+    found = set()
+    for seed in range(8):
+        late = Late(0, 0)
+        play = overseen(late, 30, copies=3)
+        play.seed = play.collector.seed = seed
+        try:
+            play.collect(weights_for(late), 0, 3)
+        except SimulatorError as error:
+            assert "step 2: ValueError: late" in str(error) and "does not fail" not in str(error)
+            found.add(str(error).split("episode ")[1].split(",")[0])
+    assert len(found) > 1 and all(name.startswith("1 of copy") for name in found), found
+
+
+@pytest.mark.parametrize("kind", [Tracker, Squashed])
+def test_the_action_of_a_box_is_the_one_that_failed(kind):
+    class Strict(kind):
+        """Refuses what lies far on one side."""
+
+        def step(state, parameters, action, rng):
+            """Raise for a number near or at the bound."""
+            if action[0] > 0.8 * high:
+                raise ValueError("too far")
+            return 0.0, False
+
+    high = float(kind().action_space.bounds[1, 0])
+    strict = Strict()
+    with pytest.raises(SimulatorError, match=r"step \d+: ValueError: too far \(line \d+") as error:
+        overseen(strict).collect(weights_for(strict), 0, 2)
+    assert "does not fail" not in str(error.value)
+
+
+def test_what_only_compiled_code_does_is_said_with_its_step(monkeypatch):
+    trap = Trap(3, 5)
+    monkeypatch.setattr(Retrace, "as_python", lambda self, seconds, compiled_helpers: None)
+    sentence = r"Trap, episode 0, step 5: Trap, episode 0: ValueError: no such shelf.*as ordinary Python does not fail"
+    with pytest.raises(SimulatorError, match=sentence):
+        overseen(trap).collect(weights_for(trap), 0, 2)
+
+
+def test_a_failure_that_does_not_come_again():
+    trap, failing = Trap(0, 0), Trap(3, 5)
+    play = overseen(trap, collector=overseen(failing).collector)
+    with pytest.raises(SimulatorError, match="played again, it does not fail: is it deterministic"):
+        play.collect(weights_for(trap), 0, 2)
+
+
+def test_a_round_that_is_only_slow_is_not_called_random(monkeypatch):
+    def too_slow(seconds, function):
+        raise TooLong
+
+    monkeypatch.setattr(guarded_collector, "within", too_slow)
+    trap = Trap(0, 0)
+    with pytest.raises(
+        EndlessEpisodeError, match=r"= 2 s; raise it if nothing is wrong; .* every decision came back\."
+    ):
+        overseen(trap, seconds=2.0).collect(weights_for(trap), 0, 2)
+
+
+ENDLESS = """
+import numpy as np
+from numba import njit
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import Discrete
+
+
+@njit
+def search(shelf):
+    while shelf >= 0: shelf = (shelf + 1) % 7
+    return shelf
+
+
+class Endless(Simulator):
+    observation_size = 1
+    action_space = Discrete(2)
+    max_steps = 400
+    state_dtype = np.dtype([("count", np.int64)])
+
+    def reset(state, parameters, rng):
+        state.count = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = state.count
+
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return 0.0, (search(0) if state.count == 251 else 1) == 0
+"""
+
+
+def test_an_endless_loop_ends_the_process(tmp_path):
+    """In a compiled helper: neither thread nor function can be interrupted."""
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    flags = "--simulator endless.py:Endless --episode-time-limit 2 --training-episodes 2 --run-directory run"
+    command = [sys.executable, f"{ROOT}/scripts/train.py", *flags.split()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 2
+    assert "Endless.step was still running after 2 s in episode 0, step 250 (line " in done.stderr
+    assert "while shelf >= 0: shelf = (shelf + 1) % 7" in done.stderr and "--mode replay" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class Sleepy(gymnasium.Env):
+    """Falls asleep at its hundredth step."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        while self.count == 100:
+            time.sleep(0.01)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_an_environment_that_sleeps():
+    gymnasium.register("longstride/Sleepy-v0", entry_point=Sleepy)
+    simulator = GymnasiumSimulator("longstride/Sleepy-v0", {})
+    sizes = (1, *HIDDEN, 2)
+    collector = GymnasiumCollector(simulator, sizes, "relu", SEED, 1, 200)
+    play = Overseen(collector, simulator, sizes, "relu", SEED, 200, 0.5, Path("runs/sleepy"))
+    weights = weights_for(simulator)
+    play.compile(weights)
+    with pytest.raises(EndlessEpisodeError, match=r"took longer than EPISODE_TIME_LIMIT = 0\.5 s"):
+        play.collect(weights, 0, 1)
+
+
+def test_within():
+    assert within(5.0, lambda: 3) == within(0.0, lambda: 3) == 3
+    with pytest.raises(TooLong):
+        within(0.05, lambda: time.sleep(0.5))
+    with pytest.raises(KeyError):
+        within(5.0, lambda: {}[1])

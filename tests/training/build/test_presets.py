@@ -1,0 +1,117 @@
+"""Presets adjust how long is trained and how often evaluated; nothing of the machine, nothing that the user set."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Bandit
+
+from core.commands.cli import main
+from core.config import Config, load_config
+from core.hardware.planning.gpu_catalog import CARDS, machine_with
+from core.training.build.plan import plan_run
+from core.training.build.presets import PRESETS, with_preset
+from core.training.run_directory.metrics_log import read_metrics
+
+DECISIONS = 62_000
+
+
+def preset(name, file="", **flags):
+    """Return the values after a preset, where they come from, and the lines."""
+    config, sources = load_config(file or None, {"preset": name, **flags})
+    config, sources, lines = with_preset(config, sources, DECISIONS)
+    names = ("training_episodes", "num_epochs", "evaluate_every")
+    return [getattr(config, n) for n in names], [sources[n] for n in names], lines
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("quick_test", [162, 10, 25]),  # 10,000,000 / 62,000 = 161.3
+        ("standard", [807, 12, 50]),
+        ("production", [3226, 15, 100]),
+        ("extended", [8065, 20, 200]),
+    ],
+)
+def test_each_preset_by_hand(name, values):
+    actual, sources, lines = preset(name)
+    assert actual == values
+    assert sources == ["preset"] * 3
+    millions = {"quick_test": 10, "standard": 50, "production": 200, "extended": 500}[name]
+    assert lines == [
+        f"Preset {name}: TRAINING_EPISODES = {values[0]}, {millions},000,000 decisions at about 62,000 each.",
+        f"Preset {name}: NUM_EPOCHS = {values[1]}.",
+        f"Preset {name}: EVALUATE_EVERY = {values[2]}.",
+    ]
+
+
+def test_no_preset_changes_nothing():
+    config, sources = load_config(None, {})
+    assert with_preset(config, sources, DECISIONS) == (config, sources, [])
+
+
+def test_a_flag_is_never_overruled_not_even_one_that_repeats_the_default():
+    values, sources, lines = preset("standard", training_episodes="50")
+    assert values == [50, 12, 50]
+    assert sources == ["flag", "preset", "preset"]
+    assert lines[0] == "Preset standard leaves TRAINING_EPISODES = 50 alone, set by flag."
+
+
+def test_a_file_counts_where_it_differs_from_the_default(tmp_path):
+    """hyperparameters.py lists every name; 50 there is the default, 7 somebody's choice."""
+    file = tmp_path / "mine.py"
+    file.write_text("TRAINING_EPISODES = 50\nNUM_EPOCHS = 7\n")
+    values, sources, lines = preset("standard", file)
+    assert values == [807, 7, 50]
+    assert sources == ["preset", "file", "preset"]
+    assert lines[1] == "Preset standard leaves NUM_EPOCHS = 7 alone, set by file."
+
+
+def test_a_preset_in_the_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("PRESET = 'quick_test'\n")
+    config, sources = load_config(file, {})
+    assert with_preset(config, sources, DECISIONS)[0].num_epochs == 10
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("card", [*CARDS, None], ids=lambda card: card.name if card else "cpu")
+def test_the_machines_part_is_that_of_no_preset(card, name):
+    """A preset that replaced what a card needs by something generic is how ten times the time was once lost."""
+    simulator = Bandit()
+    machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
+    plain, sources = load_config(None, {})
+    adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, DECISIONS)
+    assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
+    assert plan_run(adjusted, simulator, machine) == plan_run(plain, simulator, machine)
+    changed = {n for n in Config.model_fields if getattr(adjusted, n) != getattr(plain, n)}
+    assert changed == {"preset", "training_episodes", "num_epochs", "evaluate_every"}
+
+
+def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys):
+    arguments = ["--simulator", "oracles.toy_simulators:Bandit", "--device", "cpu", "--actor-hidden-size", "16"]
+    arguments += ["--critic-hidden-size", "16", "--num-hidden-layers", "1", "--episodes-per-update", "1"]
+    run = str(tmp_path / "run")
+    short = [*arguments, "--training-episodes", "1", "--run-directory", run]
+    assert main(["--preset", "quick_test", *short]) == 0
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (content["values"]["training_episodes"], content["sources"]["training_episodes"]) == (1, "flag")
+    assert (content["values"]["num_epochs"], content["sources"]["num_epochs"]) == (10, "preset")
+    out = capsys.readouterr().out
+    assert "Preset quick_test leaves TRAINING_EPISODES = 1 alone, set by flag." in out
+    assert "Trained 1 episodes" in out
+    (record,) = read_metrics(tmp_path / "run")
+    assert record["evaluation"]["episodes"] == 30, "the last training episode is evaluated whatever the interval"
+    assert main(["--mode", "evaluate", "--preset", "quick_test", "--checkpoint", run]) == 0
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["episodes"] == 30, "no preset has a say in it"
+
+
+def test_an_unknown_preset_is_a_sentence(capsys):
+    assert main(["--preset", "fast"]) == 2
+    assert (
+        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production' or 'extended'."
+        in capsys.readouterr().err
+    )

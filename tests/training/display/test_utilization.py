@@ -1,0 +1,110 @@
+"""What a run's records and last lines say of the machine."""
+
+import io
+
+import pytest
+import torch
+from helpers.fake_gpus import install, of_catalogue
+from helpers.toy_runs import toy_model
+from rich.console import Console
+
+pytest.importorskip("pydantic")
+
+from core.config import Config
+from core.hardware.detect import detect_machine
+from core.hardware.gpu_sampler import Monitor
+from core.hardware.planning.activation_memory import Shape
+from core.hardware.planning.gpu_catalog import find_card
+from core.hardware.planning.roofline import update_work
+from core.training.build.run import build_run
+from core.training.display.utilization import Instruments, phase_line
+from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+
+RECORD = {
+    "precision": "bf16",
+    "update_seconds": 2e-5,
+    "simulation_seconds": 0.5,
+    "steps": 4096,
+    "batch_size": 1024,
+    "epochs": 3,
+}
+
+
+def total(work):
+    return work.flops + work.wide_flops
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+    config = {"simulator": "oracles.toy_simulators:Shop", "training_episodes": 2, "episodes_per_update": 2}
+    sizes = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "num_epochs": 2}
+    built = build_run(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path)), {}, False, lambda _: None)
+    text = io.StringIO()
+    built.train(Console(file=text), lambda: False)
+    return built, read_metrics(tmp_path), text.getvalue()
+
+
+def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
+    built, records, text = run
+    model = built.trainer.model
+    shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+    work = []
+    for record in records:
+        work.append(total(update_work(shape, False, record["steps"], record["batch_size"], built.plan.microbatch, 2)))
+        assert record["update_flops_per_second"] == pytest.approx(work[-1] / record["update_seconds"])
+        assert [record[name] for name in ("update_bytes_per_second", "mfu", "bandwidth_share", "gpu")] == [None] * 4
+    rate = sum(work) / sum(record["update_seconds"] for record in records)
+    assert f"\nUpdates: {rate / 1e9:,.1f} GFLOP/s.\n" in text
+    decisions = sum(record["steps"] for record in records) / sum(record["simulation_seconds"] for record in records)
+    assert f"\nSimulation: {decisions:,.0f} decisions/s, " in text.replace("\r", "")
+    assert "GPU Utilization" not in text
+
+
+def test_a_round_on_a_card(monkeypatch):
+    fake = of_catalogue(find_card("A40"), busy=81, watts=190.0, mhz=1740)
+    install(monkeypatch, [fake])
+    model, card = toy_model("shop"), find_card("A40")
+    with Monitor(detect_machine().gpu, 3600.0) as monitor:
+        instruments = Instruments(monitor, card)
+        assert instruments.efficiency_line() == instruments.simulation_line() == ""
+        instruments.phase("simulating")
+        fake.busy, fake.reasons = 3, 0x4
+        instruments.phase("updating")
+        first = instruments.figures(RECORD, model, 512)
+        second = instruments.figures({**RECORD, "update_seconds": 6e-5}, model, 512)
+    assert list(first["gpu"]) == ["simulating", "updating"]
+    assert second["gpu"] == {}
+    shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+    work = update_work(shape, True, 4096, 1024, 512, 3)
+    arithmetic = work.flops / 149.7e12 + work.wide_flops / 37.4e12
+    assert first["mfu"] == pytest.approx(arithmetic / 2e-5)
+    assert second["bandwidth_share"] == pytest.approx(work.traffic / 696e9 / 6e-5)
+    # Over both: twice the work in eighty microseconds.
+    assert arithmetic > 1e-7, "the percentage has digits that tell"
+    assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in instruments.efficiency_line()
+    assert f" {2 * work.traffic / 8e-5 / 1e9:,.0f} GB/s of memory traffic" in instruments.efficiency_line()
+    # Twice 4,096 decisions in a second.
+    assert instruments.simulation_line().startswith("Simulation: 8,192 decisions/s, 8,192 a thread; at ")
+    assert instruments.phase_lines()[0] == (
+        "   Simulating:   3% busy, 190 W, 1,740 MHz, at most 0.00 GB, slowed 100% of the time (power cap)"
+    )
+
+
+def test_a_phase_of_which_nvml_says_nothing():
+    names = ("utilisation", "power_watts", "sm_mhz", "throttled", "memory_bytes")
+    summary = {**dict.fromkeys(names), "samples": 1, "reasons": []}
+    assert phase_line("updating", summary) == "   Updating:     NVML says nothing of this device"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here")
+def test_no_update_on_a_real_card_beats_its_peaks(tmp_path, monkeypatch):
+    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+    config = Config(training_episodes=3, episodes_per_update=2, device="cuda", run_directory=str(tmp_path))
+    build_run(config, {}, False, lambda _: None).train(Console(file=io.StringIO()), lambda: False)
+    for record in read_metrics(tmp_path):
+        assert record["update_flops_per_second"] > 0
+        assert set(record["gpu"]) == {"simulating", "updating"}
+        if record["mfu"] is not None:
+            assert 0.0 < record["mfu"] < 1.0

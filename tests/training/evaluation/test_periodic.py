@@ -1,0 +1,185 @@
+"""Evaluations while a run trains: when, of what, on which streams; and that they change nothing that is learned."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from oracles.toy_simulators import Shop
+from rich.console import Console
+
+pytest.importorskip("pydantic")
+pytest.importorskip("scipy")
+
+from core.config import Config
+from core.policies.networks import ActorCritic
+from core.seeding import stream
+from core.simulators.simulator import new_state
+from core.training.best import Best
+from core.training.build.run import build_run
+from core.training.display.messages import evaluation_line
+from core.training.evaluation.periodic import PeriodicEvaluation
+from core.training.run_directory.checkpoint import load_checkpoint
+from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from core.training.trainer_state import restore_model
+
+EPISODES, SEED = 5, 4
+SHOP = {
+    "simulator": "oracles.toy_simulators:Shop",
+    "training_episodes": 5,
+    "episodes_per_update": 2,
+    "actor_hidden_size": 16,
+    "critic_hidden_size": 16,
+    "num_hidden_layers": 2,
+    "batch_size": 32,
+    "learning_rate_actor": 1e-2,
+    "device": "cpu",
+    "seed": SEED,
+    "evaluation_episodes": EPISODES,
+    "update_execution": "eager",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_tensorboard():
+    """Its import takes seconds and these tests are about the loop."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MetricsLog, "_open_board", lambda *_: None)
+        yield
+
+
+def train(directory, stop_after=None, resume=False, **changes):
+    run = build_run(Config(**{**SHOP, "run_directory": str(directory), **changes}), {}, resume, lambda text: None)
+    console = Console(file=io.StringIO())
+    run.train(console, lambda: stop_after is not None and run.trainer.episode >= stop_after)
+    return run, console.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A run of 5 training episodes, evaluated after the second, the fourth and the last, and what it printed."""
+    directory = tmp_path_factory.mktemp("runs") / "evaluated"
+    return directory, train(directory, evaluate_every=2)[1]
+
+
+def without_clock(record):
+    kept = {k: v for k, v in record.items() if "seconds" not in k and "per_second" not in k}
+    return {**kept, "evaluation": kept["evaluation"] and {**kept["evaluation"], "seconds": 0.0}}
+
+
+def cash_of_slow_play(directory, episode):
+    """Play an episode of the greedy policy in plain Python, with torch's model."""
+    shop = Shop()
+    sizes = (shop.observation_size, 16, 16, shop.action_space.outputs), (shop.observation_size, 16, 16, 1)
+    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
+    restore_model(model, load_checkpoint(directory)[0])
+    rng, state = stream(SEED, "periodic evaluation", episode), new_state(shop)[0]
+    Shop.reset(state, shop.parameters, rng)
+    for _ in range(shop.max_steps):
+        mask, features = np.ones(4, np.bool_), np.zeros((4, shop.action_feature_size), np.float32)
+        observation = np.zeros(shop.observation_size, np.float32)
+        Shop.observe(state, shop.parameters, observation)
+        Shop.action_mask(state, shop.parameters, mask)
+        Shop.action_features(state, shop.parameters, mask, features)
+        with torch.no_grad():
+            x = model.normalise(torch.from_numpy(observation)[None])
+            logits = model.logits(x, torch.from_numpy(features)[None])[0].numpy()
+        _, terminated = Shop.step(state, shop.parameters, int(np.where(mask, logits, -np.inf).argmax()), rng)
+        if terminated or Shop.truncated(state, shop.parameters):
+            break
+    return float(state.cash)
+
+
+def test_it_is_evaluated_every_so_often_and_at_the_end(evaluated):
+    directory, printed = evaluated
+    assert [r["evaluation"] is not None for r in read_metrics(directory)] == [False, True, False, True, True]
+    assert printed.count("evaluated greedily on 5 episodes") == 3
+    assert set(read_metrics(directory)[1]["evaluation"]["metrics"]) == {"return", "cash", "days"}, "numbers alone"
+
+
+def test_the_last_evaluation_is_of_the_last_weights_on_streams_of_its_own(evaluated):
+    directory, _ = evaluated
+    expected = np.mean([cash_of_slow_play(directory / "checkpoints" / "last", k) for k in range(EPISODES)])
+    last = read_metrics(directory)[-1]["evaluation"]
+    assert last["metrics"]["cash"]["mean"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_best_checkpoint_is_the_best_evaluated(evaluated):
+    directory, _ = evaluated
+    found = {
+        r["episode"]: r["evaluation"]["metrics"]["cash"]["mean"] for r in read_metrics(directory) if r["evaluation"]
+    }
+    facts = load_checkpoint(directory / "checkpoints" / "best")[1]
+    assert facts["best"] == max(found.values())
+    assert found[facts["episode"]] == facts["best"], "the weights after that update"
+    expected = np.mean([cash_of_slow_play(directory / "checkpoints" / "best", k) for k in range(EPISODES)])
+    assert facts["best"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_it_changes_nothing_that_is_learned(evaluated, tmp_path):
+    train(tmp_path / "without")
+    first, second = load_checkpoint(evaluated[0])[0], load_checkpoint(tmp_path / "without")[0]
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    with_it, without = (
+        [{**without_clock(r), "evaluation": None} for r in read_metrics(d)]
+        for d in (evaluated[0], tmp_path / "without")
+    )
+    assert with_it == without
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 3])
+def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path, stop_after):
+    directory = tmp_path / "run"
+    train(directory, stop_after, evaluate_every=2)
+    train(directory, resume=True, evaluate_every=2, simulation_threads=2)
+    assert list(map(without_clock, read_metrics(directory))) == list(map(without_clock, read_metrics(evaluated[0])))
+    for which in ("last", "best"):
+        (a, b), (c, d) = (load_checkpoint(run / "checkpoints" / which) for run in (directory, evaluated[0]))
+        assert all(torch.equal(a[name], c[name]) for name in c)
+        assert (b["episode"], b["best"], b["best_judged_by"]) == (d["episode"], d["best"], "evaluations")
+
+
+def test_an_environment_is_evaluated_too(tmp_path):
+    pytest.importorskip("gymnasium")
+    options = {
+        "simulator": "gymnasium:CartPole-v1",
+        "simulator_options": {"max_episode_steps": 30},
+        "rollout_steps": 60,
+    }
+    train(tmp_path / "with", **options, evaluate_every=2, training_episodes=2)
+    train(tmp_path / "without", **options, training_episodes=2)
+    first, second = (load_checkpoint(tmp_path / name)[0] for name in ("with", "without"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    found = read_metrics(tmp_path / "with")[-1]["evaluation"]
+    assert found["episodes"] == EPISODES
+    assert found["metrics"]["return"] == found["metrics"]["length"], "the cart earns 1 a step"
+
+
+@pytest.mark.parametrize(
+    ("best", "value", "judged_by", "lower", "beaten"),
+    [
+        (Best(), 1.0, "rounds", False, True),
+        (Best(), None, "rounds", False, False),
+        (Best(2.0, "rounds"), 3.0, "rounds", False, True),
+        (Best(2.0, "rounds"), 3.0, "rounds", True, False),
+        (Best(2.0, "rounds"), 2.0, "rounds", False, False),
+        (Best(2.0, "rounds"), 1.0, "evaluations", False, True),
+        (Best(2.0, "evaluations"), 3.0, "rounds", False, False),
+        (Best(2.0, "evaluations"), 1.0, "evaluations", True, True),
+    ],
+)
+def test_a_round_never_takes_the_place_of_an_evaluation(best, value, judged_by, lower, beaten):
+    assert best.beaten_by(value, judged_by, lower) is beaten
+
+
+def test_when_one_is_due():
+    evaluation = PeriodicEvaluation(25, 27, lambda weights: [])
+    assert [episode for episode in range(1, 28) if evaluation.due(episode)] == [25, 27]
+
+
+def test_a_metric_that_no_episode_had_is_said_to_be_missing():
+    found = {"episodes": 3, "seconds": 1.0, "metrics": {}}
+    assert evaluation_line(7, "cycle_time", found).endswith(
+        "evaluated greedily on 3 episodes in 1.00 s: cycle time not known."
+    )

@@ -1,0 +1,275 @@
+"""Real runs whose disk fails: full, read-only, gone; for a while, and until the end."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic")
+pytest.importorskip("resource")
+
+import resource
+
+from core.training.run_directory.checkpoint import load_checkpoint
+from core.training.run_directory.metrics_log import read_metrics
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which is Linux'"),
+]
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = [
+    *("--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64", "--device", "cpu"),
+    *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
+]
+WITHOUT_ROOTS_RIGHTS = ["--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+
+
+class Running:
+    """A run in a process of its own, and what it has printed so far."""
+
+    def __init__(self, directory, *more, episodes=1_000_000, before=()):
+        command = [sys.executable, str(ROOT / "scripts" / "train.py"), *SMALL, "--run-directory", str(directory)]
+        command = [*before, *command, "--training-episodes", str(episodes), *more]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.directory, self.out = directory, ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.out += line
+
+    def wait_for(self, pattern, seconds=90):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.out):
+            assert time.monotonic() < end, f"no {pattern!r} in {self.out[-2000:]}"
+            assert self.process.poll() is None, self.process.stderr.read() + self.out[-2000:]
+            time.sleep(0.02)
+
+    def episode(self):
+        """Return the last training episode that it has printed."""
+        return int((re.findall(r"^episode (\d+)/", self.out, re.MULTILINE) or ["0"])[-1])
+
+    def rounds(self, count):
+        """Wait until so many more training episodes are done."""
+        until, end = self.episode() + count, time.monotonic() + 90
+        while self.episode() < until:
+            assert time.monotonic() < end, self.out[-2000:]
+            assert self.process.poll() is None, self.process.stderr.read() + self.out[-2000:]
+            time.sleep(0.02)
+
+    def stop(self):
+        """Ask it to stop; return its exit code and what it wrote as an error."""
+        self.process.send_signal(signal.SIGTERM)
+        self._reader.join(60)
+        error = self.process.stderr.read()
+        assert "Traceback" not in self.out + error
+        return self.process.wait(60), error
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def running():
+    """Return a function that starts a run; all are killed in the end."""
+    runs = []
+
+    def start(*arguments, **options):
+        runs.append(Running(*arguments, **options))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.kill()
+
+
+def limit_files(run, size):
+    """Let no file of a running process grow beyond so many bytes, as if the disk were full (EFBIG for ENOSPC)."""
+    hard = resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+def assert_complete(directory):
+    """Check that metrics and checkpoint end with the same training episode and that none is missing; return it."""
+    episode = load_checkpoint(directory, pytest.fail)[1]["episode"]
+    assert [record["episode"] for record in read_metrics(directory)] == list(range(1, episode + 1))
+    return episode
+
+
+def assert_goes_on(running, directory):
+    """Check that a run is finished by --resume."""
+    episode = load_checkpoint(directory, pytest.fail)[1]["episode"]
+    last = running(directory, "--resume", episodes=episode + 2)
+    assert last.process.wait(90) == 0
+    assert assert_complete(directory) == episode + 2
+
+
+def assert_said_once(run, reason):
+    for what in ("checkpoints/last", "metrics.jsonl"):
+        line = f"Cannot write {what}: {reason}. Training goes on, and this is tried again after each round; what was"
+        assert run.out.count(line) == 1, run.out[-3000:]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(running, tmp_path):
+    run = running(tmp_path / "run")
+    run.rounds(5)
+    limit_files(run, 1000)
+    run.wait_for("Cannot write checkpoints/last")
+    run.rounds(20)
+    assert_said_once(run, "File too large")
+    kept = load_checkpoint(tmp_path / "run", pytest.fail)[1]["episode"]
+    run.rounds(5)
+    assert load_checkpoint(tmp_path / "run", pytest.fail)[1]["episode"] == kept, "it cannot have been written since"
+    limit_files(run, resource.RLIM_INFINITY)
+    run.wait_for("checkpoints/last is written again")
+    run.wait_for("metrics.jsonl is written again")
+    assert run.stop() == (130, "")
+    assert assert_complete(tmp_path / "run") > kept + 20
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_exit_code_and_a_sentence(running, tmp_path):
+    directory = tmp_path / "run"
+    run = running(directory)
+    run.rounds(5)
+    limit_files(run, 1000)
+    run.wait_for("Cannot write checkpoints/last")
+    run.rounds(3)
+    code, error = run.stop()
+    kept = load_checkpoint(directory, pytest.fail)[1]["episode"]
+    assert code == 1
+    assert re.fullmatch(r"error: Not everything could be saved in [^\n]*\n", error)
+    assert "checkpoints/last (File too large)" in error
+    assert f"The last checkpoint there is that of training episode {kept}; free space" in error
+    assert "everything is" not in run.out
+    assert not list(directory.rglob("*.tmp"))
+    assert_goes_on(running, directory)
+
+
+def test_a_disk_that_is_too_full_to_begin_is_a_sentence(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *SMALL, "--run-directory", str(tmp_path / "run")]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)),
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: Cannot write \S+config\.json: File too large\.\n", done.stderr)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real disk of 256 KiB, where this process may mount one."""
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    if os.geteuid() != 0 or mount is None or unmount is None:
+        pytest.skip("only root can mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=256k", "none", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    yield disk
+    subprocess.run([unmount, "-l", disk], check=True)
+
+
+def test_a_disk_that_is_really_full_for_a_while(running, small_disk):
+    """Somebody else's file takes all that is left, and goes."""
+    run = running(small_disk / "run")
+    run.rounds(5)
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'filler'}", "bs=512"], capture_output=True)
+    run.wait_for("Cannot write checkpoints/last: No space left on device")
+    run.rounds(10)
+    assert run.out.count("Cannot write checkpoints/last") == 1
+    load_checkpoint(small_disk / "run", pytest.fail)
+    (small_disk / "filler").unlink()
+    run.wait_for("checkpoints/last is written again")
+    code, _ = run.stop()
+    assert code == 130
+    assert_complete(small_disk / "run")
+
+
+def test_a_directory_that_becomes_read_only(running, tmp_path):
+    """Root may write everywhere, so it first gives that right away."""
+    before = ()
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root writes into read-only directories, and there is no setpriv to give that right away")
+        before = (shutil.which("setpriv"), *WITHOUT_ROOTS_RIGHTS)
+    directory = tmp_path / "run"
+    run = running(directory, before=before)
+    run.rounds(5)
+    folders = [directory, directory / "checkpoints" / "last"]
+    for folder in folders:
+        folder.chmod(0o555)
+    run.wait_for("Cannot write checkpoints/last: Permission denied")
+    run.rounds(5)
+    load_checkpoint(directory, pytest.fail)
+    for folder in folders:
+        folder.chmod(0o755)
+    run.wait_for("checkpoints/last is written again")
+    assert run.stop() == (130, "")
+    assert_complete(directory)
+
+
+def test_a_directory_that_is_moved_away_and_back(running, tmp_path):
+    directory, away = tmp_path / "run", tmp_path / "away"
+    run = running(directory)
+    run.rounds(5)
+    directory.rename(away)
+    run.wait_for("Cannot write checkpoints/last")
+    run.rounds(5)
+    # Where it went between the look and the write, the first sentence is of the system's own words.
+    said = re.findall(
+        r"Cannot write (\S+): (the run directory was moved or removed|No such file or directory)\.", run.out
+    )
+    assert {what for what, _ in said} >= {"checkpoints/last", "metrics.jsonl"}
+    assert len(said) == len(set(said)), "each is said once"
+    assert not directory.exists(), "no second run is begun in its place"
+    load_checkpoint(away, pytest.fail)
+    away.rename(directory)
+    run.wait_for("checkpoints/last is written again")
+    assert run.stop() == (130, "")
+    assert_complete(directory)
+
+
+def test_a_directory_that_vanishes(running, tmp_path):
+    directory = tmp_path / "run"
+    run = running(directory)
+    run.rounds(5)
+    directory.rename(tmp_path / "gone")
+    shutil.rmtree(tmp_path / "gone")
+    run.wait_for("Cannot write metrics.jsonl")
+    run.rounds(3)
+    code, error = run.stop()
+    assert code == 1
+    assert "checkpoints/last (the run directory was moved or removed)" in error
+    assert error.count("\n") == 1
+    assert not directory.exists()
+
+
+def test_a_metrics_file_that_takes_nothing(running, tmp_path):
+    """/dev/full refuses every byte; the lines that it refused come after it has gone."""
+    directory = tmp_path / "run"
+    run = running(directory)
+    run.rounds(3)
+    path = directory / "metrics.jsonl"
+    path.rename(directory / "before")
+    path.symlink_to("/dev/full")
+    run.wait_for("Cannot write metrics.jsonl")
+    run.rounds(3)
+    os.replace(directory / "before", path)
+    run.wait_for("metrics.jsonl is written again")
+    assert run.stop() == (130, "")
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["episode"] for line in lines] == list(range(1, len(lines) + 1))
+    assert_complete(directory)
