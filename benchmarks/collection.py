@@ -27,13 +27,13 @@ import torch
 from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
-from core.policies.compiled.forward import aligned_weights, workspace
+from core.policies.compiled.forward import align_params, workspace
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_loop import build_go_on, build_policy_chooser
+from core.rollout.episode_loop import build_collect_steps, build_policy_chooser
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
-from core.simulators.observe import build_look, new_guarded
+from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 
@@ -97,10 +97,10 @@ class Fused:
 
     def __init__(self, simulator, sizes, model):
         self.simulator, self.sizes, self.scratch, self.steps = simulator, sizes, workspace(sizes), 0
-        self.reset, self.go_on = compile_functions(simulator).reset, build_go_on(simulator, sizes, "relu")
+        self.reset, self.go_on = compile_functions(simulator).reset, build_collect_steps(simulator, sizes, "relu")
         self.states = new_state(simulator)
         self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space, simulator.action_feature_size)
-        self.weights = aligned_weights(model.flat[: model.layout.actor_size].numpy(), sizes)
+        self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
 
     def run(self, seed: int) -> float:
         """Return seconds per decision of an episode."""
@@ -121,7 +121,7 @@ class Parts:
         self.fused = fused
         functions = compile_functions(fused.simulator)
         choose = build_policy_chooser(fused.simulator, fused.sizes, "relu", greedy=False)
-        look, reset, step = build_look(fused.simulator, functions), functions.reset, functions.step
+        look, reset, step = build_observe_state(fused.simulator, functions), functions.reset, functions.step
 
         @njit
         def simulate(states, p, rng, rows, steps, guarded):

@@ -19,9 +19,9 @@ from core.hardware.planning.choices import CPU_MICROBATCH
 from core.learning.algorithms.ppo import Batch
 from core.learning.step_selection.executor import Executor
 from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
-from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.steps.interface import StepSettings
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Discrete
 
@@ -60,11 +60,11 @@ ROWS = (
     Row("loan desk, defaults", DESK, 1024, threads=2),
 )
 WAYS = {
-    "torch": (EagerStepper, "fp32", "eager"),
-    "compile": (EagerStepper, "fp32", "compile"),
-    "compiled": (CompiledStepper, "fp32", "compiled"),
-    "bf16": (EagerStepper, "bf16", "eager"),
-    "bf16 compile": (EagerStepper, "bf16", "compile"),
+    "torch": (TorchStepper, "fp32", "eager"),
+    "compile": (TorchStepper, "fp32", "compile"),
+    "compiled": (KernelStepper, "fp32", "compiled"),
+    "bf16": (TorchStepper, "bf16", "eager"),
+    "bf16 compile": (TorchStepper, "bf16", "compile"),
 }
 """By name: the stepper, the format and the execution. The compiled kernels are this project's."""
 

@@ -21,7 +21,7 @@ from core.learning.device_transfer import synchronise
 from core.learning.minibatches import minibatch_shape, split
 from core.learning.step_selection.executor import Executor
 from core.learning.steps.interface import StepSettings
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import Discrete
 
@@ -74,7 +74,7 @@ class _Side:
         with torch.no_grad():
             model.flat.copy_(host.flat)
         settings = StepSettings(0.2, 0.01, 0.5, 0.5, self.batch, self.precision)
-        self._executor = Executor(EagerStepper(model, settings, 3e-4, 3e-4), "eager")
+        self._executor = Executor(TorchStepper(model, settings, 3e-4, 3e-4), "eager")
         self._executor.use(self.execution)
         self._rollout = _made_up(self.samples, self._device)
         self._batches = split(self.samples, self.batch, np.random.default_rng(0))

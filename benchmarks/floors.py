@@ -27,7 +27,7 @@ from numba import njit
 from streams import Drift
 
 from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
-from core.policies.compiled.forward import aligned_weights, build_network, tanh, workspace
+from core.policies.compiled.forward import align_params, build_network, tanh, workspace
 from core.policies.networks import ActorCritic, initialise
 from core.policies.parameter_layout import OBSERVATION_CLIP
 from core.rollout.episode_loop import build_policy_chooser
@@ -87,7 +87,7 @@ def weights_of(sizes: tuple[int, ...], activation: str) -> np.ndarray:
     """Return an untrained actor's weights."""
     model = ActorCritic(sizes, (sizes[0], 16, 1), activation)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    return aligned_weights(model.flat[: model.layout.actor_size].numpy(), sizes)
+    return align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
 
 
 def reading(weights: np.ndarray) -> Callable[[], int]:

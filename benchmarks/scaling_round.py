@@ -57,7 +57,7 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
     """
     config = Config(device="cpu", simulator_options={"episode": episode}, **settings)
     trainer, report = _trainer(config, LongQueue(episode))
-    compiling = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
+    compiling = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
     held = memory_again()
     seconds = [_round(trainer) for _ in range(rounds)]
     found = {
@@ -98,7 +98,7 @@ def _round(trainer: Trainer) -> dict[str, float]:
 
     trainer.updater._epochs = timed
     begin = time.perf_counter()
-    record = trainer.one_round(Progress(Console(quiet=True), None, 0, "return"))
+    record = trainer.run_iteration(Progress(Console(quiet=True), None, 0, "return"))
     whole = time.perf_counter() - begin
     trainer.updater._epochs = epochs
     simulate, update = record["simulation_seconds"], spent[0]

@@ -21,9 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from core.policies.compiled.forward import aligned_weights
+from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Collector
+from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.loading import find_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
@@ -97,9 +97,9 @@ def measure(simulator: Simulator, episodes: int, repeats: int) -> list[dict[str,
     logits, feature_weights = (None if p is None else torch.from_numpy(np.asarray(p)) for p in prior)
     generator = torch.Generator().manual_seed(0)
     initialise(model, "orthogonal", generator, logits, initial_feature_weights=feature_weights)
-    weights = aligned_weights(model.flat[: model.layout.actor_size].numpy(), sizes)
+    weights = align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
     collectors = {
-        (threads, together): Collector(simulator, sizes, "relu", 0, episodes, threads, together)
+        (threads, together): EpisodeCollector(simulator, sizes, "relu", 0, episodes, threads, together)
         for threads, together in WAYS
     }
     for collector in collectors.values():
@@ -121,7 +121,7 @@ def measure(simulator: Simulator, episodes: int, repeats: int) -> list[dict[str,
     return rows
 
 
-def played(collector: Collector, weights: np.ndarray, first: int) -> tuple[float, float, int]:
+def played(collector: EpisodeCollector, weights: np.ndarray, first: int) -> tuple[float, float, int]:
     """Play a round; return CPU seconds and wall seconds a decision, and the decisions."""
     begin = time.process_time()
     episodes, seconds = collector.collect(weights, first, collector.parallel)

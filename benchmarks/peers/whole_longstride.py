@@ -23,9 +23,9 @@ from benchmarks.peers.work import (
 from core.learning.advantages import step_discounts
 from core.learning.steps.interface import StepSettings
 from core.learning.updater import Updater, UpdateSettings
-from core.policies.compiled.forward import aligned_weights
+from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Collector
+from core.rollout.episode_collector import EpisodeCollector
 from core.seeding import stream
 
 
@@ -33,10 +33,10 @@ def train(work: Work) -> Done:
     """Train with the compiled loop and compiled steps; torch keeps to one thread, as in a run on the CPU."""
     torch.set_num_threads(1)
     model, updater = build(work)
-    collector = Collector(LongQueue(work.steps), model.actor_sizes, "tanh", 0, 1, 1)
+    collector = EpisodeCollector(LongQueue(work.steps), model.actor_sizes, "tanh", 0, 1, 1)
 
     def weights() -> np.ndarray:
-        return aligned_weights(model.flat[: model.layout.actor_size].numpy(), model.actor_sizes)
+        return align_params(model.flat[: model.layout.actor_size].numpy(), model.actor_sizes)
 
     compiling = collector.compile(weights()) + updater.compile()
     collecting, updating, collected, steps = [], [], 0, 0

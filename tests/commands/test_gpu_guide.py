@@ -23,15 +23,15 @@ from core.hardware.planning.gpu_catalog import (
     MODEL_FLOPS_UTILISATION,
     find_card,
     machine_with,
+    tier_defaults,
     tier_of,
-    usual_on,
 )
 from core.hardware.planning.number_formats import FIRST_WITH, choose_precision
 from core.hardware.planning.roofline import binding
-from core.learning.step_selection.execution_trial import Trial, fastest, trial_lines
+from core.learning.step_selection.execution_trial import ExecutionTrial, fastest, trial_lines
 from core.simulators.loading import load_simulator
 from core.training.display.messages import memory_lines, update_line
-from core.training.display.utilization import Instruments
+from core.training.display.utilization import UtilizationTracker
 from core.training.failures import update_failure_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +114,7 @@ def test_the_lines_of_a_run(monkeypatch):
     """Those that need a GPU are made by the functions that a run prints them with."""
     card = of_catalogue(find_card("A40"), busy=80)
     install(monkeypatch, [card])
-    instruments = Instruments(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
     record = {
         "precision": "bf16",
         "update_seconds": 1.0,
@@ -136,7 +136,11 @@ def test_the_lines_of_a_run(monkeypatch):
     )
     last = [instruments.simulation_line(), instruments.efficiency_line()]
     end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *instruments.phase_lines(), *last]
-    trials = [Trial("eager", 3e-3, 0.1, ""), Trial("graph", 4e-4, 0.1, ""), Trial("compile", None, 1.0, "no compiler")]
+    trials = [
+        ExecutionTrial("eager", 3e-3, 0.1, ""),
+        ExecutionTrial("graph", 4e-4, 0.1, ""),
+        ExecutionTrial("compile", None, 1.0, "no compiler"),
+    ]
     tried = trial_lines(trials, fastest(trials).execution)
     lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report)]
     quoted = blocks("text run")
@@ -161,7 +165,7 @@ def test_the_table_of_cards_is_the_catalogue():
     rows = []
     for card in CARDS:
         gpu = machine_with(card).gpu
-        usual, marks = usual_on(gpu), MODEL_FLOPS_UTILISATION.get(card.name)
+        usual, marks = tier_defaults(gpu), MODEL_FLOPS_UTILISATION.get(card.name)
         tf32 = "on" if card.capability >= FIRST_WITH["tf32"] else "none"
         mfu = "-" if marks is None else " / ".join(f"{low}-{high}" for low, high in marks) + " %"
         figures = f"{usual.minibatch:,} | {usual.parallel_episodes:,} | {mfu}"
@@ -178,7 +182,7 @@ def test_every_knob_is_in_the_glossary_and_no_other():
 
 def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
-    instruments = Instruments(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
     instruments.phase("updating")
     record = {
         "precision": "bf16",

@@ -11,7 +11,7 @@ from oracles.toy_simulators import Choices, Shop, Squashed, Tracker
 pytest.importorskip("pydantic")
 
 from core.commands.cli import main
-from core.rollout.fault_locator import Copy, Retrace, Standing
+from core.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot
 from core.rollout.trajectory import digest
 from core.seeding import stream
 from core.simulators.simulator import new_state
@@ -164,7 +164,7 @@ def test_one_decision_at_a_time_is_the_fused_loop_to_the_bit(kind):
     fused = [e.trajectory for e in toy_collector(kind).collect(weights, 4, PARALLEL)[0]]
     rows = []
 
-    class Kept(Retrace):
+    class Kept(FaultLocator):
         """Keeps each decision."""
 
         def _decide(self, *arguments):
@@ -174,7 +174,7 @@ def test_one_decision_at_a_time_is_the_fused_loop_to_the_bit(kind):
     kept = Kept(simulator, (simulator.observation_size, *HIDDEN, simulator.action_space.outputs), RELU[kind], weights)
     streams = lambda number: (stream(SEED, "simulator", number), stream(SEED, "policy", number))  # noqa: E731
     record = new_state(simulator).tobytes()
-    copies = [Copy("", streams, Standing(4 + i, -1, record, {}, {}), None) for i in range(PARALLEL)]
+    copies = [ReplayedInstance("", streams, StepSnapshot(4 + i, -1, record, {}, {}), None) for i in range(PARALLEL)]
     assert kept.play(copies) is None
     assert len(rows) == sum(t.steps for t in fused)
     for i, name in enumerate(fused[0]._fields[1:-1]):

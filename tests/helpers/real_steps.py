@@ -6,7 +6,7 @@ from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, 
 from oracles.toy_simulators import Shop
 
 from core.hardware.planning.activation_memory import Shape
-from core.hardware.planning.update_memory import footprint
+from core.hardware.planning.update_memory import estimate_memory
 from core.learning.algorithms.ppo import Batch
 from core.policies.networks import ActorCritic, initialise
 
@@ -61,7 +61,7 @@ def prepared_update(width, device="cpu"):
         updater.update(*played, np.random.default_rng(seed))
     samples = sum(t.steps for t in played[0])
     shape = Shape(*sizes, shop.action_space, shop.action_feature_size)
-    return updater, played, footprint(shape, False, samples, 128, 64, pieces=4)
+    return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4)
 
 
 def optimizer_moments(stepper):

@@ -9,10 +9,10 @@ from torch import nn
 
 from core.learning.advantages import step_discounts
 from core.learning.steps.interface import StepSettings
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 from core.learning.updater import Updater, UpdateSettings
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Collector, Episode
+from core.rollout.episode_collector import Episode, EpisodeCollector
 from core.simulators.simulator import Simulator
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
@@ -57,12 +57,12 @@ def toy_model(kind: str, seed: int = 0) -> ActorCritic:
 
 
 @cache
-def toy_collector(kind: str) -> Collector:
+def toy_collector(kind: str) -> EpisodeCollector:
     """Return a toy's collector, compiled once a session; whoever changes it puts it back."""
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return Collector(toy, sizes, activation, SEED, PARALLEL, 1)
+    return EpisodeCollector(toy, sizes, activation, SEED, PARALLEL, 1)
 
 
 def actor_weights(model: ActorCritic) -> np.ndarray:
@@ -114,6 +114,6 @@ def toy_updater(model: ActorCritic, device: str = "cpu", step: StepSettings | No
     return Updater(model, torch.device(device), update_settings(**changes), step or step_settings())
 
 
-def toy_stepper(model: ActorCritic, **changes) -> EagerStepper:
+def toy_stepper(model: ActorCritic, **changes) -> TorchStepper:
     """Return a stepper of a model."""
-    return EagerStepper(model, step_settings(**changes), 1e-3, 1e-3)
+    return TorchStepper(model, step_settings(**changes), 1e-3, 1e-3)

@@ -13,9 +13,9 @@ from oracles.toy_simulators import Bandit
 
 from core.jit_cache import cache
 from core.jit_cache.background_compile import compiled_ahead
-from core.jit_cache.cache import VARIABLE, Tally, cached, compile_for
-from core.rollout.episode_collector import Collector
-from core.rollout.fixed_length_collector import ContinuingCollector
+from core.jit_cache.cache import VARIABLE, CacheStats, cached, compile_for
+from core.rollout.episode_collector import EpisodeCollector
+from core.rollout.fixed_length_collector import FixedLengthCollector
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -27,7 +27,7 @@ ARGUMENTS = (np.ones(3),)
 def kernels(tmp_path, monkeypatch):
     """Two kernels whose machine code goes to a folder of its own: the first one, and the one that comes last."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))
-    monkeypatch.setattr(cache, "TALLY", Tally())
+    monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
 
     @cached
     @njit
@@ -59,7 +59,7 @@ def test_what_the_copy_compiles_is_loaded(kernels, tmp_path):
         compile_for(first, ARGUMENTS)
         wait_for(lambda: len(files(tmp_path)) == 2)
         compile_for(last, ARGUMENTS)
-    assert (cache.TALLY.compiled, cache.TALLY.loaded, cache.TALLY.helped) == (1, 1, True)
+    assert (cache.CACHE_STATS.compiled, cache.CACHE_STATS.loaded, cache.CACHE_STATS.helped) == (1, 1, True)
     assert (first(*ARGUMENTS), last(*ARGUMENTS)) == (3.0, 6.0)
 
 
@@ -68,7 +68,7 @@ def test_there_is_no_copy_where_nothing_is_missing(kernels):
     compile_for(first, ARGUMENTS)
     with compiled_ahead([], cores=2):
         first(*ARGUMENTS)
-    assert not cache.TALLY.helped
+    assert not cache.CACHE_STATS.helped
 
 
 def test_a_copy_that_fails_is_no_harm(kernels, capfd):
@@ -76,7 +76,7 @@ def test_a_copy_that_fails_is_no_harm(kernels, capfd):
     with compiled_ahead([lambda: 1 / 0], cores=2):
         compile_for(first, ARGUMENTS)
         compile_for(last, ARGUMENTS)
-    assert (cache.TALLY.compiled, cache.TALLY.loaded, cache.TALLY.helped) == (2, 0, False)
+    assert (cache.CACHE_STATS.compiled, cache.CACHE_STATS.loaded, cache.CACHE_STATS.helped) == (2, 0, False)
     assert capfd.readouterr() == ("", "")
 
 
@@ -88,7 +88,7 @@ def test_no_copy_is_no_harm(kernels, monkeypatch):
     first, _ = kernels
     with compiled_ahead([lambda: None], cores=2):
         compile_for(first, ARGUMENTS)
-    assert (cache.TALLY.compiled, cache.TALLY.helped) == (1, False)
+    assert (cache.CACHE_STATS.compiled, cache.CACHE_STATS.helped) == (1, False)
 
 
 def test_one_failure_does_not_keep_the_copy_from_the_next(kernels, tmp_path):
@@ -156,16 +156,16 @@ def _runs(pid):
         return False
 
 
-@pytest.mark.parametrize("kind", [Collector, ContinuingCollector])
+@pytest.mark.parametrize("kind", [EpisodeCollector, FixedLengthCollector])
 def test_what_a_collector_compiles_ahead_is_what_its_loop_loads(kind, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))
     sizes, tallies = (5, 8, 4), []
     weights = np.zeros(2 * 5 + 6 * 8 + 9 * 4, np.float32)
     for ahead in (True, False):  # each with a collector of its own, as in two processes
-        monkeypatch.setattr(cache, "TALLY", Tally())
-        more = {"steps": 8} if kind is ContinuingCollector else {}
+        monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
+        more = {"steps": 8} if kind is FixedLengthCollector else {}
         collector = kind(Bandit(), sizes, "relu", seed=0, parallel=2, threads=1, **more)
         collector.compile_ahead() if ahead else collector.compile(weights)
-        tallies.append((cache.TALLY.compiled, cache.TALLY.loaded))
+        tallies.append((cache.CACHE_STATS.compiled, cache.CACHE_STATS.loaded))
     assert tallies[0] == (1, 0)
     assert tallies[1][1] == 1, "look is loaded; reset may stand compiled in this process, the loop never does"

@@ -11,7 +11,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from core.jit_cache import cache, store
-from core.jit_cache.cache import VARIABLE, Tally, cached
+from core.jit_cache.cache import VARIABLE, CacheStats, cached
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
 
 
@@ -31,12 +31,12 @@ def kernels(tmp_path, monkeypatch):
     """Return a folder of its own and count anew."""
     path = tmp_path / "kernels"
     monkeypatch.setenv(VARIABLE, str(path))
-    monkeypatch.setattr(cache, "TALLY", Tally())
+    monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
     return path
 
 
 def counts():
-    return cache.TALLY.loaded, cache.TALLY.compiled
+    return cache.CACHE_STATS.loaded, cache.CACHE_STATS.compiled
 
 
 def test_a_kernel_is_loaded_where_it_was_compiled_before(kernels):
@@ -45,7 +45,7 @@ def test_a_kernel_is_loaded_where_it_was_compiled_before(kernels):
     assert (build(5.0)(VALUES), counts()) == (30.0, (1, 2))
     assert (build()(VALUES.astype(np.float32)), counts()) == (18.0, (1, 3))
     assert stat.S_IMODE(kernels.stat().st_mode) == 0o700
-    assert not cache.TALLY.note
+    assert not cache.CACHE_STATS.note
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(kernels, damage):
 def test_a_folder_that_cannot_be_made_costs_a_line(kernels):
     kernels.write_text("a file")
     assert (build()(VALUES), build()(VALUES), counts()) == (18.0, 18.0, (0, 2))
-    assert str(kernels) in cache.TALLY.note
+    assert str(kernels) in cache.CACHE_STATS.note
 
 
 def test_a_full_disk_costs_a_line_and_leaves_nothing(kernels, monkeypatch):
@@ -80,7 +80,7 @@ def test_a_full_disk_costs_a_line_and_leaves_nothing(kernels, monkeypatch):
 
     monkeypatch.setattr(store.os, "replace", full)
     assert (build()(VALUES), build()(VALUES), counts()) == (18.0, 18.0, (0, 2))
-    assert "No space left on device" in cache.TALLY.note
+    assert "No space left on device" in cache.CACHE_STATS.note
     assert list(kernels.iterdir()) == []
 
 
@@ -88,7 +88,7 @@ def test_it_can_be_switched_off(kernels, monkeypatch):
     monkeypatch.setenv(VARIABLE, "off")
     assert (build()(VALUES), build()(VALUES), counts()) == (18.0, 18.0, (0, 2))
     assert not kernels.exists()
-    assert not cache.TALLY.note, "nobody wanted it"
+    assert not cache.CACHE_STATS.note, "nobody wanted it"
 
 
 def test_a_kernel_that_is_not_judged_is_compiled_each_time(kernels):

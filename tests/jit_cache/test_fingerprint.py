@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from core.jit_cache import source_digest
 from core.jit_cache.fingerprint import fingerprint
-from core.jit_cache.source_digest import NotJudgedError
+from core.jit_cache.source_digest import UnhashableError
 from core.policies.compiled.sparse_matvec import add_rows
 
 MACHINE = ("x86_64", "cpu", "features")
@@ -135,7 +135,7 @@ def test_the_values_of_a_module_count_that_the_code_names(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("value", [{}, object(), lambda x: x, np.array([None]), with_closure, ModuleType("nowhere")])
 def test_what_is_not_known_is_not_judged(value):
-    with pytest.raises(NotJudgedError):
+    with pytest.raises(UnhashableError):
         of(with_closure(value))
 
 
@@ -146,5 +146,5 @@ def generated(context, value):
 
 def test_code_that_is_generated_is_judged_by_our_own_sources_only():
     assert of(with_closure(add_rows)) != of(with_closure(1.0))
-    with pytest.raises(NotJudgedError, match="generated, which generates code"):
+    with pytest.raises(UnhashableError, match="generated, which generates code"):
         of(with_closure(generated))

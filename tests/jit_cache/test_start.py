@@ -16,7 +16,7 @@ pytest.importorskip("pydantic")
 from core.commands.cli import main
 from core.hardware.detect import detect_machine
 from core.jit_cache import cache
-from core.jit_cache.cache import VARIABLE, Tally
+from core.jit_cache.cache import VARIABLE, CacheStats
 from core.training.build import run as run_builder
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -33,8 +33,8 @@ def started(tmp_path, monkeypatch, capsys):
     """Return a function that trains with kernels in a folder and returns how many were compiled and loaded."""
 
     def train(name):
-        monkeypatch.setattr(cache, "TALLY", Tally())
-        monkeypatch.setattr("core.training.build.run.TALLY", cache.TALLY)
+        monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
+        monkeypatch.setattr("core.training.build.run.TALLY", cache.CACHE_STATS)
         assert main([*SMALL, "--run-directory", str(tmp_path / name)]) == 0
         output = capsys.readouterr().out
         (line,) = re.findall(r"Kernels of simulator, policy and update: (.*) in [0-9.]+ s(.*)\.\n", output)

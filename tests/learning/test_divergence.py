@@ -186,7 +186,7 @@ def test_nothing_helps_for_ever():
 def test_weights_that_have_never_been_updated_cannot_be_left():
     guard, _ = guard_of_a_toy()
     with pytest.raises(DivergedError, match="the policy's outputs"):
-        guard.fall_back("the policy's outputs")
+        guard.rollback("the policy's outputs")
 
 
 def test_the_search_of_fp16_for_its_scale_is_no_failure():

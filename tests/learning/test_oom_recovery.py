@@ -12,7 +12,7 @@ from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_mode
 from learning.steps.test_torch_step import rollout
 
 from core.learning import device_transfer
-from core.learning.oom_recovery import SMALLEST_MICROBATCH, MemoryLadder, bytes_asked, is_out_of_memory
+from core.learning.oom_recovery import SMALLEST_MICROBATCH, OomRetry, bytes_asked, is_out_of_memory
 from core.learning.step_selection import executor
 
 ON_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is"
@@ -112,7 +112,7 @@ def test_a_microbatch_above_the_number_of_samples_is_halved_from_that_number():
 
 
 def test_the_tensors_of_the_failed_attempt_are_gone_when_it_is_tried_again():
-    ladder, seen = MemoryLadder(64, torch.device("cpu")), []
+    ladder, seen = OomRetry(64, torch.device("cpu")), []
 
     def attempt():
         if seen:

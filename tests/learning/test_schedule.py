@@ -49,7 +49,7 @@ def test_options_become_a_schedule(values, expected):
 
 def test_coefficients_reach_the_loss():
     """A stepper that is told other coefficients computes the loss of one that was made with them."""
-    from test_loss import real_batch
+    from learning.algorithms.test_ppo import real_batch
 
     model, batch = toy_model("bandit"), real_batch("bandit")
     told = toy_stepper(model)

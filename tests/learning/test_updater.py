@@ -172,7 +172,7 @@ def test_a_model_transfer_is_one_flat_copy_and_is_counted():
     assert torch.equal(host.flat, other.flat)
     assert transfer.count == 2
     assert transfer.seconds > 0.0
-    transfer.start_episode()
+    transfer.start_iteration()
     assert (transfer.count, transfer.seconds) == (0, 0.0)
 
 

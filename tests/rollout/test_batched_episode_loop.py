@@ -9,7 +9,7 @@ from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultPa
 
 from core.errors import PolicyNotFiniteError, SimulatorError
 from core.rollout.batched_episode_loop import apart
-from core.rollout.episode_collector import Collector, in_groups
+from core.rollout.episode_collector import EpisodeCollector, in_groups
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
 
@@ -21,7 +21,7 @@ def side_by_side(kind, together=3):
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return Collector(toy, sizes, activation, SEED, COUNT, 1, together)
+    return EpisodeCollector(toy, sizes, activation, SEED, COUNT, 1, together)
 
 
 def bits(played):
@@ -101,7 +101,7 @@ def test_one_episode_at_fault_is_named_though_others_play_beside_it(raises):
     simulator = Moody()
     simulator.parameters = (raises,)
     model = new_model(simulator, "relu")
-    one, several = (Collector(simulator, model.actor_sizes, "relu", 1, COUNT, 1, n) for n in (1, 4))
+    one, several = (EpisodeCollector(simulator, model.actor_sizes, "relu", 1, COUNT, 1, n) for n in (1, 4))
     weights, sentences = actor_weights(model), {}
     for number in range(COUNT):
         try:

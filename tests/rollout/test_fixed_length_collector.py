@@ -11,9 +11,9 @@ from oracles.slow_update import slow_gae, slow_worth_of_luck
 from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
 
 from core.errors import SimulatorError, UserError
-from core.learning.advantages import following_values
-from core.rollout.episode_collector import Unfinished
-from core.rollout.fixed_length_collector import ContinuingCollector
+from core.learning.advantages import next_values_of
+from core.rollout.episode_collector import CollectorState
+from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.seeding import stream
 
 STEPS, COPIES, ROUNDS = 50, 3, 3
@@ -21,7 +21,7 @@ STEPS, COPIES, ROUNDS = 50, 3, 3
 
 def new_collector(simulator, steps=STEPS, copies=COPIES, threads=1):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    return ContinuingCollector(simulator, sizes, "relu", SEED, copies, steps, threads)
+    return FixedLengthCollector(simulator, sizes, "relu", SEED, copies, steps, threads)
 
 
 def copied(rollouts):
@@ -77,7 +77,7 @@ def test_what_follows_each_decision_is_the_slow_episodes(shop, monkeypatch, copy
         t = rounds[copy][0]
         for i in range(Shop.observation_size):
             beyond = np.append(t.observations[-1:, i], t.cut_observations[:, i])
-            following = following_values(t.observations[:-1, i], t.truncated, beyond)
+            following = next_values_of(t.observations[:-1, i], t.truncated, beyond)
             right = expected[number * STEPS : (number + 1) * STEPS, i]
             assert np.array_equal(following[~t.terminated], right[~t.terminated])
 
@@ -123,7 +123,7 @@ def test_a_restored_collector_goes_on_to_the_bit(shop):
     first, second = new_collector(Shop()), new_collector(Shop())
     first.collect(weights, 0, COPIES)
     records, facts = first.unfinished()
-    second.restore(Unfinished(records, json.loads(json.dumps(facts))))
+    second.restore(CollectorState(records, json.loads(json.dumps(facts))))
     for rounds in shop[1:]:
         for (one, a), (other, b) in zip(rounds, copied(second.collect(weights, 0, COPIES)[0]), strict=True):
             assert all(x.tobytes() == y.tobytes() for x, y in zip(one, other, strict=True))
@@ -135,9 +135,9 @@ def test_a_record_of_another_size_is_refused():
     collector.collect(actor_weights(toy_model("shop")), 0, 1)
     records, facts = collector.unfinished()
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 64"):
-        collector.restore(Unfinished({name: r[:3] for name, r in records.items()}, facts))
+        collector.restore(CollectorState({name: r[:3] for name, r in records.items()}, facts))
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint is missing"):
-        collector.restore(Unfinished({}, facts))
+        collector.restore(CollectorState({}, facts))
 
 
 def test_a_fault_names_the_step_of_the_episode_and_its_copy():

@@ -18,10 +18,10 @@ import gymnasium
 
 from core.errors import EndlessEpisodeError, SimulatorError
 from core.rollout import guarded_collector
-from core.rollout.episode_collector import Collector
-from core.rollout.fault_locator import Retrace
-from core.rollout.fixed_length_collector import ContinuingCollector
-from core.rollout.guarded_collector import Overseen, within
+from core.rollout.episode_collector import EpisodeCollector
+from core.rollout.fault_locator import FaultLocator
+from core.rollout.fixed_length_collector import FixedLengthCollector
+from core.rollout.guarded_collector import GuardedCollector, run_with_timeout
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.simulators.check.time_limit import TooLong
 from core.simulators.gym.adapter import GymnasiumSimulator
@@ -82,9 +82,9 @@ FALLS = {
 def overseen(simulator, steps=0, copies=2, seconds=0.0, collector=None):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
     if collector is None and steps:
-        collector = ContinuingCollector(simulator, sizes, "relu", SEED, copies, steps, 1)
-    collector = collector or Collector(simulator, sizes, "relu", SEED, copies, 1)
-    return Overseen(collector, simulator, sizes, "relu", SEED, steps, seconds, Path("runs/trap"))
+        collector = FixedLengthCollector(simulator, sizes, "relu", SEED, copies, steps, 1)
+    collector = collector or EpisodeCollector(simulator, sizes, "relu", SEED, copies, 1)
+    return GuardedCollector(collector, simulator, sizes, "relu", SEED, steps, seconds, Path("runs/trap"))
 
 
 def weights_for(simulator):
@@ -158,7 +158,7 @@ def test_the_action_of_a_box_is_the_one_that_failed(kind):
 
 def test_what_only_compiled_code_does_is_said_with_its_step(monkeypatch):
     trap = Trap(3, 5)
-    monkeypatch.setattr(Retrace, "as_python", lambda self, seconds, compiled_helpers: None)
+    monkeypatch.setattr(FaultLocator, "as_python", lambda self, seconds, compiled_helpers: None)
     sentence = r"Trap, episode 0, step 5: Trap, episode 0: ValueError: no such shelf.*as ordinary Python does not fail"
     with pytest.raises(SimulatorError, match=sentence):
         overseen(trap).collect(weights_for(trap), 0, 2)
@@ -175,7 +175,7 @@ def test_a_round_that_is_only_slow_is_not_called_random(monkeypatch):
     def too_slow(seconds, function):
         raise TooLong
 
-    monkeypatch.setattr(guarded_collector, "within", too_slow)
+    monkeypatch.setattr(guarded_collector, "run_with_timeout", too_slow)
     trap = Trap(0, 0)
     with pytest.raises(
         EndlessEpisodeError, match=r"= 2 s; raise it if nothing is wrong; .* every decision came back\."
@@ -250,7 +250,7 @@ def test_an_environment_that_sleeps():
     simulator = GymnasiumSimulator("longstride/Sleepy-v0", {})
     sizes = (1, *HIDDEN, 2)
     collector = GymnasiumCollector(simulator, sizes, "relu", SEED, 1, 200)
-    play = Overseen(collector, simulator, sizes, "relu", SEED, 200, 0.5, Path("runs/sleepy"))
+    play = GuardedCollector(collector, simulator, sizes, "relu", SEED, 200, 0.5, Path("runs/sleepy"))
     weights = weights_for(simulator)
     play.compile(weights)
     with pytest.raises(EndlessEpisodeError, match=r"took longer than EPISODE_TIME_LIMIT = 0\.5 s"):
@@ -258,8 +258,8 @@ def test_an_environment_that_sleeps():
 
 
 def test_within():
-    assert within(5.0, lambda: 3) == within(0.0, lambda: 3) == 3
+    assert run_with_timeout(5.0, lambda: 3) == run_with_timeout(0.0, lambda: 3) == 3
     with pytest.raises(TooLong):
-        within(0.05, lambda: time.sleep(0.5))
+        run_with_timeout(0.05, lambda: time.sleep(0.5))
     with pytest.raises(KeyError):
-        within(5.0, lambda: {}[1])
+        run_with_timeout(5.0, lambda: {}[1])

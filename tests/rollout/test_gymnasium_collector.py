@@ -15,7 +15,7 @@ from oracles.toy_environments import first_of
 
 from core.errors import SimulatorError
 from core.rollout.gymnasium_collector import GymnasiumCollector
-from core.rollout.single_step_policy import build_acting
+from core.rollout.single_step_policy import build_step_policy
 from core.seeding import stream
 from core.simulators.gym.adapter import GymnasiumSimulator, seed_of
 from core.simulators.gym.spaces import build_encode
@@ -26,7 +26,7 @@ WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"
 @cache
 def acting(space, sizes):
     """Return the compiled policy, the same one for environments that look alike."""
-    return build_acting(space, sizes, "relu")
+    return build_step_policy(space, sizes, "relu")
 
 
 def new_collector(name, options, steps, copies=1):

@@ -22,8 +22,8 @@ from core.errors import GpuLostError, UserError
 from core.hardware.detect import detect_machine
 from core.learning.oom_recovery import is_gpu_lost
 from core.learning.updater import Updater
-from core.rollout.episode_collector import Collector
-from core.rollout.fixed_length_collector import ContinuingCollector
+from core.rollout.episode_collector import EpisodeCollector
+from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.simulators.loading import load_simulator
 from core.training.build import rollout_size
 from core.training.build import run as run_builder
@@ -205,7 +205,7 @@ def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypat
 def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes):
     config, toy = Config(episodes_per_update=3, **changes), simulator()
     collector = build_collector(config, plan_run(config, toy, detect_machine()), [toy.observation_size, 8, 2], toy)
-    assert isinstance(collector, ContinuingCollector if changes else Collector)
+    assert isinstance(collector, FixedLengthCollector if changes else EpisodeCollector)
     arrays = [copy.trajectory for copy in collector._copies] if changes else [collector._rows]
     assert host_rollout(config, toy).pinned_bytes == sum(a.nbytes for t in arrays for a in t)
 

@@ -15,7 +15,7 @@ from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run,
 
 from core.commands.cli import main
 from core.errors import SimulatorError, UserError
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 from core.training.failures import divergence_error, memory_error
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
@@ -38,7 +38,7 @@ def said_by(run):
 
 def failing_loss(error, *calls):
     """Return a loss that raises at some of its calls, counted from 1."""
-    real, count = EagerStepper.loss, [0]
+    real, count = TorchStepper.loss, [0]
 
     def loss(self, batch):
         count[0] += 1
@@ -50,7 +50,7 @@ def failing_loss(error, *calls):
 
 
 def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
+    monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
     lines = said_by(new_run(tmp_path / "run", training_episodes=3, update_threads=1, update_execution="eager"))
     first, *later = read_metrics(tmp_path / "run")
     (event,) = first["out_of_memory"]
@@ -66,7 +66,7 @@ def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, mo
 def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, stop in ((whole, None), (parts, 1)):
-        monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
+        monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
         train(new_run(directory, training_episodes=3, update_threads=1, update_execution="eager"), stop_after=stop)
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
@@ -85,7 +85,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):
     assert main(train_arguments(tmp_path / "run", 1, "--update-execution", "eager")) == 0
     before = (tmp_path / "run/checkpoints/last/episode-00000001.json").read_bytes()
-    monkeypatch.setattr(EagerStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
+    monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
     capsys.readouterr()
     assert main(train_arguments(tmp_path / "run", 3, "--resume", "--update-execution", "eager")) == 2
     error = capsys.readouterr().err

@@ -63,12 +63,12 @@ def test_rounds_go_on_while_one_like_the_longest_and_a_tenth_fits():
     """Rounds of 10, 20 and 12 of 66 seconds: after 42, another of 22 ends at 64; after 46 more it would not."""
     clock = Clock()
     budget = Budget(66.0, clock)
-    assert budget.another_round(), "nothing is known yet"
+    assert budget.another_iteration(), "nothing is known yet"
     for seconds in (10.0, 20.0, 12.0):
         clock.now += seconds
-        assert budget.another_round()
+        assert budget.another_iteration()
     clock.now += 3.0
-    assert not budget.another_round(), "45 + 1.1 * 20 is more than 66"
+    assert not budget.another_iteration(), "45 + 1.1 * 20 is more than 66"
     assert (budget.elapsed, budget.share) == (45.0, 45 / 66)
 
 
@@ -76,10 +76,10 @@ def test_time_that_no_later_round_takes_is_no_part_of_a_round():
     """A first round of 40 seconds, 30 of them for trials: the next is taken to last 10, and 11 fit into 15."""
     clock = Clock()
     budget = Budget(55.0, clock)
-    assert budget.another_round()
+    assert budget.another_iteration()
     clock.now += 40.0
     budget.leave_out(30.0)
-    assert budget.another_round()
+    assert budget.another_iteration()
     assert budget.elapsed == 40.0
 
 
@@ -87,20 +87,20 @@ def test_a_round_with_an_evaluation_needs_its_time_too():
     """After a round of 10 seconds of 40: one more and 15 of evaluation end by 37.5, with 20 of evaluation too late."""
     clock = Clock()
     budget = Budget(40.0, clock)
-    budget.another_round()
+    budget.another_iteration()
     clock.now += 10.0
-    assert budget.another_round(15.0)
+    assert budget.another_iteration(15.0)
     other = Budget(40.0, clock)
-    other.another_round()
+    other.another_iteration()
     clock.now += 10.0
-    assert not other.another_round(20.0)
+    assert not other.another_iteration(20.0)
 
 
 def test_no_round_begins_when_the_time_is_over():
     clock = Clock()
     budget = Budget(5.0, clock)
     clock.now += 5.0
-    assert not budget.another_round()
+    assert not budget.another_iteration()
     clock.now += 5.0
     assert budget.share == 1.0
 
@@ -109,10 +109,10 @@ def test_rounds_left_by_their_mean():
     clock = Clock()
     budget = Budget(100.0, clock)
     assert budget.rounds_left() == 0, "nobody knows"
-    budget.another_round()
+    budget.another_iteration()
     clock.now += 10.0
     assert budget.rounds_left() == 9
-    budget.another_round()
+    budget.another_iteration()
     clock.now += 20.0
     assert budget.rounds_left() == 4, "70 seconds at 15 each"
 
@@ -120,7 +120,7 @@ def test_rounds_left_by_their_mean():
 def test_a_resumed_run_has_what_is_left():
     clock = Clock()
     budget = Budget(100.0, clock)
-    budget.another_round()
+    budget.another_iteration()
     clock.now += 40.0
     facts = budget.facts()
     assert facts == {"elapsed": 40.0, "longest_round": 40.0}
@@ -128,9 +128,9 @@ def test_a_resumed_run_has_what_is_left():
     resumed = Budget(100.0, later)
     resumed.restore(facts)
     assert resumed.elapsed == 40.0
-    assert resumed.another_round()
+    assert resumed.another_iteration()
     later.now += 20.0
-    assert not resumed.another_round(), "60 + 44 is more than 100"
+    assert not resumed.another_iteration(), "60 + 44 is more than 100"
     fresh = Budget(100.0, later)
     fresh.restore({})
     assert fresh.elapsed == 0.0

@@ -151,12 +151,12 @@ def doctor(config: Config, sources: dict[str, str]) -> int:
 def replay(config: Config, sources: dict[str, str], episode: int | None) -> int:
     """Play a training episode of a run again; return 1 if anything is not as it was."""
     from core.commands.replay import run_replay
-    from core.training.failures import naming_a_lost_gpu
+    from core.training.failures import report_gpu_loss
 
     console = _console()
     if episode is None:
         raise UserError("--mode replay needs --episode N, a training episode of the run in --run-directory.")
-    with naming_a_lost_gpu():
+    with report_gpu_loss():
         return 0 if run_replay(config, sources, episode, console, lambda text: _say(console, text)) else 1
 
 

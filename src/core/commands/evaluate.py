@@ -12,7 +12,7 @@ from torch import Tensor
 from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import usable_cores
-from core.policies.compiled.forward import aligned_weights
+from core.policies.compiled.forward import align_params
 from core.policies.parameter_layout import policy_layout
 from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.loading import from_source
@@ -150,4 +150,4 @@ def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simula
             if tensor is None or tuple(tensor.shape) != layout.shapes[name]:
                 raise UserError(f"The checkpoint is damaged: {name} is missing or of another shape than it says.")
             flat[offset : offset + tensor.numel()] = tensor.numpy().ravel()
-    return TrainedPolicy(aligned_weights(flat, facts["actor_sizes"]), facts["actor_sizes"], facts["activation"])
+    return TrainedPolicy(align_params(flat, facts["actor_sizes"]), facts["actor_sizes"], facts["activation"])

@@ -61,7 +61,7 @@ def run_replay(config: Config, sources: dict[str, str], episode: int, console: C
     trainer = build_trainer(config, plan, model, loaded, directory, None)
     if kept_before(directory, episode) and not isinstance(loaded.simulator, GymnasiumSimulator):
         resume_run(trainer, directory, say, before=episode)
-    trainer.collector.compile(trainer.cpu_copy())
+    trainer.collector.compile(trainer.actor_params())
     trainer.updater.compile()
     with TemporaryDirectory() as elsewhere, Progress(console, episode, trainer.episode, "") as progress:
         trainer.checkpoints = CheckpointWriter(Path(elsewhere))
@@ -93,7 +93,7 @@ def _episodes_after(directory: Path, last: int) -> str:
 
 def _same_round(trainer: Trainer, known: dict[int, str | None], progress: Progress) -> bool:
     """Play and update once; say how it compares, and return whether it is the same or unknown."""
-    record = trainer.one_round(progress)
+    record = trainer.run_iteration(progress)
     number, now = record["episode"], record["trajectory_sha256"]
     if (then := known.get(number)) is None:
         progress.say(f"Episode {number}: {record['steps']:,} decisions without a failure; metrics.jsonl knows none.")

@@ -18,7 +18,7 @@ _TRIAD_FLOATS, _TRIAD_REPEATS = 16_384, 200
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Diagnostics:
     """Plain data about the process and the system around it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Surroundings:
     cache_bandwidth: float | None = None
 
 
-def detect_surroundings(directory: Path, gpu: Gpu | None) -> Surroundings:
+def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
     """Look around.
 
     Args:
@@ -61,7 +61,7 @@ def detect_surroundings(directory: Path, gpu: Gpu | None) -> Surroundings:
 
     api = nvml()
     folder = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.is_dir())
-    return Surroundings(
+    return Diagnostics(
         torch_version=torch.__version__,
         torch_cuda=torch.version.cuda,
         listed=tuple(listed_by_the_driver(api)),

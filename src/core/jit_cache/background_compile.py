@@ -31,14 +31,14 @@ def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator
     def start() -> None:
         with suppress(OSError):  # no process more is allowed, or there is no memory for one
             copies.append(_copy(work))
-            cache.TALLY.loaded_alone = cache.TALLY.loaded
+            cache.CACHE_STATS.loaded_alone = cache.CACHE_STATS.loaded
 
     if sys.platform == "linux" and cores > 1:
-        cache.TALLY.at_first_miss = start
+        cache.CACHE_STATS.at_first_miss = start
     try:
         yield
     finally:
-        cache.TALLY.at_first_miss = None
+        cache.CACHE_STATS.at_first_miss = None
         for pid in copies:
             _end(pid)
 

@@ -21,7 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
 from core.jit_cache.fingerprint import fingerprint
-from core.jit_cache.source_digest import NotJudgedError
+from core.jit_cache.source_digest import UnhashableError
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
 
 VARIABLE = "LONGSTRIDE_KERNEL_CACHE"
@@ -31,7 +31,7 @@ F = TypeVar("F")
 
 
 @dataclass
-class Tally:
+class CacheStats:
     """What has happened to the kernels of this process that may be loaded.
 
     Attributes:
@@ -62,7 +62,7 @@ class Tally:
             call()
 
 
-TALLY = Tally()
+CACHE_STATS = CacheStats()
 
 
 def cached(kernel: F) -> F:
@@ -109,18 +109,18 @@ class _KernelCache(_Cache):
         target_context.refresh()
         try:
             self._names[sig] = fingerprint(self._dispatcher, tuple(sig), target_context.codegen().magic_tuple())
-        except NotJudgedError:
+        except UnhashableError:
             return None
         found = _rebuilt(read(folder, self._names[sig]), target_context)
         if found is None or found.signature.args != tuple(sig):
-            TALLY.miss()
+            CACHE_STATS.miss()
             return None
-        TALLY.loaded += 1
+        CACHE_STATS.loaded += 1
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a function that has been compiled."""
-        TALLY.compiled += 1
+        CACHE_STATS.compiled += 1
         name, folder = self._names.pop(sig, None), _folder()
         if name is None or folder is None or data.lifted or data.library.has_dynamic_globals:
             return
@@ -157,18 +157,21 @@ def _rebuilt(content: bytes | None, target_context: Any) -> Any:
 def _folder() -> Path | None:
     """Return the folder, opened once a process; None where there is none to use."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted == "off" or TALLY.note:
+    if wanted == "off" or CACHE_STATS.note:
         return None
-    if TALLY.folder is None:
+    if CACHE_STATS.folder is None:
         try:
-            TALLY.folder = open_folder(Path(wanted).absolute() if wanted else usual_folder())
+            CACHE_STATS.folder = open_folder(Path(wanted).absolute() if wanted else usual_folder())
         except UnusableFolderError as error:
             _give_up(f"{wanted or '~/.cache/longstride'}: {error}")
-    return TALLY.folder
+    return CACHE_STATS.folder
 
 
 def _give_up(reason: str) -> None:
-    TALLY.folder, TALLY.note = None, f"Compiled kernels cannot be kept in {reason}; every run compiles them."
+    CACHE_STATS.folder, CACHE_STATS.note = (
+        None,
+        f"Compiled kernels cannot be kept in {reason}; every run compiles them.",
+    )
 
 
 def _number_functions_from_anywhere() -> None:

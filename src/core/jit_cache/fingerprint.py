@@ -19,7 +19,7 @@ from numba.core import compiler, config
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-from core.jit_cache.source_digest import NotJudgedError, is_trusted, package_digest, source_tokens
+from core.jit_cache.source_digest import UnhashableError, is_trusted, package_digest, source_tokens
 
 _CODE = (
     "co_argcount",
@@ -82,7 +82,7 @@ def _describe(kind: Any) -> str:
         of = getattr(kind, "instance_class", tuple)
         name = f"{of.__module__}.{of.__qualname__}{getattr(kind, 'fields', '')}"
         return f"{name}[{', '.join(map(_describe, iter(kind)))}]"
-    raise NotJudgedError(f"an argument of type {kind}")
+    raise UnhashableError(f"an argument of type {kind}")
 
 
 class _Walk:
@@ -130,7 +130,7 @@ class _Walk:
     def _add_numbers(self, value: Any) -> None:
         dtype = value if isinstance(value, np.dtype) else value.dtype
         if dtype.hasobject:
-            raise NotJudgedError("an array of Python objects")
+            raise UnhashableError("an array of Python objects")
         self._put("numbers", type(value).__name__, repr(dtype), str(dtype.itemsize), str(dtype.isalignedstruct))
         if not isinstance(value, np.dtype):
             layout = (value.shape, value.strides, value.flags.writeable, value.flags.aligned)
@@ -153,7 +153,7 @@ class _Walk:
         elif isinstance(value, _Intrinsic):
             self._add_intrinsic(value)
         else:
-            raise NotJudgedError(f"{value!r:.80} of {_name_of(type(value))}")
+            raise UnhashableError(f"{value!r:.80} of {_name_of(type(value))}")
 
     def _add_module(self, module: ModuleType, names: frozenset[str]) -> None:
         self._put("module", module.__name__)
@@ -166,7 +166,7 @@ class _Walk:
 
     def _add_dispatcher(self, dispatcher: Any) -> None:
         if dispatcher._compiler.pipeline_class is not compiler.Compiler or dispatcher.locals:
-            raise NotJudgedError(f"{dispatcher} with a compiler of its own")
+            raise UnhashableError(f"{dispatcher} with a compiler of its own")
         self._put("kernel", type(dispatcher).__name__)
         for option, value in sorted(dispatcher.targetoptions.items()):
             self._put(option)
@@ -199,7 +199,7 @@ class _Walk:
     def _add_intrinsic(self, value: Any) -> None:
         """Add a function that writes machine code itself: one of our own, whose sources are part of every digest."""
         if not value._defn.__module__.startswith("core.") or value._defn.__closure__:
-            raise NotJudgedError(f"{value._defn.__module__}.{value._defn.__qualname__}, which generates code")
+            raise UnhashableError(f"{value._defn.__module__}.{value._defn.__qualname__}, which generates code")
         self._put("intrinsic", value._defn.__module__, value._defn.__qualname__)
 
     def _add_named(self, value: Any) -> None:
@@ -214,7 +214,7 @@ class _Walk:
         elif isinstance(value, type) and issubclass(value, enum.Enum):
             self._put(*(f"{member.name}={member.value!r}" for member in value))
         else:
-            raise NotJudgedError(f"{name}.{_name_of(value)}, which is no compiled function")
+            raise UnhashableError(f"{name}.{_name_of(value)}, which is no compiled function")
         self.modules.add(name)
 
 
@@ -229,7 +229,7 @@ def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        raise NotJudgedError("a variable that is not set yet") from None
+        raise UnhashableError("a variable that is not set yet") from None
 
 
 def _name_of(value: Any) -> str:

@@ -18,7 +18,7 @@ _LIBRARIES = [Path(str(module.__file__)).resolve().parent for module in (np, num
 _INSTALLED = "site-packages", "dist-packages"
 
 
-class NotJudgedError(Exception):
+class UnhashableError(Exception):
     """A kernel reaches something of which nobody can say whether it has changed."""
 
 
@@ -56,7 +56,7 @@ def source_tokens(names: Sequence[str]) -> Iterator[str]:
     """
     for name in names:
         if _file_of(sys.modules.get(name)) is None:
-            raise NotJudgedError(f"code of {name}, which is no file")
+            raise UnhashableError(f"code of {name}, which is no file")
     found: dict[str, ModuleType | None] = {}
     waiting = list(names)
     while waiting:
@@ -89,7 +89,7 @@ def _stamp(module: ModuleType | None) -> str:
             return f"{path} {stat.st_size} {stat.st_mtime_ns}"
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise NotJudgedError(f"{path}, which cannot be read") from error
+        raise UnhashableError(f"{path}, which cannot be read") from error
 
 
 def _file_of(module: ModuleType | None) -> Path | None:

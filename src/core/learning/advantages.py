@@ -79,7 +79,7 @@ def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-unty
     return sums, carried
 
 
-def following_values(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+def next_values_of(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     """Return float32[T], the value of what follows each decision of a rollout, for :func:`gae`.
 
     Args:

@@ -17,7 +17,7 @@ class ModelTransfer:
     Without a GPU both are the same model: nothing moves and the count stays zero.
 
     Attributes:
-        count: model transfers since the last :meth:`start_episode`.
+        count: model transfers since the last :meth:`start_iteration`.
         seconds: time they took.
     """
 
@@ -25,7 +25,7 @@ class ModelTransfer:
         self._host, self._device = host, device_model
         self.count, self.seconds = 0, 0.0
 
-    def start_episode(self) -> None:
+    def start_iteration(self) -> None:
         """Set count and seconds to zero."""
         self.count, self.seconds = 0, 0.0
 
@@ -72,7 +72,7 @@ def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-class Columns:
+class DeviceBuffers:
     """Memory of the device for the columns of a rollout.
 
     Args:

@@ -83,12 +83,12 @@ class DivergenceGuard:
         elif not searching:
             self.streak += 1
             if skipped == steps:
-                return self.fall_back(f"no step of the update was finite ({steps} of {steps} skipped)")
+                return self.rollback(f"no step of the update was finite ({steps} of {steps} skipped)")
             if self.streak >= _PATIENCE:
-                return self.fall_back(f"{_PATIENCE} updates in a row had steps that were not finite")
+                return self.rollback(f"{_PATIENCE} updates in a row had steps that were not finite")
         return None
 
-    def fall_back(self, reason: str) -> Fallback:
+    def rollback(self, reason: str) -> Fallback:
         """Go back to the last good weights, with the next remedy.
 
         Raises:

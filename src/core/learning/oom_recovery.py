@@ -45,7 +45,7 @@ class OutOfMemory(NamedTuple):
     microbatch_after: int
 
 
-class MemoryLadder:
+class OomRetry:
     """Runs the phases of an update, and runs them again with half the microbatch when memory runs out.
 
     Args:
@@ -86,14 +86,14 @@ class MemoryLadder:
                 self._events.append(OutOfMemory(phase, bytes_asked(error), free_bytes(self._device.type), size, half))
             # Outside of the except block: until its end the traceback holds the tensors of the failed attempt.
             self.microbatch = half
-            self.drop_caches()
+            self.free_caches()
 
     def take_events(self) -> list[OutOfMemory]:
         """Return what happened since the last call."""
         events, self._events = self._events, []
         return events
 
-    def drop_caches(self) -> None:
+    def free_caches(self) -> None:
         """Give back what is kept for reuse."""
         self.release()
         gc.collect()

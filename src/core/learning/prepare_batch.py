@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.advantages import following_values, gae, worth_of_luck
+from core.learning.advantages import gae, next_values_of, worth_of_luck
 from core.learning.algorithms.ppo import Batch
-from core.learning.device_transfer import Columns
+from core.learning.device_transfer import DeviceBuffers
 from core.learning.steps.interface import Stepper
 from core.learning.value_scale import renormalise_values
 from core.rollout.trajectory import Trajectory
@@ -27,7 +27,9 @@ class Lambdas(NamedTuple):
     critic: list[np.ndarray]
 
 
-def upload_observations(stepper: Stepper, trajectories: list[Trajectory], columns: Columns) -> tuple[Tensor, Tensor]:
+def upload_observations(
+    stepper: Stepper, trajectories: list[Trajectory], columns: DeviceBuffers
+) -> tuple[Tensor, Tensor]:
     """Return the observations on the device: those with a decision, and of each trajectory those beyond.
 
     Args:
@@ -51,7 +53,7 @@ def prepare_rollout(
     discounts: list[np.ndarray],
     observations: tuple[Tensor, Tensor],
     lambdas: Lambdas,
-    columns: Columns,
+    columns: DeviceBuffers,
 ) -> tuple[Batch, float]:
     """Value the observations, estimate advantages, and return the rollout on the device.
 
@@ -92,7 +94,7 @@ def _advantages(
     """Return the actor's advantages and the critic's targets of all trajectories, joined."""
     pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
     finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
-    following = [following_values(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
+    following = [next_values_of(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
     worth = np.float32(worth_of_luck(trajectories, pieces, following, discounts))
     results = []
     columns = trajectories, discounts, pieces, following, lambdas.critic
@@ -105,7 +107,7 @@ def _advantages(
 
 def _upload_rest(
     trajectories: list[Trajectory],
-    columns: Columns,
+    columns: DeviceBuffers,
     advantages: np.ndarray,
     returns: np.ndarray,
     values: np.ndarray,

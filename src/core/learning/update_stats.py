@@ -18,7 +18,7 @@ class UpdateReport(NamedTuple):
         fallbacks: for each return to good weights what :class:`Fallback` says.
         execution: how its steps ran.
         execution_notes: sentences about what was chosen or given up.
-        execution_trials: what each :class:`~core.learning.step_selection.execution_trial.Trial` found.
+        execution_trials: what each :class:`~core.learning.step_selection.execution_trial.ExecutionTrial` found.
         execution_seconds: that trying took, in the first update; not part of ``update_seconds``.
     """
 

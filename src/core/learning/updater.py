@@ -10,15 +10,15 @@ from torch import Tensor
 
 from core.learning.advantages import compile_advantages
 from core.learning.algorithms.ppo import Batch, LossTerms
-from core.learning.device_transfer import Columns, ModelTransfer, synchronise
+from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
 from core.learning.divergence import DivergenceGuard
 from core.learning.minibatches import minibatch_shape, split
 from core.learning.prepare_batch import Lambdas, prepare_rollout, upload_observations
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
-from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.steps.interface import Stepper, StepSettings
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 from core.learning.update_stats import UpdateReport, figures_of_steps, finite
 from core.learning.value_scale import rescale_values
 from core.policies.networks import ActorCritic
@@ -71,11 +71,11 @@ class Updater:
         self.transfer = ModelTransfer(host, self.model)
         rates = settings.learning_rate_actor, settings.learning_rate_critic
         executions = step_settings.executions
-        stepper = CompiledStepper if executions == ("compiled",) else EagerStepper
+        stepper = KernelStepper if executions == ("compiled",) else TorchStepper
         self.stepper: Stepper = stepper(self.model, step_settings, *rates, settings.epsilon_actor)
         executor = Executor(self.stepper, "compiled" if executions == ("compiled",) else "eager")
         self.runner = StepRunner(executor, executions, settings.batch_size)
-        self.columns = Columns(device)
+        self.columns = DeviceBuffers(device)
         self.guard = DivergenceGuard(self.stepper)
 
     def compile(self) -> float:
@@ -107,7 +107,7 @@ class Updater:
         stepper.set_learning_rates(
             settings.learning_rate_actor * learning_rate_factor, settings.learning_rate_critic * learning_rate_factor
         )
-        self.transfer.start_episode()
+        self.transfer.start_iteration()
         self.transfer.to_device()
         samples = sum(t.steps for t in trajectories)
         stepper.memory.run("snapshot", samples, self.guard.start_update)
@@ -145,13 +145,13 @@ class Updater:
             execution_seconds=notes.seconds,
         )
 
-    def fall_back(self, reason: str) -> dict[str, Any]:
+    def rollback(self, reason: str) -> dict[str, Any]:
         """Go back to the last good weights outside of an update; return what :class:`Fallback` says.
 
         Raises:
             DivergedError: there are none, or all remedies have been tried.
         """
-        fallback = self.guard.fall_back(reason)
+        fallback = self.guard.rollback(reason)
         self.transfer.to_host()
         return fallback._asdict()
 

@@ -58,7 +58,7 @@ def multi_discrete(
 
 def gaussian(means: Tensor, log_std: Tensor, masks: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
     """Evaluate independent Gaussians at unclipped draws; see :data:`Distribution`."""
-    z = (actions - widened(means)) * (-log_std).exp()
+    z = (actions - to_float32(means)) * (-log_std).exp()
     log_probs = -(0.5 * z.square() + log_std + 0.5 * math.log(2.0 * math.pi)).sum(-1)
     return log_probs, (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum().expand(len(means))
 
@@ -80,7 +80,7 @@ def squashed_gaussian(
     """
     log_probs, entropies = gaussian(means, log_std, masks, actions)
     nodes, weights = _quadrature(means.device, log_std.dtype)
-    points = widened(means).unsqueeze(-1) + log_std.exp().unsqueeze(-1) * nodes
+    points = to_float32(means).unsqueeze(-1) + log_std.exp().unsqueeze(-1) * nodes
     return (
         log_probs - log_slope(actions).sum(-1) - log_area,
         entropies + (log_slope(points) @ weights).sum(-1) + log_area,
@@ -99,7 +99,7 @@ def masked_log_softmax(logits: Tensor, masks: Tensor) -> Tensor:
         logits: float[B, n].
         masks: bool[B, n], at least one True in each row.
     """
-    return torch.log_softmax(torch.where(masks, widened(logits), _FORBIDDEN), dim=-1)
+    return torch.log_softmax(torch.where(masks, to_float32(logits), _FORBIDDEN), dim=-1)
 
 
 def log_prob(log_probabilities: Tensor, actions: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def entropy(log_probabilities: Tensor, masks: Tensor) -> Tensor:
     return -torch.where(masks, products, 0.0).sum(-1)
 
 
-def widened(x: Tensor) -> Tensor:
+def to_float32(x: Tensor) -> Tensor:
     """Return half-precision numbers as float32 and others as they are."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from core.policies.distributions import distribution_of
-from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, Layout, policy_layout
+from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, ParameterLayout, policy_layout
 from core.simulators.spaces import ActionSpace, Box, Discrete
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -44,7 +44,9 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.space = space or Discrete(actor_sizes[-1])
         self.distribution = distribution_of(self.space)
-        self.layout: Layout = policy_layout(actor_sizes, critic_sizes, isinstance(self.space, Box), action_features)
+        self.layout: ParameterLayout = policy_layout(
+            actor_sizes, critic_sizes, isinstance(self.space, Box), action_features
+        )
         self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
         self.activation_name, self.action_features = activation, action_features
         self.activation = ACTIVATIONS[activation]

@@ -22,7 +22,7 @@ OBSERVATION_CLIP = 10.0
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParameterLayout:
     """Names, shapes and offsets of the tensors in the flat array."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -49,7 +49,7 @@ class Layout:
 
 def policy_layout(
     actor_sizes: Sequence[int], critic_sizes: Sequence[int], gaussian: bool = False, action_features: int = 0
-) -> Layout:
+) -> ParameterLayout:
     """Lay out an actor and a critic.
 
     Args:
@@ -68,7 +68,7 @@ def policy_layout(
         "value_std": (1,),
         **_layers("critic", critic_sizes),
     }
-    return Layout(shapes)
+    return ParameterLayout(shapes)
 
 
 def log_std_offset(actor_sizes: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from numba import njit
 from core.policies.compiled.forward import build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from core.policies.parameter_layout import feature_weights_offset
-from core.simulators.observe import build_look, new_guarded
+from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.simulator import (
     EMPTY_MASK,
     OK,
@@ -28,7 +28,7 @@ _CACHE_LINE = 64
 """Bytes in one."""
 
 
-class Ends(NamedTuple):
+class LoopResult(NamedTuple):
     """Where the loop leaves each of its streams.
 
     Attributes:
@@ -44,10 +44,10 @@ class Ends(NamedTuple):
     playing: np.ndarray
 
 
-def new_ends(streams: int) -> Ends:
+def new_loop_result(streams: int) -> LoopResult:
     """Return room for what becomes of so many streams."""
     rows, statuses, playing = (apart(n, np.dtype(np.int64)) for n in (streams, streams, 1))
-    return Ends(rows, apart(streams, np.dtype(np.float64)), statuses, playing)
+    return LoopResult(rows, apart(streams, np.dtype(np.float64)), statuses, playing)
 
 
 def apart(count: int, dtype: np.dtype) -> np.ndarray:
@@ -58,7 +58,7 @@ def apart(count: int, dtype: np.dtype) -> np.ndarray:
     return room[begin : begin + size].view(dtype)
 
 
-def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+def build_batched_loop(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
     """Compile the loop that plays several episodes from their beginnings to their ends.
 
     One that ends, or is at fault, leaves the others to go on.
@@ -69,14 +69,14 @@ def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) 
         activation: of the actor's hidden layers.
 
     Returns:
-        ``lockstep(states, parameters, weights, rngs, policy_rngs, rows, workspace, ends)``, with as many streams as
-        ``ends`` has room for: a record of ``states`` for each, freshly reset, a generator of each of the two tuples
+        ``lockstep(states, parameters, actor_params, rngs, policy_rngs, rows, workspace, ends)``, with as many streams
+        as ``ends`` has room for: a record of ``states`` for each, freshly reset, a generator of each of the two tuples
         (which may hold more) and, along the first axis of every array, a trajectory of ``rows``.
     """
     functions, space = compile_functions(simulator), simulator.action_space
     seat, advance, outputs_of = build_network(sizes, activation)
     sample, offset = build_sampling(space, sizes).sample, feature_weights_offset(sizes)
-    look = build_look(simulator, functions)
+    observe_state = build_observe_state(simulator, functions)
     step, time, truncated, control_variate, luck = (
         functions.step,
         functions.time,
@@ -88,7 +88,7 @@ def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) 
     row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
-    def lockstep(states, parameters, weights, rngs, policy_rngs, rows, workspace, ends):  # type: ignore[no-untyped-def]
+    def lockstep(states, parameters, actor_params, rngs, policy_rngs, rows, workspace, ends):  # type: ignore[no-untyped-def]
         guarded = new_guarded(rows.observations.shape[2])
         final_mask, final_features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
         drawn = rows.actions.reshape((rows.actions.shape[0], rows.actions.shape[1], row_size))
@@ -97,23 +97,23 @@ def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) 
         for g in range(len(ends.rows)):
             ends.playing[0] = g
             seen = rows.observations[g, 0], rows.masks[g, 0], rows.features[g, 0]
-            ends.statuses[g] = look(states[g], parameters, guarded, *seen)
+            ends.statuses[g] = observe_state(states[g], parameters, guarded, *seen)
             if ends.statuses[g] == OK:
                 playing[count] = g
                 count += 1
         t = 0
         while count > 0:
             for k in range(count):
-                seat(weights, rows.observations[playing[k], t], workspace, k)
-            advance(weights, workspace, count)
+                seat(actor_params, rows.observations[playing[k], t], workspace, k)
+            advance(actor_params, workspace, count)
             n, staying = t + 1, 0
             for k in range(count):
                 g = playing[k]
                 ends.playing[0] = g
                 state, mask, outputs = states[g], rows.masks[g, t], outputs_of(workspace, k)
                 if feature_size > 0:
-                    add_action_features(outputs, rows.features[g, t], mask, weights, offset)
-                action, log_prob = sample(outputs, weights, mask, policy_rngs[g], drawn[g, t], row)
+                    add_action_features(outputs, rows.features[g, t], mask, actor_params, offset)
+                action, log_prob = sample(outputs, actor_params, mask, policy_rngs[g], drawn[g, t], row)
                 if not np.isfinite(log_prob):
                     ends.statuses[g] = POLICY_NOT_FINITE
                     continue
@@ -134,11 +134,13 @@ def build_lockstep(simulator: Simulator, sizes: Sequence[int], activation: str) 
                 ends.rows[g] = n
                 if terminated or cut:
                     # The mask after the end is of no use and may rightly be empty, so only the observation is checked.
-                    status = look(state, parameters, guarded, rows.observations[g, n], final_mask, final_features)
+                    status = observe_state(
+                        state, parameters, guarded, rows.observations[g, n], final_mask, final_features
+                    )
                     ends.statuses[g] = OK if status == EMPTY_MASK else status
                     continue
                 seen = rows.observations[g, n], rows.masks[g, n], rows.features[g, n]
-                ends.statuses[g] = look(state, parameters, guarded, *seen)
+                ends.statuses[g] = observe_state(state, parameters, guarded, *seen)
                 if ends.statuses[g] == OK:
                     playing[staying] = g
                     staying += 1

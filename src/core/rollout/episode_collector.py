@@ -13,12 +13,12 @@ from numba.core.errors import NumbaError
 
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
-from core.rollout.batched_episode_loop import Ends, apart, build_lockstep, new_ends
-from core.rollout.episode_loop import build_go_on
+from core.rollout.batched_episode_loop import LoopResult, apart, build_batched_loop, new_loop_result
+from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.observe import compile_look
+from core.simulators.observe import compile_observe_state
 from core.simulators.simulator import (
     OK,
     Simulator,
@@ -80,7 +80,7 @@ class Rollout(NamedTuple):
 Played = Episode | Rollout
 
 
-class Unfinished(NamedTuple):
+class CollectorState(NamedTuple):
     """What a checkpoint keeps of the episodes that copies are in.
 
     Attributes:
@@ -92,26 +92,26 @@ class Unfinished(NamedTuple):
     facts: list[dict[str, Any]]
 
 
-class Collects(Protocol):
+class Collector(Protocol):
     """What the trainer asks of a collector."""
 
-    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[Sequence[Played], float]:
+    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[Sequence[Played], float]:
         """Play; return what each copy left and the seconds that it took."""
 
-    def compile(self, weights: np.ndarray) -> float:
+    def compile(self, actor_params: np.ndarray) -> float:
         """Compile without playing; return the seconds it took."""
 
     def compile_ahead(self) -> None:
         """Compile into the folder of kernels a part of what :meth:`compile` will need, in another process."""
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> CollectorState:
         """Return what is needed to go on with the episodes that are not at their end."""
 
-    def restore(self, unfinished: Unfinished) -> None:
+    def restore(self, unfinished: CollectorState) -> None:
         """Go on with the episodes that :meth:`unfinished` returned."""
 
 
-class Collector:
+class EpisodeCollector:
     """Collects episodes with the sampled policy, in parallel where there are several.
 
     Each episode has its own random streams, named by its number, so the result depends neither on the
@@ -142,7 +142,7 @@ class Collector:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
         self.together, self._sizes = together, sizes
         self._reset = cached(compile_functions(simulator).reset)
-        build = build_go_on if together == 1 else build_lockstep
+        build = build_collect_steps if together == 1 else build_batched_loop
         self._loop = cached(build(simulator, sizes, activation))
         self.parallel = parallel
         self._rows = allocate(
@@ -153,11 +153,11 @@ class Collector:
             lambda shape, dtype: (new or allocate_plain)((parallel, *shape), dtype),
         )
 
-    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Episode], float]:
+    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Episode], float]:
         """Play some episodes.
 
         Args:
-            weights: float32[*], the CPU copy of the actor.
+            actor_params: float32[*], parameters of the actor.
             first_episode: number of the first episode; names its random streams.
             count: number of episodes, at most ``parallel``.
 
@@ -170,13 +170,13 @@ class Collector:
         begin = time.perf_counter()
         groups = in_groups(count, self.threads, self.together)
         if self.threads == 1:
-            played = [self._play(weights, first_episode, group) for group in groups]
+            played = [self._play(actor_params, first_episode, group) for group in groups]
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                played = list(pool.map(partial(self._play, weights, first_episode), groups))
+                played = list(pool.map(partial(self._play, actor_params, first_episode), groups))
         return [episode for group in played for episode in group], time.perf_counter() - begin
 
-    def compile(self, weights: np.ndarray) -> float:
+    def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without playing; return the seconds it took.
 
         Raises:
@@ -186,7 +186,7 @@ class Collector:
         parts = self._parts(0, range(1))
         try:
             compile_for(self._reset, (parts.states[0], self.simulator.parameters, parts.rngs[0]))
-            compile_for(self._loop, self._arguments(weights, parts))
+            compile_for(self._loop, self._arguments(actor_params, parts))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
@@ -195,13 +195,13 @@ class Collector:
         """Compile the reading of the state, into the folder of kernels."""
         parts = self._parts(0, range(1))
         rows = parts.rows.observations, parts.rows.masks, parts.rows.features
-        compile_look(self.simulator, parts.states[0], *(column[0, 0] for column in rows))
+        compile_observe_state(self.simulator, parts.states[0], *(column[0, 0] for column in rows))
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> CollectorState:
         """Return nothing: every episode is played to its end."""
-        return Unfinished({}, [])
+        return CollectorState({}, [])
 
-    def restore(self, unfinished: Unfinished) -> None:
+    def restore(self, unfinished: CollectorState) -> None:
         """Do nothing."""
 
     def _parts(self, first_episode: int, group: range) -> "_Parts":
@@ -213,17 +213,17 @@ class Collector:
         )
         rows, scratch = Trajectory(*(column[members] for column in self._rows)), workspace(self._sizes, len(group))
         states = apart(len(group), self.simulator.state_dtype).view(np.recarray)
-        return _Parts(states, rngs, policy_rngs, rows, scratch, new_ends(len(group)))
+        return _Parts(states, rngs, policy_rngs, rows, scratch, new_loop_result(len(group)))
 
-    def _arguments(self, weights: np.ndarray, parts: "_Parts") -> tuple[Any, ...]:
+    def _arguments(self, actor_params: np.ndarray, parts: "_Parts") -> tuple[Any, ...]:
         """Return the loop's arguments."""
         states, rngs, policy_rngs, rows, scratch, ends = parts
         if self.together > 1:
-            return states, self.simulator.parameters, weights, rngs, policy_rngs, rows, scratch, ends
+            return states, self.simulator.parameters, actor_params, rngs, policy_rngs, rows, scratch, ends
         one, where = (rngs[0], policy_rngs[0], _member(rows, 0), scratch), (0, self.simulator.max_steps, 0)
-        return states, self.simulator.parameters, weights, *one, *where
+        return states, self.simulator.parameters, actor_params, *one, *where
 
-    def _play(self, weights: np.ndarray, first_episode: int, group: range) -> list[Episode]:
+    def _play(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[Episode]:
         """Play some episodes side by side."""
         parts, names = self._parts(first_episode, group), [str(first_episode + k) for k in group]
         ends = parts.ends
@@ -231,7 +231,7 @@ class Collector:
             for k in range(len(group)):
                 ends.playing[0] = k
                 self._reset(parts.states[k], self.simulator.parameters, parts.rngs[k])
-            found = self._loop(*self._arguments(weights, parts))
+            found = self._loop(*self._arguments(actor_params, parts))
         if self.together == 1:
             ends.rows[0], ends.rewards[0], ends.statuses[0] = found
         for name, row, status in zip(names, ends.rows, ends.statuses, strict=True):
@@ -264,7 +264,7 @@ class _Parts(NamedTuple):
     policy_rngs: tuple[np.random.Generator, ...]
     rows: Trajectory
     scratch: np.ndarray
-    ends: Ends
+    ends: LoopResult
 
 
 def _member(rows: Trajectory, k: int) -> Trajectory:

@@ -1,7 +1,7 @@
 """The fused episode: simulator and policy in one compiled loop, with nothing of Python inside.
 
-Two loops are built here. ``go_on`` records a trajectory for the update; ``play`` only plays, for evaluation, with
-any chooser of actions (the policy, or a simulator's heuristic).
+Two loops are built here. ``collect_steps`` records a trajectory for the update; ``play`` only plays, for evaluation,
+with any chooser of actions (the policy, or a simulator's heuristic).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from numba import njit
 from core.policies.compiled.forward import build_forward
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from core.policies.parameter_layout import feature_weights_offset
-from core.simulators.observe import build_look, new_guarded
+from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     EMPTY_MASK,
@@ -28,7 +28,7 @@ from core.simulators.simulator import (
 from core.simulators.spaces import ActionSpace, Discrete
 
 
-def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+def build_collect_steps(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
     """Compile the loop that plays an episode on from the state it is in, to its end or to a row of the trajectory.
 
     Args:
@@ -37,13 +37,13 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
         activation: of the actor's hidden layers.
 
     Returns:
-        ``go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, begin, end, age) -> (row, rewards,
-        status)``. It writes rows ``begin`` .. ``row`` - 1, at most to ``end``, of an episode that has made ``age``
-        decisions, and the observation after them.
+        ``collect_steps(states, parameters, actor_params, rng, policy_rng, trajectory, workspace, begin, end, age) ->
+        (row, rewards, status)``. It writes rows ``begin`` .. ``row`` - 1, at most to ``end``, of an episode that made
+        ``age`` decisions before, and the observation after them.
     """
     functions, space = compile_functions(simulator), simulator.action_space
     actor, sample = _build_actor(simulator, sizes, activation), build_sampling(space, sizes).sample
-    look = build_look(simulator, functions)
+    observe_state = build_observe_state(simulator, functions)
     step, time, truncated, control_variate, luck = (
         functions.step,
         functions.time,
@@ -55,7 +55,7 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
     row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
-    def go_on(states, parameters, weights, rng, policy_rng, trajectory, workspace, begin, end, age):  # type: ignore[no-untyped-def]
+    def collect_steps(states, parameters, actor_params, rng, policy_rng, trajectory, workspace, begin, end, age):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(trajectory.observations.shape[1])
         final_mask, final_features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
@@ -63,13 +63,15 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
         row = np.zeros(row_size, row_dtype)  # what step receives, if it is an array: nothing it does to it is recorded
         total, last = 0.0, begin - age + max_steps  # the row before which max_steps cuts the episode
         rows = trajectory
-        status = look(state, parameters, guarded, rows.observations[begin], rows.masks[begin], rows.features[begin])
+        status = observe_state(
+            state, parameters, guarded, rows.observations[begin], rows.masks[begin], rows.features[begin]
+        )
         for t in range(begin, end):
             if status != OK:
                 return t, total, status
             mask = rows.masks[t]
-            outputs = actor(weights, rows.observations[t], mask, rows.features[t], workspace)
-            action, log_prob = sample(outputs, weights, mask, policy_rng, drawn[t], row)
+            outputs = actor(actor_params, rows.observations[t], mask, rows.features[t], workspace)
+            action, log_prob = sample(outputs, actor_params, mask, policy_rng, drawn[t], row)
             if not np.isfinite(log_prob):
                 return t, total, POLICY_NOT_FINITE
             now, control = time(state, parameters), control_variate(state, parameters)
@@ -88,14 +90,14 @@ def build_go_on(simulator: Simulator, sizes: Sequence[int], activation: str) -> 
             n = t + 1
             if terminated or cut or n == end:
                 # The mask after the end is of no use and may rightly be empty, so only the observation is checked.
-                status = look(state, parameters, guarded, rows.observations[n], final_mask, final_features)
+                status = observe_state(state, parameters, guarded, rows.observations[n], final_mask, final_features)
                 if status == EMPTY_MASK:
                     status = OK
                 return n, total, status
-            status = look(state, parameters, guarded, rows.observations[n], rows.masks[n], rows.features[n])
+            status = observe_state(state, parameters, guarded, rows.observations[n], rows.masks[n], rows.features[n])
         return end, total, status
 
-    return go_on
+    return collect_steps
 
 
 def build_play(simulator: Simulator, choose: Function) -> Function:
@@ -103,14 +105,14 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
 
     Args:
         simulator: the simulator.
-        choose: ``choose(state, parameters, observation, mask, features, weights, rng, workspace, row) -> action``,
+        choose: ``choose(state, parameters, observation, mask, features, actor_params, rng, workspace, row) -> action``,
             compiled; the action is an integer, or ``row`` filled with one.
 
     Returns:
-        ``play(states, parameters, weights, rng, policy_rng, workspace) -> (steps, return, status)``.
+        ``play(states, parameters, actor_params, rng, policy_rng, workspace) -> (steps, return, status)``.
     """
     functions, space = compile_functions(simulator), simulator.action_space
-    look = build_look(simulator, functions)
+    observe_state = build_observe_state(simulator, functions)
     reset, step, truncated = functions.reset, functions.step, functions.truncated
     max_steps, mask_size = simulator.max_steps, sum(space.choices)
     observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
@@ -118,7 +120,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
-    def play(states, parameters, weights, rng, policy_rng, workspace):  # type: ignore[no-untyped-def]
+    def play(states, parameters, actor_params, rng, policy_rng, workspace):  # type: ignore[no-untyped-def]
         state = states[0]
         guarded = new_guarded(observation_size)
         observation = np.empty(observation_size, np.float32)
@@ -127,10 +129,10 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         total = 0.0
         reset(state, parameters, rng)
         for t in range(max_steps):
-            status = look(state, parameters, guarded, observation, mask, features)
+            status = observe_state(state, parameters, guarded, observation, mask, features)
             if status != OK:
                 return t, total, status
-            action = choose(state, parameters, observation, mask, features, weights, policy_rng, workspace, row)
+            action = choose(state, parameters, observation, mask, features, actor_params, policy_rng, workspace, row)
             if not admit(action, mask):
                 return t, total, ACTION_NOT_ALLOWED
             reward, terminated = step(state, parameters, action, rng)
@@ -150,11 +152,11 @@ def build_policy_chooser(simulator: Simulator, sizes: Sequence[int], activation:
     best, sample = sampling.greedy, sampling.sample
 
     @njit(nogil=True)
-    def choose(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
-        outputs = actor(weights, observation, mask, features, workspace)
+    def choose(state, parameters, observation, mask, features, actor_params, rng, workspace, row):  # type: ignore[no-untyped-def]
+        outputs = actor(actor_params, observation, mask, features, workspace)
         if greedy:
             return best(outputs, mask, row)
-        return sample(outputs, weights, mask, rng, row, row)[0]
+        return sample(outputs, actor_params, mask, rng, row, row)[0]
 
     return choose
 
@@ -164,11 +166,11 @@ def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -
     act = compiled(heuristic)
 
     @njit(nogil=True)
-    def choose_integer(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+    def choose_integer(state, parameters, observation, mask, features, actor_params, rng, workspace, row):  # type: ignore[no-untyped-def]
         return act(state, parameters, mask, rng)
 
     @njit(nogil=True)
-    def choose_row(state, parameters, observation, mask, features, weights, rng, workspace, row):  # type: ignore[no-untyped-def]
+    def choose_row(state, parameters, observation, mask, features, actor_params, rng, workspace, row):  # type: ignore[no-untyped-def]
         row[:] = 0
         act(state, parameters, mask, rng, row)
         return row
@@ -182,10 +184,10 @@ def _build_actor(simulator: Simulator, sizes: Sequence[int], activation: str) ->
     any_features = simulator.action_feature_size > 0
 
     @njit(nogil=True)
-    def actor(weights, observation, mask, features, workspace):  # type: ignore[no-untyped-def]
-        outputs = forward(weights, observation, workspace)
+    def actor(actor_params, observation, mask, features, workspace):  # type: ignore[no-untyped-def]
+        outputs = forward(actor_params, observation, workspace)
         if any_features:
-            add_action_features(outputs, features, mask, weights, offset)
+            add_action_features(outputs, features, mask, actor_params, offset)
         return outputs
 
     return actor

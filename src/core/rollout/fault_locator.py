@@ -15,7 +15,7 @@ from core.errors import SimulatorError
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
 from core.policies.compiled.sampling import clip, squash
-from core.rollout.episode_loop import build_go_on
+from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import allocate
 from core.simulators.check.calls import Calls
 from core.simulators.check.instrumented_arrays import Hints
@@ -26,7 +26,7 @@ Streams = Callable[[int], tuple[np.random.Generator, np.random.Generator]]
 """Returns the streams of the simulator and of the policy in an episode, by its number."""
 
 
-class Standing(NamedTuple):
+class StepSnapshot(NamedTuple):
     """What there was before a decision.
 
     Attributes:
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
     policy_rng: dict[str, Any]
 
 
-class Copy(NamedTuple):
+class ReplayedInstance(NamedTuple):
     """A copy of the simulator whose round is played again.
 
     Attributes:
@@ -56,18 +56,18 @@ class Copy(NamedTuple):
 
     name: str
     streams: Streams
-    begin: Standing
+    begin: StepSnapshot
     decisions: int | None
 
 
-class Retrace:
+class FaultLocator:
     """Plays copies again, one decision a call of the compiled loop.
 
     Args:
         simulator: not an environment of Gymnasium.
         sizes: layer sizes of the actor.
         activation: of its hidden layers.
-        weights: float32[*], the CPU copy of the actor.
+        actor_params: float32[*], parameters of the actor.
 
     Attributes:
         name: of the episode.
@@ -75,14 +75,14 @@ class Retrace:
         trajectory: of one row, that of the decision in hand.
     """
 
-    def __init__(self, simulator: Simulator, sizes: Sequence[int], activation: str, weights: np.ndarray) -> None:
-        self.simulator, self._weights = simulator, weights
+    def __init__(self, simulator: Simulator, sizes: Sequence[int], activation: str, actor_params: np.ndarray) -> None:
+        self.simulator, self._actor_params = simulator, actor_params
         self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_go_on(simulator, sizes, activation))
+        self._go_on = cached(build_collect_steps(simulator, sizes, activation))
         self._scratch = workspace(sizes)
         space = simulator.action_space
         self.trajectory = allocate(1, simulator.observation_size, space, simulator.action_feature_size)
-        self.name, self.standing = "", Standing(0, -1, b"", {}, {})
+        self.name, self.standing = "", StepSnapshot(0, -1, b"", {}, {})
 
     def compile(self) -> None:
         """Compile the loop, or load it, so that no time is taken for an endless one."""
@@ -90,7 +90,7 @@ class Retrace:
         compile_for(self._reset, (states[0], self.simulator.parameters, rng))
         compile_for(self._go_on, self._arguments(states, rng, rng, 0))
 
-    def play(self, copies: Iterable[Copy]) -> SimulatorError | None:
+    def play(self, copies: Iterable[ReplayedInstance]) -> SimulatorError | None:
         """Play; return the first failure, at whose decision :attr:`standing` stays, or None."""
         try:
             for copy in copies:
@@ -99,7 +99,7 @@ class Retrace:
             return error
         return None
 
-    def _play(self, copy: Copy) -> None:
+    def _play(self, copy: ReplayedInstance) -> None:
         states, standing, made = new_state(self.simulator), copy.begin, 0
         states[:] = np.frombuffer(standing.record, states.dtype)
         rng, policy_rng = (generator_in(state) for state in standing[3:])
@@ -131,13 +131,13 @@ class Retrace:
         self, states: np.ndarray, rng: np.random.Generator, policy_rng: np.random.Generator, age: int
     ) -> tuple[Any, ...]:
         streams, where = (rng, policy_rng), (0, 1, age)
-        return states, self.simulator.parameters, self._weights, *streams, self.trajectory, self._scratch, *where
+        return states, self.simulator.parameters, self._actor_params, *streams, self.trajectory, self._scratch, *where
 
     def _stand(
         self, number: int, age: int, states: np.ndarray, rng: np.random.Generator, policy_rng: np.random.Generator
     ) -> None:
         before = dict(rng.bit_generator.state), dict(policy_rng.bit_generator.state)
-        self.standing = Standing(number, age, states.tobytes(), *before)
+        self.standing = StepSnapshot(number, age, states.tobytes(), *before)
 
     def as_python(self, seconds: float, compiled_helpers: bool) -> SimulatorError | None:
         """Make the decision in hand as ordinary Python; return what is wrong with it, with the user's line, or None.
@@ -188,7 +188,7 @@ class Retrace:
         return drawn.copy()
 
 
-def find_fault(retrace: Retrace, copies: Sequence[Copy], patience: float) -> SimulatorError | None:
+def find_fault(retrace: FaultLocator, copies: Sequence[ReplayedInstance], patience: float) -> SimulatorError | None:
     """Play copies again until one fails, or does not come back from a decision.
 
     Args:

@@ -11,12 +11,12 @@ from numba.core.errors import NumbaError
 from core.errors import UserError
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
-from core.rollout.episode_collector import Outcome, Rollout, Unfinished
-from core.rollout.episode_loop import build_go_on
+from core.rollout.episode_collector import CollectorState, Outcome, Rollout
+from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.observe import compile_look
+from core.simulators.observe import compile_observe_state
 from core.simulators.simulator import (
     OK,
     Simulator,
@@ -28,7 +28,7 @@ from core.simulators.simulator import (
 )
 
 
-class _Copy:
+class _Instance:
     """One copy of the simulator and the episode that it is in.
 
     Attributes:
@@ -52,7 +52,7 @@ class _Copy:
         self.rng = self.policy_rng = np.random.Generator(np.random.PCG64(0))
 
 
-class ContinuingCollector:
+class FixedLengthCollector:
     """Collects rollouts of a number of decisions from copies that play episode after episode.
 
     The streams of an episode are named by its copy and its number in the copy, so the result does not depend on the
@@ -82,14 +82,14 @@ class ContinuingCollector:
     ) -> None:
         self.simulator, self.seed, self.steps, self.threads = simulator, seed, steps, min(threads, parallel)
         self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_go_on(simulator, sizes, activation))
-        self._copies = [_Copy(simulator, sizes, steps, new or allocate_plain) for _ in range(parallel)]
+        self._go_on = cached(build_collect_steps(simulator, sizes, activation))
+        self._copies = [_Instance(simulator, sizes, steps, new or allocate_plain) for _ in range(parallel)]
 
-    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
+    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
         """Play a rollout with each copy.
 
         Args:
-            weights: float32[*], the CPU copy of the actor.
+            actor_params: float32[*], parameters of the actor.
             first_episode: not used: each copy counts its own episodes.
             count: number of copies that play.
 
@@ -101,13 +101,13 @@ class ContinuingCollector:
         """
         begin = time.perf_counter()
         if self.threads == 1:
-            played = [self._play(index, weights) for index in range(count)]
+            played = [self._play(index, actor_params) for index in range(count)]
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                played = list(pool.map(self._play, range(count), [weights] * count))
+                played = list(pool.map(self._play, range(count), [actor_params] * count))
         return played, time.perf_counter() - begin
 
-    def compile(self, weights: np.ndarray) -> float:
+    def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without playing; return the seconds it took.
 
         Raises:
@@ -118,7 +118,7 @@ class ContinuingCollector:
         start = (copy.states[0], self.simulator.parameters, copy.rng)
         try:
             compile_for(self._reset, start)
-            compile_for(self._go_on, self._arguments(copy, weights, 0))
+            compile_for(self._go_on, self._arguments(copy, actor_params, 0))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
@@ -127,9 +127,9 @@ class ContinuingCollector:
         """Compile the reading of the state, into the folder of kernels."""
         copy = self._copies[0]
         rows = copy.trajectory.observations, copy.trajectory.masks, copy.trajectory.features
-        compile_look(self.simulator, copy.states[0], *(column[0] for column in rows))
+        compile_observe_state(self.simulator, copy.states[0], *(column[0] for column in rows))
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> CollectorState:
         """Return the state of every copy: its record, and number, age, rewards and generators of its episode."""
         facts = [
             {
@@ -140,9 +140,9 @@ class ContinuingCollector:
             for copy in self._copies
         ]
         records = {f"rollout.{i}.state": _bytes_of(copy.states) for i, copy in enumerate(self._copies)}
-        return Unfinished(records, facts)
+        return CollectorState(records, facts)
 
-    def restore(self, unfinished: Unfinished) -> None:
+    def restore(self, unfinished: CollectorState) -> None:
         """Go on with episodes; copies that are not among them begin with their first one.
 
         Raises:
@@ -161,39 +161,39 @@ class ContinuingCollector:
                 setattr(copy, name, facts[name])
             copy.rng, copy.policy_rng = (_generator(facts[name]) for name in ("rng", "policy_rng"))
 
-    def _play(self, index: int, weights: np.ndarray) -> Rollout:
+    def _play(self, index: int, actor_params: np.ndarray) -> Rollout:
         """Fill the trajectory of a copy."""
         copy = self._copies[index]
         return fill(
             copy,
             self.steps,
             lambda: self._begin_episode(index, copy),
-            lambda row: self._go_on_with(index, copy, weights, row),
+            lambda row: self._go_on_with(index, copy, actor_params, row),
             lambda: self._outcome(index, copy),
         )
 
-    def _begin_episode(self, index: int, copy: _Copy) -> None:
+    def _begin_episode(self, index: int, copy: _Instance) -> None:
         copy.number, copy.age, copy.total, copy.over = copy.number + 1, 0, 0.0, False
         copy.rng = stream(self.seed, "simulator", index, copy.number)
         copy.policy_rng = stream(self.seed, "policy", index, copy.number)
         with naming_the_episode(self.simulator, _name(index, copy)):
             self._reset(copy.states[0], self.simulator.parameters, copy.rng)
 
-    def _go_on_with(self, index: int, copy: _Copy, weights: np.ndarray, begin: int) -> int:
+    def _go_on_with(self, index: int, copy: _Instance, actor_params: np.ndarray, begin: int) -> int:
         """Play a copy's episode to its end or to the end of the rollout; return the row after."""
         with naming_the_episode(self.simulator, _name(index, copy)):
-            row, total, status = self._go_on(*self._arguments(copy, weights, begin))
+            row, total, status = self._go_on(*self._arguments(copy, actor_params, begin))
         copy.age, copy.total = copy.age + row - begin, copy.total + float(total)
         if status != OK:
             raise describe_fault(status, self.simulator, _name(index, copy), copy.age)
         copy.over = bool(copy.trajectory.terminated[row - 1] or copy.trajectory.truncated[row - 1])
         return int(row)
 
-    def _arguments(self, copy: _Copy, weights: np.ndarray, begin: int) -> tuple[Any, ...]:
+    def _arguments(self, copy: _Instance, actor_params: np.ndarray, begin: int) -> tuple[Any, ...]:
         streams, where = (copy.rng, copy.policy_rng), (begin, self.steps, copy.age)
-        return copy.states, self.simulator.parameters, weights, *streams, copy.trajectory, copy.scratch, *where
+        return copy.states, self.simulator.parameters, actor_params, *streams, copy.trajectory, copy.scratch, *where
 
-    def _outcome(self, index: int, copy: _Copy) -> Outcome:
+    def _outcome(self, index: int, copy: _Instance) -> Outcome:
         with naming_the_episode(self.simulator, _name(index, copy)):
             metrics = metrics_of(self.simulator, copy.states)
             return Outcome(copy.total, metrics, self.simulator.message(copy.states[0]))
@@ -237,7 +237,7 @@ def fill(
     return Rollout(trajectory.first(steps), finished)
 
 
-def _name(index: int, copy: _Copy) -> str:
+def _name(index: int, copy: _Instance) -> str:
     return f"{copy.number} of copy {index}"
 
 

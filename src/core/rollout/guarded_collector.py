@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from core.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
-from core.rollout.episode_collector import Collects, Played, Unfinished
-from core.rollout.fault_locator import Copy, Retrace, Standing, find_fault
+from core.rollout.episode_collector import Collector, CollectorState, Played
+from core.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot, find_fault
 from core.seeding import stream
 from core.simulators.check.time_limit import TooLong, time_limit
 from core.simulators.gym.adapter import GymnasiumSimulator
@@ -24,8 +24,8 @@ _PATIENCE = 5.0
 
 
 @dataclass
-class Overseen:
-    """A collector whose failures name step, seed and the user's own line (a ``Collects``).
+class GuardedCollector:
+    """A collector whose failures name step, seed and the user's own line (a ``Collector``).
 
     Attributes:
         collector: what plays.
@@ -38,7 +38,7 @@ class Overseen:
         directory: of the run.
     """
 
-    collector: Collects
+    collector: Collector
     simulator: Simulator
     sizes: Sequence[int]
     activation: str
@@ -47,35 +47,35 @@ class Overseen:
     seconds: float
     directory: Path
 
-    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[Sequence[Played], float]:
+    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[Sequence[Played], float]:
         """Play.
 
         Raises:
             SimulatorError: the simulator broke its contract, or (EndlessEpisodeError) did not come back in time.
         """
-        before, play = self.collector.unfinished(), partial(self.collector.collect, weights, first_episode, count)
+        before, play = self.collector.unfinished(), partial(self.collector.collect, actor_params, first_episode, count)
         try:
             return self._in_time(play)
         except PolicyNotFiniteError:
             raise
         except (SimulatorError, TooLong) as error:
             kind = EndlessEpisodeError if isinstance(error, TooLong) else SimulatorError
-            what = self._found(error, weights, before, first_episode, count)
+            what = self._found(error, actor_params, before, first_episode, count)
             raise kind(f"{what} {self._replay(first_episode // count + 1)}") from error
 
-    def compile(self, weights: np.ndarray) -> float:
+    def compile(self, actor_params: np.ndarray) -> float:
         """Compile without playing; return the seconds it took."""
-        return self.collector.compile(weights)
+        return self.collector.compile(actor_params)
 
     def compile_ahead(self) -> None:
         """Compile into the folder of kernels a part of what :meth:`compile` will need, in another process."""
         self.collector.compile_ahead()
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> CollectorState:
         """Return what is needed to go on with the episodes that are not at their end."""
         return self.collector.unfinished()
 
-    def restore(self, unfinished: Unfinished) -> None:
+    def restore(self, unfinished: CollectorState) -> None:
         """Go on with the episodes that :meth:`unfinished` returned."""
         self.collector.restore(unfinished)
 
@@ -86,10 +86,10 @@ class Overseen:
                 return play()
             with time_limit(self.seconds):
                 return play()
-        return within(self.seconds, play)
+        return run_with_timeout(self.seconds, play)
 
     def _found(
-        self, error: BaseException, weights: np.ndarray, before: Unfinished, first_episode: int, count: int
+        self, error: BaseException, actor_params: np.ndarray, before: CollectorState, first_episode: int, count: int
     ) -> str:
         """Return the sentence about what failed, as exact as can be found out."""
         said = (
@@ -100,25 +100,25 @@ class Overseen:
         )
         if isinstance(self.simulator, GymnasiumSimulator):
             return said
-        retrace = Retrace(self.simulator, self.sizes, self.activation, weights)
+        retrace = FaultLocator(self.simulator, self.sizes, self.activation, actor_params)
         exact = find_fault(
             retrace, self._copies(before, first_episode, count), min(self.seconds or _PATIENCE, _PATIENCE)
         )
         again = "every decision came back." if isinstance(error, TooLong) else "it does not fail: is it deterministic?"
         return str(exact) if exact else f"{said.rstrip('.')}; played again, {again}"
 
-    def _copies(self, before: Unfinished, first_episode: int, count: int) -> list[Copy]:
+    def _copies(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the copies of a round as they stood before it."""
         if not self.steps:
             record = new_state(self.simulator).tobytes()
             numbers = range(first_episode, first_episode + count)
-            return [Copy("", self._streams, Standing(n, -1, record, {}, {}), None) for n in numbers]
+            return [ReplayedInstance("", self._streams, StepSnapshot(n, -1, record, {}, {}), None) for n in numbers]
         copies = []
         for i, facts in enumerate(before.facts[:count]):
             record = before.records[f"rollout.{i}.state"].tobytes()
             number, age = (facts["number"] + 1, -1) if facts["over"] else (facts["number"], facts["age"])
-            standing = Standing(number, age, record, facts["rng"], facts["policy_rng"])
-            copies.append(Copy(f" of copy {i}", partial(self._streams, copy=(i,)), standing, self.steps))
+            standing = StepSnapshot(number, age, record, facts["rng"], facts["policy_rng"])
+            copies.append(ReplayedInstance(f" of copy {i}", partial(self._streams, copy=(i,)), standing, self.steps))
         return copies
 
     def _streams(self, number: int, copy: tuple[int, ...] = ()) -> tuple[np.random.Generator, np.random.Generator]:
@@ -132,7 +132,7 @@ class Overseen:
         return f"{kept}Seed {self.seed}; play it again: {command}"
 
 
-def within(seconds: float, function: Callable[[], T]) -> T:
+def run_with_timeout(seconds: float, function: Callable[[], T]) -> T:
     """Return what a function returns.
 
     Args:

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.rollout.episode_collector import Outcome, Rollout, Unfinished
+from core.rollout.episode_collector import CollectorState, Outcome, Rollout
 from core.rollout.fixed_length_collector import fill
-from core.rollout.single_step_policy import Seat, build_acting
+from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.gym.adapter import GymnasiumSimulator, OpenEnvironment, seed_of
 from core.simulators.simulator import OK
 
 
-class _Copy:
+class _Instance:
     """An environment and the episode that it is in.
 
     Attributes:
@@ -61,14 +61,14 @@ class GymnasiumCollector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.steps = simulator, seed, steps
-        self._acting = build_acting(simulator.action_space, sizes, activation)
-        self._copies = [_Copy(simulator, steps, new or allocate_plain) for _ in range(parallel)]
+        self._acting = build_step_policy(simulator.action_space, sizes, activation)
+        self._copies = [_Instance(simulator, steps, new or allocate_plain) for _ in range(parallel)]
 
-    def collect(self, weights: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
+    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
         """Play a rollout with each environment.
 
         Args:
-            weights: float32[*], the CPU copy of the actor.
+            actor_params: float32[*], parameters of the actor.
             first_episode: not used: each copy counts its own episodes.
             count: number of copies that play.
 
@@ -79,33 +79,33 @@ class GymnasiumCollector:
             SimulatorError: an environment failed or returned what it should not; episode and step are named.
         """
         begin = time.perf_counter()
-        played = [self._play(index, weights) for index in range(count)]
+        played = [self._play(index, actor_params) for index in range(count)]
         return played, time.perf_counter() - begin
 
-    def compile(self, weights: np.ndarray) -> float:
+    def compile(self, actor_params: np.ndarray) -> float:
         """Compile the policy without moving an environment; return the seconds it took."""
         begin = time.perf_counter()
         copy = self._copies[0]
         copy.trajectory.observations[0], copy.trajectory.masks[0] = 0.0, True
-        self._acting.sample(self._acting.new_seat(weights, copy.rng, copy.trajectory).handle, 0)
+        self._acting.sample(self._acting.new_seat(actor_params, copy.rng, copy.trajectory).handle, 0)
         return time.perf_counter() - begin
 
     def compile_ahead(self) -> None:
         """Do nothing: environments are Python."""
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> CollectorState:
         """Return the number of each copy's episode; the state of an environment cannot be saved."""
-        return Unfinished({}, [{"number": copy.number} for copy in self._copies])
+        return CollectorState({}, [{"number": copy.number} for copy in self._copies])
 
-    def restore(self, unfinished: Unfinished) -> None:
+    def restore(self, unfinished: CollectorState) -> None:
         """Go on with the episodes after those; none is played twice, and the unfinished ones are given up."""
         for copy, facts in zip(self._copies, unfinished.facts, strict=False):
             copy.number = facts["number"]
 
-    def _play(self, index: int, weights: np.ndarray) -> Rollout:
+    def _play(self, index: int, actor_params: np.ndarray) -> Rollout:
         """Fill the trajectory of a copy."""
         copy = self._copies[index]
-        seat = self._acting.new_seat(weights, copy.rng, copy.trajectory)
+        seat = self._acting.new_seat(actor_params, copy.rng, copy.trajectory)
         return fill(
             copy,
             self.steps,
@@ -114,12 +114,12 @@ class GymnasiumCollector:
             lambda: Outcome(copy.total, {"length": copy.environment.steps}, None),
         )
 
-    def _begin_episode(self, index: int, copy: _Copy) -> None:
+    def _begin_episode(self, index: int, copy: _Instance) -> None:
         copy.number, copy.total, copy.over = copy.number + 1, 0.0, False
         copy.rng.bit_generator.state = stream(self.seed, "environment", index, copy.number).bit_generator.state
         copy.environment.begin(seed_of(copy.rng), _name(index, copy))
 
-    def _go_on_with(self, copy: _Copy, seat: Seat, begin: int) -> int:
+    def _go_on_with(self, copy: _Instance, seat: PolicySlot, begin: int) -> int:
         """Play a copy's episode to its end or to the end of the rollout; return the row after."""
         look, step, sample = copy.environment.look, copy.environment.step, self._acting.sample
         rows, handle, actions, total = copy.trajectory, seat.handle, seat.actions, copy.total
@@ -148,5 +148,5 @@ class GymnasiumCollector:
         return end
 
 
-def _name(index: int, copy: _Copy) -> str:
+def _name(index: int, copy: _Instance) -> str:
     return f"{copy.number} of copy {index}"

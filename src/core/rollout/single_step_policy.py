@@ -14,11 +14,11 @@ from core.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, OK, PO
 from core.simulators.spaces import ActionSpace, Discrete
 
 
-class Acting(NamedTuple):
+class StepPolicy(NamedTuple):
     """The policy, compiled for one action space and network.
 
     Attributes:
-        new_seat: ``new_seat(weights, rng, trajectory) -> seat``, all that the functions work on, in one object: an
+        new_seat: ``new_seat(actor_params, rng, trajectory) -> seat``, all that the functions work on, in one object: an
             array handed to compiled code costs 0.1 µs a call, a generator 10.
         sample: ``sample(seat, t) -> status`` reads observation and mask of row t of the trajectory, draws an action and
             writes it and its log-probability there.
@@ -30,11 +30,11 @@ class Acting(NamedTuple):
     greedy: Function
 
 
-class Seat(NamedTuple):
+class PolicySlot(NamedTuple):
     """The policy's place at one environment.
 
     Attributes:
-        handle: for :class:`Acting`'s functions.
+        handle: for :class:`StepPolicy`'s functions.
         actions: indexed by t, what the environment is to receive (as a row of our action space).
     """
 
@@ -52,7 +52,7 @@ class _Always:
         return self._row
 
 
-def build_acting(space: ActionSpace, sizes: Sequence[int], activation: str) -> Acting:
+def build_step_policy(space: ActionSpace, sizes: Sequence[int], activation: str) -> StepPolicy:
     """Compile the policy.
 
     Args:
@@ -85,8 +85,8 @@ def build_acting(space: ActionSpace, sizes: Sequence[int], activation: str) -> A
         status = check(observation, mask)
         if status != OK:
             return status
-        outputs = forward(seat.weights, observation, seat.values)
-        _, log_prob = draw(outputs, seat.weights, mask, seat.rng, seat.drawn[t], seat.row)
+        outputs = forward(seat.actor_params, observation, seat.values)
+        _, log_prob = draw(outputs, seat.actor_params, mask, seat.rng, seat.drawn[t], seat.row)
         if not np.isfinite(log_prob):
             return POLICY_NOT_FINITE
         seat.log_probs[t] = log_prob
@@ -97,20 +97,20 @@ def build_acting(space: ActionSpace, sizes: Sequence[int], activation: str) -> A
         observation, mask = seat.observations[t], seat.masks[t]
         status = check(observation, mask)
         if status == OK:
-            outputs = forward(seat.weights, observation, seat.values)
+            outputs = forward(seat.actor_params, observation, seat.values)
             action = best(outputs, mask, seat.row)
             seat.drawn[t, :] = action
         return status
 
-    return Acting(_build_new_seat(space, sizes), sample, greedy)
+    return StepPolicy(_build_new_seat(space, sizes), sample, greedy)
 
 
 def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
     row_size, row_dtype = row_of(space)
 
-    def parts(weights: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> dict[str, Any]:
+    def parts(actor_params: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> dict[str, Any]:
         return {
-            "weights": weights,
+            "actor_params": actor_params,
             "observations": trajectory.observations,
             "masks": trajectory.masks,
             "drawn": trajectory.actions.reshape(len(trajectory.actions), row_size),
@@ -122,13 +122,13 @@ def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
 
     kinds: dict[tuple[Any, ...], Any] = {}
 
-    def new_seat(weights: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> Seat:
-        values = parts(weights, rng, trajectory)
+    def new_seat(actor_params: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> PolicySlot:
+        values = parts(actor_params, rng, trajectory)
         spec = tuple((name, typeof(value)) for name, value in values.items())  # type: ignore[no-untyped-call]
         if spec not in kinds:
             kinds[spec] = jitclass(list(spec))(_seat_class())
         handle = kinds[spec](*values.values())
-        return Seat(handle, values["drawn"] if isinstance(space, Discrete) else _Always(values["row"]))
+        return PolicySlot(handle, values["drawn"] if isinstance(space, Discrete) else _Always(values["row"]))
 
     return new_seat
 
@@ -137,8 +137,8 @@ def _seat_class() -> type:
     """Return a class for ``jitclass``, which needs one of its own for each set of types."""
 
     class Handle:
-        def __init__(self, weights, observations, masks, drawn, log_probs, row, values, rng):  # type: ignore[no-untyped-def]
-            self.weights = weights
+        def __init__(self, actor_params, observations, masks, drawn, log_probs, row, values, rng):  # type: ignore[no-untyped-def]
+            self.actor_params = actor_params
             self.observations = observations
             self.masks = masks
             self.drawn = drawn

@@ -24,11 +24,11 @@ _GUARD_SIZE = 16
 _INFINITE = np.float32(np.inf)
 
 
-def build_look(simulator: Simulator, functions: Compiled) -> Function:
+def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
     """Compile the reading of a simulator's state.
 
     Returns:
-        ``look(state, parameters, guarded, observation, mask, features) -> status``, which fills the last three;
+        ``observe_state(state, parameters, guarded, observation, mask, features) -> status`` fills the last three;
         ``guarded`` comes from :func:`new_guarded`.
     """
     observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
@@ -38,7 +38,7 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
 
     @cached  # so that a second process can compile it, while this one compiles something else
     @njit(nogil=True)
-    def look(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
+    def observe_state(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
         guarded[:size] = 0.0
         observe(state, parameters, guarded[:size])
         for i in range(size, size + _GUARD_SIZE):
@@ -63,10 +63,10 @@ def build_look(simulator: Simulator, functions: Compiled) -> Function:
                 return EMPTY_MASK
         return OK
 
-    return look
+    return observe_state
 
 
-def compile_look(
+def compile_observe_state(
     simulator: Simulator, state: np.record, observation: np.ndarray, mask: np.ndarray, features: np.ndarray
 ) -> None:
     """Compile the reading of a simulator's state as the loops need it, or load it.
@@ -79,8 +79,8 @@ def compile_look(
         features: float32[values of all choices, k].
     """
     guarded = np.zeros(simulator.observation_size + _GUARD_SIZE, np.float32)
-    look = build_look(simulator, compile_functions(simulator))
-    compile_for(look, (state, simulator.parameters, guarded, observation, mask, features))
+    observe_state = build_observe_state(simulator, compile_functions(simulator))
+    compile_for(observe_state, (state, simulator.parameters, guarded, observation, mask, features))
 
 
 @njit(nogil=True)

@@ -19,7 +19,9 @@ from core.training.display.messages import gigabytes
 
 
 @contextmanager
-def explaining(updater: Updater, episode: int, directory: Path, copies: int, rollout_steps: int) -> Iterator[None]:
+def report_update_errors(
+    updater: Updater, episode: int, directory: Path, copies: int, rollout_steps: int
+) -> Iterator[None]:
     """Turn failures of an update that nothing helped against into sentences.
 
     Args:
@@ -43,7 +45,7 @@ def explaining(updater: Updater, episode: int, directory: Path, copies: int, rol
 
 
 @contextmanager
-def naming_a_lost_gpu(directory: Path = Path(), saved: Callable[[], int] | None = None) -> Iterator[None]:
+def report_gpu_loss(directory: Path = Path(), saved: Callable[[], int] | None = None) -> Iterator[None]:
     """Turn the error of a GPU that failed into a sentence that says how to go on.
 
     Training does not go on in this process, whatever DEVICE is: CUDA would have to bring back weights and optimiser,

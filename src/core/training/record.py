@@ -11,7 +11,7 @@ from core.rollout.episode_collector import Outcome, Played
 from core.rollout.trajectory import digest
 
 
-def round_record(
+def iteration_record(
     episode: int,
     played: Sequence[Played],
     finished: Sequence[Outcome],

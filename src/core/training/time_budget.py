@@ -70,7 +70,7 @@ class Budget:
         """Share of the time that is over, 0 .. 1."""
         return min(self.elapsed / self.seconds, 1.0)
 
-    def another_round(self, more: float = 0.0) -> bool:
+    def another_iteration(self, more: float = 0.0) -> bool:
         """Measure the round that ends here, if one does, and say whether another one will end inside the budget.
 
         Before the first round nothing is known of its length: it is played if any time is left.

@@ -15,20 +15,20 @@ from core.learning.advantages import step_discounts
 from core.learning.reward_scale import RewardScale
 from core.learning.schedule import Schedule
 from core.learning.updater import Updater
-from core.policies.compiled.forward import aligned_weights
+from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic
 from core.policies.observation_normalizer import RunningStatistics
-from core.rollout.episode_collector import Collects, Played, Rollout
+from core.rollout.episode_collector import Collector, Played, Rollout
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.best import Best, Judged, main_metric_of
 from core.training.display.messages import evaluation_line, update_line
 from core.training.display.progress import Progress
-from core.training.display.utilization import Instruments
+from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.periodic import PeriodicEvaluation
-from core.training.failures import explaining, require_finite, require_finite_weights, update_failure_lines
-from core.training.record import round_record
+from core.training.failures import report_update_errors, require_finite, require_finite_weights, update_failure_lines
+from core.training.record import iteration_record
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.run_directory.metrics_log import MetricsLog
 from core.training.time_budget import Budget
@@ -81,19 +81,19 @@ class Trainer:
         self,
         simulator: Simulator,
         model: ActorCritic,
-        collector: Collects,
+        collector: Collector,
         updater: Updater,
         settings: TrainingSettings,
         directory: Path,
         facts: dict[str, Any],
         budget: Budget | None = None,
-        instruments: Instruments | None = None,
+        instruments: UtilizationTracker | None = None,
         evaluation: PeriodicEvaluation | None = None,
         checkpoints: CheckpointWriter | None = None,
     ) -> None:
         self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
         self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
-        self.instruments = instruments or Instruments()
+        self.instruments = instruments or UtilizationTracker()
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.per_update)
         self.episode = 0
@@ -116,8 +116,8 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished episodes are saved.
             UserError: memory ran out or numbers exploded, and nothing helped.
         """
-        while self.episode < self.settings.episodes and self._another_round():
-            record = self.one_round(progress)
+        while self.episode < self.settings.episodes and self._another_iteration():
+            record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
             record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
             self.checkpoints.wait()  # so that the metrics are never two rounds ahead of what is saved
@@ -132,7 +132,7 @@ class Trainer:
                 return False
         return True
 
-    def one_round(self, progress: Progress) -> dict[str, Any]:
+    def run_iteration(self, progress: Progress) -> dict[str, Any]:
         """Play, keep the best, update; return the record of it, which is written nowhere yet."""
         settings = self.settings
         self._phase(progress, "simulating")
@@ -172,19 +172,19 @@ class Trainer:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
         rate = self.updater.settings.learning_rate_actor
-        return round_record(self.episode, played, finished, report, seconds, now, rate, precision)
+        return iteration_record(self.episode, played, finished, report, seconds, now, rate, precision)
 
-    def _another_round(self) -> bool:
+    def _another_iteration(self) -> bool:
         """Return whether the time budget has room for one more, with an evaluation where one is due."""
         due = self._evaluation is not None and self._evaluation.due(self.episode + 1)
-        return self.budget is None or self.budget.another_round(self._evaluation_seconds if due else 0.0)
+        return self.budget is None or self.budget.another_iteration(self._evaluation_seconds if due else 0.0)
 
     def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
         """Evaluate what was learned, where that is due; return what the record says of it."""
         if self._evaluation is None or not self._evaluation.due(self.episode):
             return None
         self._phase(progress, "evaluating")
-        found = self._evaluation.run(self.cpu_copy())
+        found = self._evaluation.run(self.actor_params())
         self._evaluation_seconds = found["seconds"]
         value = found["metrics"].get(self.simulator.main_metric, {}).get("mean")
         self._keep_best(value, "evaluations")
@@ -206,25 +206,25 @@ class Trainer:
         while True:
             before = self.collector.unfinished()
             try:
-                played, seconds = self.collector.collect(self.cpu_copy(), self.episode * count, count)
+                played, seconds = self.collector.collect(self.actor_params(), self.episode * count, count)
                 return played, seconds, fallbacks
             except PolicyNotFiniteError as error:
                 with self._explaining(0):
-                    fallbacks.append(self.updater.fall_back(str(error)))
+                    fallbacks.append(self.updater.rollback(str(error)))
             self.collector.restore(before)
 
     def _explaining(self, rollout_steps: int) -> AbstractContextManager[None]:
-        return explaining(self.updater, self.episode, self.directory, self.settings.per_update, rollout_steps)
+        return report_update_errors(self.updater, self.episode, self.directory, self.settings.per_update, rollout_steps)
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its episodes, or of its time where that is more."""
         episodes = self.episode / self.settings.episodes
         return episodes if self.budget is None else max(episodes, self.budget.share)
 
-    def cpu_copy(self) -> np.ndarray:
+    def actor_params(self) -> np.ndarray:
         """Return the actor's part of the flat weights, copied to where compiled code reads it fastest."""
         flat = self.model.flat[: self.model.layout.actor_size].numpy()
-        return aligned_weights(flat, self.model.actor_sizes)
+        return align_params(flat, self.model.actor_sizes)
 
     def _learn_scales(self, observations: list[np.ndarray]) -> None:
         for batch in observations:

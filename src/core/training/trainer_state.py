@@ -8,7 +8,7 @@ from torch import Tensor
 from core.errors import UserError
 from core.learning.oom_recovery import is_gpu_lost
 from core.policies.networks import ActorCritic
-from core.rollout.episode_collector import Unfinished
+from core.rollout.episode_collector import CollectorState
 from core.training.best import Best
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def state_of(trainer: "Trainer") -> tuple[dict[str, Tensor], dict[str, Any]]:
     return _tensors(trainer, unfinished), facts
 
 
-def _tensors(trainer: "Trainer", unfinished: Unfinished) -> dict[str, Tensor]:
+def _tensors(trainer: "Trainer", unfinished: CollectorState) -> dict[str, Tensor]:
     tensors = {f"model.{name}": tensor for name, tensor in trainer.model.tensors.items()}
     tensors |= {name: torch.from_numpy(record) for name, record in unfinished.records.items()}
     tensors |= {f"statistics.{name}": torch.from_numpy(value) for name, value in vars(trainer.statistics).items()}
@@ -65,7 +65,7 @@ def _restore(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[str, An
     if facts["grad_scaler"]:  # empty where the run did not compute in FP16 then
         trainer.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
     records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
-    trainer.collector.restore(Unfinished(records, facts.get("rollout", [])))
+    trainer.collector.restore(CollectorState(records, facts.get("rollout", [])))
     rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
     trainer.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
     trainer.episode = facts["episode"]

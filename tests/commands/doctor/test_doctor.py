@@ -20,13 +20,13 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware import diagnostics
 from core.hardware.detect import detect_machine
-from core.hardware.diagnostics import Surroundings, detect_surroundings, measure_cache_bandwidth
+from core.hardware.diagnostics import Diagnostics, measure_cache_bandwidth, run_diagnostics
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.plan import make_plan
 from core.training.build.plan import plan_settings
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
-WELL = Surroundings("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)
+WELL = Diagnostics("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)
 ROUND = {
     "gpu": {"updating": {"utilisation": 80.0, "throttled": 0.0}},
     "mfu": 0.25,
@@ -217,7 +217,7 @@ def test_the_measured_bandwidth_counts_three_arrays(monkeypatch):
 
 def test_what_is_asked_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    here = detect_surroundings(tmp_path / "not" / "yet", None)
+    here = run_diagnostics(tmp_path / "not" / "yet", None)
     assert (here.disk_path, here.omp_threads, here.throttled, here.pinned) == (str(tmp_path), "3", None, None)
     assert here.disk_free > 0
     assert here.cache_bandwidth > 0

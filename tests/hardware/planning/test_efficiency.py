@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.hardware.planning.efficiency import achieved, mark
+from core.hardware.planning.efficiency import achieved, rate_mfu
 from core.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
 from core.hardware.planning.roofline import Work
 
@@ -26,12 +26,12 @@ def test_without_a_known_card_only_arithmetic_counts():
 
 @pytest.mark.parametrize(("mfu", "word"), [(0.199, "below good"), (0.2, "good"), (0.299, "good"), (0.3, "excellent")])
 def test_the_marks_of_an_a40(mfu, word):
-    assert mark(find_card("A40"), mfu).startswith(word + ":")
-    assert "20-25 % is good, 30-35 % excellent" in mark(find_card("A40"), mfu)
+    assert rate_mfu(find_card("A40"), mfu).startswith(word + ":")
+    assert "20-25 % is good, 30-35 % excellent" in rate_mfu(find_card("A40"), mfu)
 
 
 def test_only_cards_with_marks_have_one():
-    assert [card.name for card in CARDS if mark(card, 0.5)] == [
+    assert [card.name for card in CARDS if rate_mfu(card, 0.5)] == [
         card.name for card in CARDS if card.name in MODEL_FLOPS_UTILISATION
     ]
-    assert mark(find_card("T4"), 0.5) == ""
+    assert rate_mfu(find_card("T4"), 0.5) == ""

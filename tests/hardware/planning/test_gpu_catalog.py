@@ -4,7 +4,15 @@ import pytest
 
 from core.errors import UserError
 from core.hardware.planning import gpu_catalog
-from core.hardware.planning.gpu_catalog import CARDS, Usual, card_of, find_card, machine_with, tier_of, usual_on
+from core.hardware.planning.gpu_catalog import (
+    CARDS,
+    TierDefaults,
+    card_of,
+    find_card,
+    machine_with,
+    tier_defaults,
+    tier_of,
+)
 from core.hardware.types import Gpu, Machine
 
 BY_NAME = {card.name: card for card in CARDS}
@@ -97,17 +105,20 @@ def test_tiers(here, tier):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("H100 SXM", Usual(2048, 8192, True, True)),
-        ("H200", Usual(2048, 8192, True, True)),
-        ("A100 80GB", Usual(2048, 8192, True, False)),
-        ("A100 40GB", Usual(1024, 4096, True, False)),
-        ("RTX 4090", Usual(1024, 4096, True, False)),
-        ("RTX 3090", Usual(512, 2048, True, False)),
-        *((name, Usual(256, 2048, False, False)) for name in ("T4", "A30", "A40", "V100 32GB", "RTX 4080", "L40S")),
+        ("H100 SXM", TierDefaults(2048, 8192, True, True)),
+        ("H200", TierDefaults(2048, 8192, True, True)),
+        ("A100 80GB", TierDefaults(2048, 8192, True, False)),
+        ("A100 40GB", TierDefaults(1024, 4096, True, False)),
+        ("RTX 4090", TierDefaults(1024, 4096, True, False)),
+        ("RTX 3090", TierDefaults(512, 2048, True, False)),
+        *(
+            (name, TierDefaults(256, 2048, False, False))
+            for name in ("T4", "A30", "A40", "V100 32GB", "RTX 4080", "L40S")
+        ),
     ],
 )
 def test_what_is_usual_on_each_card(name, expected):
-    assert usual_on(machine_with(find_card(name)).gpu) == expected
+    assert tier_defaults(machine_with(find_card(name)).gpu) == expected
 
 
 def test_memory_tells_models_of_one_name_apart():

@@ -6,7 +6,7 @@ import torch
 from helpers.real_steps import prepared_step, prepared_update
 
 from core.hardware.planning.activation_memory import Shape
-from core.hardware.planning.update_memory import footprint
+from core.hardware.planning.update_memory import estimate_memory
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 pytestmark = [
@@ -36,7 +36,7 @@ def test_the_prediction_is_within_a_tenth_of_a_real_step(shape, precision, parts
     stepper.step(rollout, indices, weights)
     torch.cuda.synchronize()
     real = torch.cuda.max_memory_allocated() - before
-    predicted = footprint(shape, precision != "fp32", samples, samples, samples // parts, pieces=1)
+    predicted = estimate_memory(shape, precision != "fp32", samples, samples, samples // parts, pieces=1)
     assert predicted.activations + predicted.gradients - predicted.weights == pytest.approx(real, rel=0.1)
 
 

@@ -13,8 +13,8 @@ from core.hardware.planning.update_memory import (
     LARGEST_BATCH,
     SAFETY,
     auto_batch_size,
+    estimate_memory,
     fixed_bytes,
-    footprint,
     policy_size,
     sample_bytes,
     workspace_bytes,
@@ -59,7 +59,7 @@ def test_bytes_of_a_sample_by_hand():
 def test_components_by_hand():
     """Weights of the actor 8 * 4 + 4 + 4 * 2 + 2, of the critic 8 * 3 + 3 + 3 + 1, normalisation 2 * 8 + 2: 95."""
     shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2), 3)
-    found = footprint(shape, False, samples=100, batch=40, microbatch=20, pieces=2, workspace=7)
+    found = estimate_memory(shape, False, samples=100, batch=40, microbatch=20, pieces=2, workspace=7)
     assert (found.weights, found.optimizer) == (4 * (95 + 3), 8 * (95 + 3)), "and 3 weights of action features"
     assert found.gradients == 2 * found.weights, "the parameters' and the sum of two microbatches"
     row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4  # observation, action, log-probability, mask, features, ...
@@ -68,14 +68,14 @@ def test_components_by_hand():
     assert found.snapshots == 2 * (found.weights + found.optimizer), "the last good state, and that before this update"
     assert found.held == found.weights + found.gradients + found.optimizer + found.snapshots + 7
     assert found.peak == found.held + found.rollout + found.indices + found.activations
-    assert footprint(shape, False, 100, 40, 40, 2).gradients == found.weights
-    assert footprint(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
+    assert estimate_memory(shape, False, 100, 40, 40, 2).gradients == found.weights
+    assert estimate_memory(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
 
 
 def test_on_the_host_one_trajectory_is_not_copied():
     """Of a sample: advantage, return and value, two float64 discounts; and 40 bytes while advantages are estimated."""
     shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2), 3)
-    one, two = (footprint(shape, False, 10_000, 4, 4, pieces, host=True) for pieces in (1, 2))
+    one, two = (estimate_memory(shape, False, 10_000, 4, 4, pieces, host=True) for pieces in (1, 2))
     assert (one.rollout, one.joining) == (10_000 * (3 * 4 + 16), 10_000 * 40)
     assert one.peak == one.held + 10_000 * 68
     row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4
@@ -84,9 +84,9 @@ def test_on_the_host_one_trajectory_is_not_copied():
 
 def test_microbatches_that_are_worked_on_at_once_need_as_much_each():
     shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2))
-    one = footprint(shape, False, 100, 40, 10, 1)
-    assert footprint(shape, False, 100, 40, 10, 1, workers=3).activations == 3 * one.activations
-    assert footprint(shape, False, 100, 40, 10, 1, workers=9).activations == 4 * one.activations, "there are four"
+    one = estimate_memory(shape, False, 100, 40, 10, 1)
+    assert estimate_memory(shape, False, 100, 40, 10, 1, workers=3).activations == 3 * one.activations
+    assert estimate_memory(shape, False, 100, 40, 10, 1, workers=9).activations == 4 * one.activations, "there are four"
 
 
 LAYERS = [
@@ -123,7 +123,9 @@ def real_and_predicted(
     known = [*rollout, indices, weights, *held, *stepper.optimizer_tensors().values()]
     with PeakBytes(*known) as real:
         stepper.step(rollout, indices, weights)
-    predicted = footprint(shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing)
+    predicted = estimate_memory(
+        shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing
+    )
     fresh = predicted.activations + predicted.gradients - predicted.weights
     held_bytes = bytes_of([*held, *rollout, indices, weights])
     return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
@@ -191,7 +193,7 @@ def test_joining_trajectories_needs_the_largest_column_twice(features):
     rows = rollout_of(shape, steps)
     with PeakBytes(*rows) as real:
         joined = [upload([getattr(rows, name).numpy()] * pieces, torch.device("meta")) for name in column_bytes(shape)]
-    predicted = footprint(shape, False, pieces * steps, 64, 64, pieces)
+    predicted = estimate_memory(shape, False, pieces * steps, 64, 64, pieces)
     assert bytes_of(joined) == predicted.rollout
     assert real.peak == predicted.rollout + predicted.joining
 
@@ -214,7 +216,7 @@ def test_what_the_plan_reserves_is_never_less_than_the_footprint(layers, half):
     """And not much more, where activations matter: a plan counts a line where the footprint counts moments."""
     shape = Shape((*layers[0], 62), (*layers[1], 1), Discrete(62), 2)
     for batch, microbatch in ((8192, 8192), (8192, 512), (256, 256)):
-        predicted = footprint(shape, half, 100_000, batch, microbatch, 6, workspace_bytes((9, 0)))
+        predicted = estimate_memory(shape, half, 100_000, batch, microbatch, 6, workspace_bytes((9, 0)))
         reserved = fixed_bytes(shape, 100_000) + microbatch * sample_bytes(*shape[:2], half, *shape[2:])
         assert predicted.held + predicted.rollout + predicted.indices + predicted.activations <= reserved
         assert reserved < 1.15 * predicted.peak

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Trials of executions: the fastest that passes, what is said about them, what counts as the same."""
 
 import pytest
@@ -5,21 +6,28 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
-from core.learning.step_selection.execution_trial import Outcome, Snapshot, Trial, difference, fastest, trial_lines
+from core.learning.step_selection.execution_trial import (
+    ExecutionTrial,
+    Snapshot,
+    StepResult,
+    difference,
+    fastest,
+    trial_lines,
+)
 
-EAGER = Trial("eager", 3e-3, 0.1, "")
+EAGER = ExecutionTrial("eager", 3e-3, 0.1, "")
 
 
 @pytest.mark.parametrize(
     ("others", "chosen"),
     [
         ([], "eager"),
-        ([Trial("graph", 1e-3, 0.2, "")], "graph"),
-        ([Trial("graph", 4e-3, 0.2, "")], "eager"),
-        ([Trial("graph", 3e-3, 0.2, "")], "eager"),  # of equals the first, which is the simplest
-        ([Trial("graph", None, 0.2, "it failed"), Trial("compile", 2e-3, 30.0, "")], "compile"),
-        ([Trial("graph", 1e-3, 0.2, "its weights differ"), Trial("compile", 2e-3, 30.0, "")], "compile"),
-        ([Trial("graph", 2e-3, 0.2, ""), Trial("compile", 2.5e-3, 1.0, ""), Trial("compile_graph", 1e-3, 1.0, "")],
+        ([ExecutionTrial("graph", 1e-3, 0.2, "")], "graph"),
+        ([ExecutionTrial("graph", 4e-3, 0.2, "")], "eager"),
+        ([ExecutionTrial("graph", 3e-3, 0.2, "")], "eager"),  # of equals the first, which is the simplest
+        ([ExecutionTrial("graph", None, 0.2, "it failed"), ExecutionTrial("compile", 2e-3, 30.0, "")], "compile"),
+        ([ExecutionTrial("graph", 1e-3, 0.2, "its weights differ"), ExecutionTrial("compile", 2e-3, 30.0, "")], "compile"),
+        ([ExecutionTrial("graph", 2e-3, 0.2, ""), ExecutionTrial("compile", 2.5e-3, 1.0, ""), ExecutionTrial("compile_graph", 1e-3, 1.0, "")],
          "compile_graph"),
     ],
 )  # fmt: skip
@@ -28,7 +36,11 @@ def test_the_fastest_without_a_problem_is_chosen(others, chosen):
 
 
 def test_what_is_said():
-    trials = [EAGER, Trial("graph", 4.04e-4, 0.2, ""), Trial("compile", None, 9.0, "RuntimeError: no compiler")]
+    trials = [
+        EAGER,
+        ExecutionTrial("graph", 4.04e-4, 0.2, ""),
+        ExecutionTrial("compile", None, 9.0, "RuntimeError: no compiler"),
+    ]
     assert trial_lines(trials, "graph") == [
         "Update execution: graph; ms a step: eager 3.00, graph 0.40.",
         "Update execution: compile is not used: RuntimeError: no compiler.",
@@ -37,7 +49,7 @@ def test_what_is_said():
 
 
 def outcome():
-    return Outcome(torch.tensor([3.0, 4.0]), torch.tensor([[1.0, torch.nan]]), torch.tensor([1.0, -2.0]))
+    return StepResult(torch.tensor([3.0, 4.0]), torch.tensor([[1.0, torch.nan]]), torch.tensor([1.0, -2.0]))
 
 
 def test_to_the_bit_means_to_the_bit():

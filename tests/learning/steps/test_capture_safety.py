@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from core.learning.algorithms.ppo import Batch
-from core.learning.steps.cuda_graph import Slots
+from core.learning.steps.cuda_graph import GraphBuffers
 from core.policies.networks import ActorCritic
 
 READS = {"_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "is_pinned", "_pin_memory"}
@@ -54,7 +54,7 @@ def prepared(space, **changes):
     """Return a stepper that has taken a step, slots with minibatches in them, and a rollout."""
     model = random_model(space, features=2 if space == "discrete" else 0)
     stepper, rollout = toy_stepper(model, **{"microbatch": 16, **changes}), random_rollout(model, 128)
-    slots = Slots.empty(4, 64, torch.device("cpu"))
+    slots = GraphBuffers.empty(4, 64, torch.device("cpu"))
     slots.step(stepper, rollout)
     slots.indices.copy_(torch.arange(256).reshape(4, 64) % 128)
     slots.weights.fill_(1 / 64)
@@ -107,7 +107,7 @@ def test_everything_that_a_step_makes_lies_on_the_device(space, monkeypatch):
     model = ActorCritic(host.actor_sizes, host.critic_sizes, "tanh", "meta", space=host.space)
     stepper = toy_stepper(model, microbatch=16)
     rollout = Batch(*(column.to("meta") for column in random_rollout(host, 64)))
-    slots = Slots.empty(4, 64, torch.device("meta"))
+    slots = GraphBuffers.empty(4, 64, torch.device("meta"))
     for _ in range(2):
         with Devices() as mode:
             slots.step(stepper, rollout)

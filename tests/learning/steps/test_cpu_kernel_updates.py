@@ -8,7 +8,7 @@ from numba import typeof
 
 from core.learning import advantages
 from core.learning.steps.cpu_kernels import backprop, stepper
-from core.learning.steps.cpu_kernels.stepper import CompiledStepper
+from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.update_stats import UpdateReport
 
 
@@ -26,8 +26,8 @@ def update(updater, kind="bandit") -> UpdateReport:
 
 def test_an_update_learns_the_same_as_torchs():
     (eager, expected), (compiled, report) = updated("eager"), updated("compiled")
-    assert isinstance(compiled.stepper, CompiledStepper)
-    assert not isinstance(eager.stepper, CompiledStepper)
+    assert isinstance(compiled.stepper, KernelStepper)
+    assert not isinstance(eager.stepper, KernelStepper)
     assert report.initial_ratio_error < 1e-3
     assert report.optimizer_steps == expected.optimizer_steps == 8
     torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=1e-3, atol=1e-4)
@@ -51,7 +51,7 @@ def test_going_back_restores_weights_and_state():
     weights = updater.model.flat.clone()
     update(updater)
     assert not torch.equal(updater.model.flat, weights)
-    updater.fall_back("a test")
+    updater.rollback("a test")
     assert torch.equal(updater.model.flat, weights)
     assert all(torch.equal(updater.stepper.optimizer_tensors()[name], tensor) for name, tensor in good.items())
 

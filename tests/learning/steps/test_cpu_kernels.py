@@ -8,8 +8,8 @@ from helpers.toy_runs import step_settings
 
 from core.learning.steps.cpu_kernels import backprop
 from core.learning.steps.cpu_kernels.loss_gradients import Coefficients, Columns, value_head
-from core.learning.steps.cpu_kernels.stepper import CompiledStepper
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.cpu_kernels.stepper import KernelStepper
+from core.learning.steps.torch_step import TorchStepper
 
 N = 700
 """Samples of a minibatch: three pieces."""
@@ -27,7 +27,7 @@ KINDS = [
 
 def stepper(kind, compiled, **changes):
     model = random_model(*kind)
-    made = (CompiledStepper if compiled else EagerStepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
+    made = (KernelStepper if compiled else TorchStepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
     return made, random_rollout(model, 1000)
 
 

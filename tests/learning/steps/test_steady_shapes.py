@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.learning.device_transfer import Columns
+from core.learning.device_transfer import DeviceBuffers
 from core.learning.minibatches import minibatch_shape, pad, split, steady_size
 
 
@@ -48,7 +48,7 @@ def pieces(*sizes):
 
 
 def test_columns_that_are_kept_lie_where_they_lay_as_long_as_there_is_room():
-    columns = Columns(torch.device("cpu"))
+    columns = DeviceBuffers(torch.device("cpu"))
     columns.keep = True
     places = []
     for sizes in ((100, 60), (90,), (80, 90), (100, 71), (50,)):  # room for 160 and a sixteenth, 170; then for 181
@@ -63,7 +63,7 @@ def test_columns_that_are_kept_lie_where_they_lay_as_long_as_there_is_room():
 
 
 def test_columns_are_not_kept_without_a_name_or_where_nobody_wants_it():
-    columns, (array,) = Columns(torch.device("cpu")), pieces(4)
+    columns, (array,) = DeviceBuffers(torch.device("cpu")), pieces(4)
     assert columns.upload([array], "observations").data_ptr() == array.ctypes.data, "shared, not copied"
     columns.keep = True
     assert columns.upload([array]).data_ptr() == array.ctypes.data

@@ -10,7 +10,7 @@ import torch
 
 from core.errors import UserError
 from core.policies.compiled.forward import (
-    aligned_weights,
+    align_params,
     build_add_product,
     build_forward,
     build_network,
@@ -48,7 +48,7 @@ def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
     observations[::3] *= np.float32(100.0)  # most of these are clipped
     observations[1::3, ::2] = 0.0
     expected = model.logits(model.normalise(torch.from_numpy(observations))).detach().numpy()
-    weights = aligned_weights(model.flat.numpy(), sizes)
+    weights = align_params(model.flat.numpy(), sizes)
     actual = np.stack([forward(weights, observation, scratch).copy() for observation in observations])
     scale = np.abs(expected).max(axis=1, keepdims=True)
     assert (np.abs(actual - expected) <= 1e-5 * scale).all()
@@ -65,7 +65,7 @@ def test_aligned_weights_are_the_same_and_their_matrices_begin_with_cache_lines(
     offsets = ActorCritic(sizes, (n_observation, 1), "relu").layout.offsets
     weights = np.random.default_rng(0).normal(size=offsets["value_mean"]).astype(np.float32)
     for _ in range(5):  # wherever the memory comes from
-        copy = aligned_weights(weights, sizes)
+        copy = align_params(weights, sizes)
         np.testing.assert_array_equal(copy, weights)
         assert not np.shares_memory(copy, weights)
         assert [copy[offsets[f"actor.{i}.weight"] :].ctypes.data % 64 for i in range(3)] == [0, 0, 0]
@@ -120,7 +120,7 @@ def test_nothing_is_read_behind_the_last_row():
 def test_streams_beside_a_stream_change_no_bit_of_it(sizes, activation):
     model, forward = scrambled(sizes, activation), compiled_forward(sizes, activation)
     network, several = build_network(sizes, activation), workspace(sizes, 5)
-    weights, rng = aligned_weights(model.flat.numpy(), sizes), np.random.default_rng(1)
+    weights, rng = align_params(model.flat.numpy(), sizes), np.random.default_rng(1)
     for count in (5, 2, 4, 1):
         observations = rng.normal(0, 3, (count, sizes[0])).astype(np.float32)
         for number in range(count):

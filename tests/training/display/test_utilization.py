@@ -17,7 +17,7 @@ from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import update_work
 from core.training.build.run import build_run
-from core.training.display.utilization import Instruments, phase_line
+from core.training.display.utilization import UtilizationTracker, phase_line
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 RECORD = {
@@ -66,7 +66,7 @@ def test_a_round_on_a_card(monkeypatch):
     install(monkeypatch, [fake])
     model, card = toy_model("shop"), find_card("A40")
     with Monitor(detect_machine().gpu, 3600.0) as monitor:
-        instruments = Instruments(monitor, card)
+        instruments = UtilizationTracker(monitor, card)
         assert instruments.efficiency_line() == instruments.simulation_line() == ""
         instruments.phase("simulating")
         fake.busy, fake.reasons = 3, 0x4

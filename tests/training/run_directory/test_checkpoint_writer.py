@@ -9,7 +9,7 @@ import torch
 from core.errors import NotSavedError
 from core.training.run_directory import checkpoint_writer
 from core.training.run_directory.checkpoint import load_checkpoint, save_checkpoint
-from core.training.run_directory.checkpoint_writer import CheckpointWriter, Saving
+from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 
 
 def facts(episode):
@@ -158,7 +158,7 @@ def test_nothing_is_written_where_the_directory_is_not_ours(tmp_path):
     def gone():
         raise OSError(errno.ENOENT, "the run directory was moved or removed")
 
-    attempts = Saving(gone)
+    attempts = WriteRetry(gone)
     writer = CheckpointWriter(tmp_path / "run", saving=attempts)
     writer.save("last", tensors(1), facts(1))
     writer.close()

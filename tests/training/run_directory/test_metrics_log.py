@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.errors import UserError
-from core.training.run_directory.checkpoint_writer import Saving
+from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics, scalars
 
 
@@ -92,7 +92,7 @@ class FullDisk:
 @pytest.mark.parametrize("room", [0, 1, 20, 29])
 def test_lines_that_do_not_fit_wait_and_leave_nothing_behind(tmp_path, monkeypatch, room):
     """A line has 30 bytes; what was written of it before it failed must not be there in the end."""
-    saving = Saving()
+    saving = WriteRetry()
     log = MetricsLog(tmp_path, 0, saving)
     log.write({"episode": 1, "return": 0.5})
     disk = FullDisk(monkeypatch, room)
@@ -109,7 +109,7 @@ def test_lines_that_do_not_fit_wait_and_leave_nothing_behind(tmp_path, monkeypat
 
 
 def test_the_end_is_the_last_attempt(tmp_path, monkeypatch):
-    saving = Saving()
+    saving = WriteRetry()
     log = MetricsLog(tmp_path, 0, saving)
     disk = FullDisk(monkeypatch, 0)
     log.write({"episode": 1})

@@ -11,7 +11,7 @@ from core.commands.doctor.finding import Case, Finding
 from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
-from core.hardware.diagnostics import detect_surroundings
+from core.hardware.diagnostics import run_diagnostics
 from core.hardware.planning.activation_memory import parameters
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.update_memory import policy_size
@@ -99,7 +99,7 @@ def _examine(config: Config) -> Case:
         plan_error,
         checkpoint_bytes=3 * 4 * policy_size(shape),  # weights and Adam's two moments
         actor_bytes=4 * parameters(shape.actor_sizes),
-        around=detect_surroundings(directory, machine.gpu),
+        around=run_diagnostics(directory, machine.gpu),
         records=read_metrics(directory) if config.run_directory else (),
     )
 

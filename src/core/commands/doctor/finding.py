@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.config import Config
-from core.hardware.diagnostics import Surroundings
+from core.hardware.diagnostics import Diagnostics
 from core.hardware.planning.plan import Plan
 from core.hardware.types import Gpu, Machine, PlanSettings
 
@@ -52,7 +52,7 @@ class Case:
     plan_error: str
     checkpoint_bytes: int
     actor_bytes: int
-    around: Surroundings
+    around: Diagnostics
     records: Sequence[dict[str, Any]] = ()
 
     @property

@@ -3,7 +3,7 @@
 from statistics import mean
 
 from core.commands.doctor.finding import Case, Finding
-from core.hardware.planning.efficiency import mark
+from core.hardware.planning.efficiency import rate_mfu
 from core.hardware.planning.gpu_catalog import card_of
 from core.hardware.planning.number_formats import FIRST_WITH
 
@@ -120,7 +120,7 @@ def efficiency(case: Case) -> Finding:
     if traffic := case.figures("bandwidth_share"):
         measured += f", {100 * mean(traffic):.1f} % of the memory's bandwidth"
     card = card_of(case.gpu) if case.gpu else None
-    judged = mark(card, mean(shares)) if card else ""
+    judged = rate_mfu(card, mean(shares)) if card else ""
     return Finding(name, "ok", measured + (f" ({judged})" if judged else ""))
 
 

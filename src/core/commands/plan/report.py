@@ -12,7 +12,7 @@ from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.choices import has_room, room_for_samples
 from core.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from core.hardware.planning.plan import Plan
-from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, Footprint, auto_batch_size
+from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
 from core.hardware.types import Execution, Gpu, Machine
 from core.simulators.simulator import Simulator
 from core.training.build.plan import plan_run, plan_settings, policy_shape, update_memory
@@ -55,7 +55,7 @@ class PlanReport:
     wanted: Plan
     gpu: Gpu | None
     fits: bool
-    memory: Footprint
+    memory: MemoryEstimate
     room: int
     largest_microbatch: int
     largest_minibatch: int

@@ -105,8 +105,8 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
     with tempfile.TemporaryDirectory() as nowhere:
         model = build_model(config, loaded.simulator, False)
         trainer = build_trainer(config, plan, model, loaded, Path(nowhere), None)
-        startup = trainer.collector.compile(trainer.cpu_copy())
-        played, seconds = trainer.collector.collect(trainer.cpu_copy(), 0, trainer.settings.per_update)
+        startup = trainer.collector.compile(trainer.actor_params())
+        played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.per_update)
     trajectories = [each.trajectory for each in played]
     steps = sum(t.steps for t in trajectories)
     return Measured(startup, seconds, steps, _sample_seconds(trainer, trajectories) if with_update else 0.0)

@@ -34,7 +34,7 @@ class Shape(NamedTuple):
     action_features: int = 0
 
 
-class Moment(NamedTuple):
+class MemoryStage(NamedTuple):
     """Bytes alive at one moment: what each sample of the microbatch adds, and what does not depend on their number."""
 
     per_sample: int
@@ -66,7 +66,7 @@ def column_bytes(shape: Shape) -> dict[str, int]:
     }
 
 
-def step_moments(shape: Shape, half: bool, checkpointing: bool = False) -> list[Moment]:
+def step_memory_stages(shape: Shape, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
     """Return the moments of one microbatch that can be the peak.
 
     Not counted: weights, the gradients that the parameters hold from the step before, the state of the optimiser, the
@@ -80,12 +80,12 @@ def step_moments(shape: Shape, half: bool, checkpointing: bool = False) -> list[
     return [*_forward(shape, half, checkpointing), *_backward(shape, half, checkpointing)]
 
 
-def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]:
+def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
     """Yield what is alive while the loss is computed: the gathered samples, and more with every layer."""
     columns = column_bytes(shape)
     observation, number = columns["observations"], 2 if half else 4
     alive = sum(columns.values())
-    yield Moment(alive + 2 * observation, 0)  # shifted and scaled
+    yield MemoryStage(alive + 2 * observation, 0)  # shifted and scaled
     alive += observation  # normalised
     copy = observation // 2 if half else 0  # in half precision, for each network
     fixed = _weight_copies(*shape[:2]) if half else 0
@@ -93,13 +93,13 @@ def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]:
         kept = alive
         alive += copy
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
-            yield Moment(alive + 2 * number * units, fixed)  # before and after the activation
+            yield MemoryStage(alive + 2 * number * units, fixed)  # before and after the activation
             alive += number * (units - (inputs if checkpointing and layer else 0))
         head = 4 * sizes[-2] if half else 0  # computes in float32
-        yield Moment(alive + head + 4 * sizes[-1], fixed)
+        yield MemoryStage(alive + head + 4 * sizes[-1], fixed)
         alive = (kept if checkpointing else alive + head) + 4 * sizes[-1]
     for distribution in _distribution(shape.space):
-        yield Moment(alive + distribution, fixed)
+        yield MemoryStage(alive + distribution, fixed)
 
 
 def _distribution(space: ActionSpace) -> Iterator[int]:
@@ -117,7 +117,7 @@ def _distribution(space: ActionSpace) -> Iterator[int]:
     yield kept + 4 * len(space.choices) * isinstance(space, MultiDiscrete) + _SCALARS
 
 
-def _backward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]:
+def _backward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
     """Yield what is alive on the way back: less of what was kept with every layer, more gradients of weights."""
     columns, number = column_bytes(shape), 2 if half else 4
     networks = shape.actor_sizes, shape.critic_sizes
@@ -130,18 +130,18 @@ def _backward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[Moment]
             alive += _hidden_bytes(sizes, half) + (columns["observations"] // 2 if half else 0)
             fixed += _weight_copies(sizes) if half else 0
         fixed += 4 * parameters(sizes[-2:])
-        yield Moment(alive + 4 * sizes[-2], fixed)
+        yield MemoryStage(alive + 4 * sizes[-2], fixed)
         alive -= 4 * sizes[-2] if half else 0
-        yield Moment(alive + (4 + number) * sizes[-2], fixed)  # cast, or through the activation
+        yield MemoryStage(alive + (4 + number) * sizes[-2], fixed)  # cast, or through the activation
         for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
-            yield Moment(alive + 2 * number * units, fixed)  # the gradient before and after the activation
+            yield MemoryStage(alive + 2 * number * units, fixed)  # the gradient before and after the activation
             alive -= number * units
             below = number * inputs if layer else 0  # observations need no gradient
             gradient = 4 * (inputs + 1) * units
             copy = 2 * inputs * units if half else 0
-            yield Moment(alive + number * units + below, fixed + (copy or gradient))
+            yield MemoryStage(alive + number * units + below, fixed + (copy or gradient))
             fixed += gradient - (copy if layer else 0)  # the half-precision copy of the weights goes
-            yield Moment(alive + below, fixed + copy)  # the gradient of the weights is widened
+            yield MemoryStage(alive + below, fixed + copy)  # the gradient of the weights is widened
 
 
 def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:

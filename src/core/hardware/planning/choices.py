@@ -3,7 +3,7 @@
 from typing import Literal
 
 from core.errors import UserError
-from core.hardware.planning.gpu_catalog import Usual, tier_of
+from core.hardware.planning.gpu_catalog import TierDefaults, tier_of
 from core.hardware.planning.number_formats import Chosen, optional
 from core.hardware.planning.update_memory import SAFETY, auto_batch_size
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings, Precision
@@ -98,7 +98,7 @@ def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: boo
     return auto_batch_size(batch, room, batch), f"memory holds {room:,} samples at once"
 
 
-def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> tuple[int, str]:
+def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> tuple[int, str]:
     """Say how many episodes are played at once, which decides what is learned: the machine has no say in it."""
     reason = settings.parallel_reason
     if gpu and usual.parallel_episodes > settings.parallel_episodes:
@@ -170,7 +170,7 @@ def update_execution(
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
-def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:
+def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> Chosen:
     """Choose whether steps go through torch.compile, or are tried so."""
     word = "usual" if usual.compile else "not usual"
     return _execution("compile", COMPILED_BY_TORCH, settings, gpu, usual.compile, f"{word} on this card")

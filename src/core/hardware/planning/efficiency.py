@@ -40,7 +40,7 @@ def achieved(work: roofline.Work, seconds: float, card: Card | None, precision: 
     return Achieved(flops, work.traffic / seconds, at_peak["arithmetic"] / seconds, at_peak["traffic"] / seconds)
 
 
-def mark(card: Card, mfu: float) -> str:
+def rate_mfu(card: Card, mfu: float) -> str:
     """Return how a utilisation compares with what is called good and excellent on a card; empty if nobody says.
 
     Args:

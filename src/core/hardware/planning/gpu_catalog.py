@@ -106,7 +106,7 @@ MODEL_FLOPS_UTILISATION = {
 
 
 @dataclass(frozen=True)
-class Usual:
+class TierDefaults:
     """What is usual on a card for policies that act and learn on the GPU.
 
     Here the policy acts on the CPU, and the number of episodes and the minibatch decide what is learned, so these two
@@ -125,19 +125,19 @@ class Usual:
     fp8: bool
 
 
-_TIERS: dict[Tier, Usual] = {
-    "h100": Usual(2048, 8192, compile=True, fp8=True),
-    "a100": Usual(1024, 4096, compile=True, fp8=False),
-    "high": Usual(256, 2048, compile=False, fp8=False),
-    "medium": Usual(256, 2048, compile=False, fp8=False),
-    "low": Usual(256, 2048, compile=False, fp8=False),
-    "cpu": Usual(256, 2048, compile=False, fp8=False),
+_TIERS: dict[Tier, TierDefaults] = {
+    "h100": TierDefaults(2048, 8192, compile=True, fp8=True),
+    "a100": TierDefaults(1024, 4096, compile=True, fp8=False),
+    "high": TierDefaults(256, 2048, compile=False, fp8=False),
+    "medium": TierDefaults(256, 2048, compile=False, fp8=False),
+    "low": TierDefaults(256, 2048, compile=False, fp8=False),
+    "cpu": TierDefaults(256, 2048, compile=False, fp8=False),
 }
 
 _CARDS_OF_THEIR_OWN = {
-    "A100 80GB": Usual(2048, 8192, compile=True, fp8=False),
-    "RTX 4090": Usual(1024, 4096, compile=True, fp8=False),
-    "RTX 3090": Usual(512, 2048, compile=True, fp8=False),
+    "A100 80GB": TierDefaults(2048, 8192, compile=True, fp8=False),
+    "RTX 4090": TierDefaults(1024, 4096, compile=True, fp8=False),
+    "RTX 3090": TierDefaults(512, 2048, compile=True, fp8=False),
 }
 
 
@@ -152,7 +152,7 @@ def tier_of(gpu: Gpu | None) -> Tier:
     return "high" if gpu.total_bytes >= 40e9 else "medium" if gpu.total_bytes >= 20e9 else "low"
 
 
-def usual_on(gpu: Gpu | None) -> Usual:
+def tier_defaults(gpu: Gpu | None) -> TierDefaults:
     """Return what is usual on a GPU: of its card where that differs from its tier."""
     card = card_of(gpu) if gpu else None
     return _CARDS_OF_THEIR_OWN.get(card.name if card else "", _TIERS[tier_of(gpu)])

@@ -1,7 +1,7 @@
 """Number formats of a plan: which matrix products take, and why."""
 
 from core.errors import UserError
-from core.hardware.planning.gpu_catalog import Usual
+from core.hardware.planning.gpu_catalog import TierDefaults
 from core.hardware.types import Gpu, Machine, PlanSettings, Precision
 
 Chosen = tuple[bool, str]
@@ -71,7 +71,7 @@ def tf32(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
     return has, f"compute capability {_compute(gpu)}" + ("" if has else " has none, it begins at 8.0")
 
 
-def fp8(settings: PlanSettings, gpu: Gpu | None, usual: Usual) -> Chosen:
+def fp8(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> Chosen:
     """Choose whether matrix products take 8-bit inputs."""
     if gpu and gpu.capability < FIRST_WITH["fp8"]:
         return False, f"compute capability {_compute(gpu)} has none, it begins at 8.9"

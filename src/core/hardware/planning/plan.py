@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from core.hardware.planning import choices, host_memory, number_formats
-from core.hardware.planning.gpu_catalog import Tier, Usual, tier_of, usual_on
+from core.hardware.planning.gpu_catalog import Tier, TierDefaults, tier_defaults, tier_of
 from core.hardware.types import Execution as Execution
 from core.hardware.types import Machine, PlanSettings
 from core.hardware.types import Precision as Precision
@@ -50,7 +50,7 @@ class Plan:
     device: Literal["cuda", "cpu"]
     device_name: str
     tier: Tier
-    usual: Usual
+    usual: TierDefaults
     precision: Precision
     tf32: bool
     cudnn_benchmark: bool
@@ -107,7 +107,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     room = choices.room_for_samples(settings, machine, gpu, precision != "fp32")
     batch = choices.batch_size(settings, room)
     execution = choices.update_execution(settings, gpu, device_reason, precision)
-    usual = usual_on(gpu)
+    usual = tier_defaults(gpu)
     threads = choices.simulation_threads(settings, machine)
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from core.hardware.planning.activation_memory import Shape, column_bytes, parameters, step_moments
+from core.hardware.planning.activation_memory import Shape, column_bytes, parameters, step_memory_stages
 from core.simulators.spaces import ActionSpace, Box, Discrete
 
 SAFETY = 0.7
@@ -31,7 +31,7 @@ BESIDE_A_GPU = _DISCOUNTS + _ADVANTAGES + 3 * 4
 
 
 @dataclass(frozen=True)
-class Footprint:
+class MemoryEstimate:
     """Predicted bytes of an update, by component.
 
     Attributes:
@@ -71,7 +71,7 @@ class Footprint:
         return self.held + self.rollout + max(self.indices + self.activations, self.joining)
 
 
-def footprint(
+def estimate_memory(
     shape: Shape,
     half: bool,
     samples: int,
@@ -82,7 +82,7 @@ def footprint(
     workers: int = 1,
     checkpointing: bool = False,
     host: bool = False,
-) -> Footprint:
+) -> MemoryEstimate:
     """Predict the bytes of an update.
 
     Args:
@@ -101,7 +101,7 @@ def footprint(
     columns = column_bytes(shape).values()
     parts = -(-batch // microbatch)
     at_once = min(workers, parts)
-    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_moments(shape, half, checkpointing))
+    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_memory_stages(shape, half, checkpointing))
     before = accumulate(columns, initial=0)
     joining = max(2 * column + there for column, there in zip(columns, before, strict=False)) - sum(columns)
     rollout, joining = sum(columns), max(joining, 0) if pieces > 1 else 0
@@ -109,7 +109,7 @@ def footprint(
         made = sum(column_bytes(shape)[name] for name in ("advantages", "returns", "values"))
         rollout, joining = (rollout, _SPLIT) if pieces > 1 else (made, _ADVANTAGES)
         rollout += _DISCOUNTS
-    return Footprint(
+    return MemoryEstimate(
         weights=weights,
         gradients=weights * min(parts, 3),
         optimizer=2 * weights,
@@ -144,7 +144,7 @@ def fixed_bytes(shape: Shape, samples: int) -> int:
     weight and its moments to go back to.
     """
     rollout = (sum(column_bytes(shape).values()) + _INDEX) * samples
-    step = max(moment.fixed for half in (False, True) for moment in step_moments(shape, half))
+    step = max(moment.fixed for half in (False, True) for moment in step_memory_stages(shape, half))
     return rollout + 4 * (6 + 6) * policy_size(shape) + step + workspace_bytes((9, 0))
 
 
@@ -171,7 +171,7 @@ def sample_bytes(
 
 def bytes_of_a_sample(shape: Shape, half: bool, checkpointing: bool = False) -> int:
     """Return the bytes that one sample of a microbatch needs at the peak of a step."""
-    return max(moment.per_sample for moment in step_moments(shape, half, checkpointing))
+    return max(moment.per_sample for moment in step_memory_stages(shape, half, checkpointing))
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from core.policies.distributions import widened
+from core.policies.distributions import to_float32
 
 
 class Batch(NamedTuple):
@@ -75,7 +75,7 @@ def ppo_loss(
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)  # type: ignore[arg-type]
     policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
-    value = 0.5 * (_squared_errors(widened(values), batch, value_clip_range) * weights).sum()
+    value = 0.5 * (_squared_errors(to_float32(values), batch, value_clip_range) * weights).sum()
     mean_entropy = (entropies * weights).sum()
     total = policy + value_coefficient * value - entropy_coefficient * mean_entropy  # (9)
     with torch.no_grad():

@@ -15,16 +15,16 @@ from core.learning.minibatches import pad, steady_size
 from core.learning.oom_recovery import is_out_of_memory
 from core.learning.step_selection.execution_trial import (
     TOLERANCES,
-    Outcome,
+    ExecutionTrial,
     Snapshot,
-    Trial,
+    StepResult,
     difference,
     fastest,
     gradient_of,
     trial_lines,
 )
 from core.learning.step_selection.executor import Executor
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 
 _CHECKED = 3
 """Minibatches on which an execution must do what eager steps do: more than one, as a graph may have kept the first."""
@@ -33,7 +33,7 @@ _TIMED, _REPEATS = 32, 3
 """Minibatches of a timing at most, and timings, of which the shortest counts."""
 
 
-class Notes(NamedTuple):
+class SelectionLog(NamedTuple):
     """What became of executions.
 
     Attributes:
@@ -43,7 +43,7 @@ class Notes(NamedTuple):
     """
 
     sentences: list[str]
-    trials: list[Trial]
+    trials: list[ExecutionTrial]
     seconds: float
 
 
@@ -73,7 +73,7 @@ class StepRunner:
         self.executor, self._largest, self._clock = executor, largest, clock
         self._untried = [e for e in executions if e in CAPTURED | COMPILED_BY_TORCH]
         self._insists = len(executions) == 1
-        self._notes = Notes([], [], 0.0)
+        self._notes = SelectionLog([], [], 0.0)
 
     @property
     def captures(self) -> bool:
@@ -90,9 +90,9 @@ class StepRunner:
         if chosen and not self._insists:
             self._untried, self._insists = [e for e in self._untried if e == chosen], True
 
-    def take_notes(self) -> Notes:
+    def take_notes(self) -> SelectionLog:
         """Return what happened since the last call."""
-        taken, self._notes = self._notes, Notes([], [], 0.0)
+        taken, self._notes = self._notes, SelectionLog([], [], 0.0)
         return taken
 
     def epoch(self, rollout: Batch, indices: np.ndarray, weights: np.ndarray) -> Tensor:
@@ -120,7 +120,7 @@ class StepRunner:
     def _choose(self, rollout: Batch, indices: np.ndarray, weights: np.ndarray) -> None:
         """Try what is to be tried, put everything back, and use the fastest that does what eager steps do."""
         stepper = self.executor.stepper
-        assert isinstance(stepper, EagerStepper)
+        assert isinstance(stepper, TorchStepper)
         begin = self._clock()
         tried: list[Execution] = ["eager", *self._untried]
         self._untried = []
@@ -133,9 +133,11 @@ class StepRunner:
         insisted = self._insists and not trials[-1].problem
         chosen = tried[-1] if insisted else fastest(trials).execution
         self.executor.use(chosen)
-        self._notes = Notes(trial_lines(trials, chosen), trials, self._clock() - begin)
+        self._notes = SelectionLog(trial_lines(trials, chosen), trials, self._clock() - begin)
 
-    def _try(self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> Trial:
+    def _try(
+        self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]
+    ) -> ExecutionTrial:
         """Return what becomes of an execution; the state is not put back afterwards."""
         memory, begin, problem = self.executor.stepper.memory, self._clock(), ""
         if execution == "eager":
@@ -145,7 +147,7 @@ class StepRunner:
             problem = self._problem(lambda: self._check(execution, start, epoch))
             memory.gives_up = False
         preparation = self._clock() - begin
-        return Trial(execution, None if problem else self._time(start, epoch), preparation, problem)
+        return ExecutionTrial(execution, None if problem else self._time(start, epoch), preparation, problem)
 
     def _check(self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> str:
         """Return how an execution differs from eager steps; empty where it does not."""
@@ -158,11 +160,13 @@ class StepRunner:
         compiled = execution in COMPILED_BY_TORCH
         return difference(found, expected, TOLERANCES[self.executor.stepper.precision] if compiled else None)
 
-    def _outcome(self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> Outcome:
+    def _outcome(
+        self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]
+    ) -> StepResult:
         """Return what an execution does with some minibatches."""
         rollout, indices, weights = epoch
         stepper = self.executor.stepper
-        assert isinstance(stepper, EagerStepper)
+        assert isinstance(stepper, TorchStepper)
         if self.executor.execution != execution:
             self.executor.use(execution)
         start.put_back()
@@ -171,7 +175,7 @@ class StepRunner:
         gradient = gradient_of(stepper)
         start.put_back()
         reports = self.executor.run(rollout, indices[:_CHECKED], weights[:_CHECKED])
-        return Outcome(gradient, reports, stepper.model.flat.clone())
+        return StepResult(gradient, reports, stepper.model.flat.clone())
 
     def _time(self, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> float:
         """Return the seconds of a step."""
@@ -195,7 +199,7 @@ class StepRunner:
             if is_out_of_memory(error) and not memory.gives_up:
                 raise
             problem = "memory ran out" if is_out_of_memory(error) else in_words(error)
-        memory.drop_caches()  # outside of the except block, whose traceback holds tensors
+        memory.free_caches()  # outside of the except block, whose traceback holds tensors
         return problem
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from core.hardware.types import Execution, Precision
 from core.learning.algorithms.ppo import Batch
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 
 TOLERANCES: dict[Precision, float] = {"fp32": 1e-2, "bf16": 5e-2, "fp16": 5e-2}
 """How far compiled steps may be from eager ones, of the norm of the gradient: other kernels round elsewhere, in FP32
@@ -18,7 +18,7 @@ _SCALE = 256.0
 """Of FP16's gradients in trials, at most."""
 
 
-class Outcome(NamedTuple):
+class StepResult(NamedTuple):
     """What some steps did.
 
     Attributes:
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     weights: Tensor
 
 
-class Trial(NamedTuple):
+class ExecutionTrial(NamedTuple):
     """What became of an execution.
 
     Attributes:
@@ -48,7 +48,7 @@ class Trial(NamedTuple):
     problem: str
 
 
-def fastest(trials: Sequence[Trial]) -> Trial:
+def fastest(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
     """Return the fastest trial without a problem, of equal ones the first.
 
     Args:
@@ -57,7 +57,7 @@ def fastest(trials: Sequence[Trial]) -> Trial:
     return min((t for t in trials if not t.problem and t.seconds is not None), key=lambda t: t.seconds or 0.0)
 
 
-def trial_lines(trials: Sequence[Trial], chosen: Execution) -> list[str]:
+def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str]:
     """Return what is said about trials: what runs and how fast each was, and why any was not used."""
     if not trials:
         return []
@@ -66,7 +66,7 @@ def trial_lines(trials: Sequence[Trial], chosen: Execution) -> list[str]:
     return lines + [f"Update execution: {t.execution} is not used: {t.problem}." for t in trials if t.problem]
 
 
-def difference(found: Outcome, expected: Outcome, tolerance: float | None) -> str:
+def difference(found: StepResult, expected: StepResult, tolerance: float | None) -> str:
     """Return how an outcome differs from that of eager steps, a phrase; empty where it does not.
 
     Args:
@@ -75,7 +75,7 @@ def difference(found: Outcome, expected: Outcome, tolerance: float | None) -> st
         tolerance: relative; None where every bit must be the same.
     """
     if tolerance is None:
-        names = [n for n, a, b in zip(Outcome._fields, found, expected, strict=True) if not _same_bits(a, b)]
+        names = [n for n, a, b in zip(StepResult._fields, found, expected, strict=True) if not _same_bits(a, b)]
         return f"its {' and '.join(names)} are not those of eager steps to the bit" if names else ""
     for name, a, b in zip(("gradient", "report"), found, expected, strict=False):
         error = float((a - b).norm() / b.norm().clamp(min=1e-12))
@@ -84,7 +84,7 @@ def difference(found: Outcome, expected: Outcome, tolerance: float | None) -> st
     return ""
 
 
-def gradient_of(stepper: EagerStepper) -> Tensor:
+def gradient_of(stepper: TorchStepper) -> Tensor:
     """Return a copy of the gradient of the last step."""
     return torch.cat([p.grad.flatten() for p in stepper.model.parameters() if p.grad is not None])
 
@@ -99,7 +99,7 @@ class Snapshot:
         weights: float32[S].
     """
 
-    def __init__(self, stepper: EagerStepper, rollout: Batch, indices: Tensor, weights: Tensor) -> None:
+    def __init__(self, stepper: TorchStepper, rollout: Batch, indices: Tensor, weights: Tensor) -> None:
         self._stepper = stepper
         self._scale: dict[str, Any] = stepper.scaler.state_dict()
         # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.

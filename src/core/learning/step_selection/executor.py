@@ -12,7 +12,7 @@ from core.learning.algorithms.ppo import Batch
 from core.learning.device_transfer import upload
 from core.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs, Graphs
 from core.learning.steps.interface import Stepper
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 
 Compiler = Callable[[Callable[[Batch], Any]], Callable[[Batch], Any]]
 
@@ -27,7 +27,7 @@ class Executor:
     """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``.
 
     Args:
-        stepper: takes the steps; an :class:`EagerStepper` for what is captured or compiled by torch.
+        stepper: takes the steps; an :class:`TorchStepper` for what is captured or compiled by torch.
         execution: the first way.
         graphs: that capture; CUDA's by default.
         compiler: of the loss.
@@ -86,8 +86,8 @@ class Executor:
         return torch.stack([stepper.step(rollout, i, w) for i, w in zip(*rows, strict=True)])
 
     @property
-    def _eager(self) -> EagerStepper:
-        assert isinstance(self.stepper, EagerStepper)
+    def _eager(self) -> TorchStepper:
+        assert isinstance(self.stepper, TorchStepper)
         return self.stepper
 
     @property

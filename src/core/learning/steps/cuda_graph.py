@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from core.learning.algorithms.ppo import Batch, LossTerms
-from core.learning.steps.torch_step import EagerStepper
+from core.learning.steps.torch_step import TorchStepper
 
 Replay = Callable[[], None]
 
@@ -52,7 +52,7 @@ class CudaGraphs:
         return replay
 
 
-class Slots(NamedTuple):
+class GraphBuffers(NamedTuple):
     """Tensors at fixed addresses, through which a captured step and the host speak.
 
     Attributes:
@@ -68,7 +68,7 @@ class Slots(NamedTuple):
     position: Tensor
 
     @classmethod
-    def empty(cls, rows: int, size: int, device: torch.device) -> "Slots":
+    def empty(cls, rows: int, size: int, device: torch.device) -> "GraphBuffers":
         """Return slots in which all weights are NaN: a step of those is skipped and changes nothing."""
         return cls(
             torch.zeros(rows, size, dtype=torch.int64, device=device),
@@ -83,7 +83,7 @@ class Slots(NamedTuple):
         self.weights[: len(weights)].copy_(torch.from_numpy(weights))
         self.position.zero_()
 
-    def step(self, stepper: EagerStepper, rollout: Batch) -> None:
+    def step(self, stepper: TorchStepper, rollout: Batch) -> None:
         """Take the step of this minibatch and go to the next; what is captured."""
         indices, weights = (slot.index_select(0, self.position)[0] for slot in (self.indices, self.weights))
         report = stepper.step_as_it_is(rollout, indices, weights)
@@ -105,9 +105,9 @@ class GraphedEpochs:
         captures: so far.
     """
 
-    def __init__(self, stepper: EagerStepper, graphs: Graphs) -> None:
+    def __init__(self, stepper: TorchStepper, graphs: Graphs) -> None:
         self._stepper, self._graphs, self.captures = stepper, graphs, 0
-        self._slots: Slots | None = None
+        self._slots: GraphBuffers | None = None
         self._replay: Replay | None = None
         self._key: tuple[Any, ...] = ()
         stepper.memory.release = self.drop
@@ -144,14 +144,14 @@ class GraphedEpochs:
         return slots.reports[: len(indices)].clone()
 
     @property
-    def _some_slots(self) -> Slots:
+    def _some_slots(self) -> GraphBuffers:
         assert self._slots is not None
         return self._slots
 
     def _capture(self, rollout: Batch, rows: int, size: int) -> None:
         self.drop()
         stepper = self._stepper
-        slots = Slots.empty(max(rows + rows // 16, _LEAST_ROWS), size, stepper.device)
+        slots = GraphBuffers.empty(max(rows + rows // 16, _LEAST_ROWS), size, stepper.device)
         scale = stepper.scaler.state_dict()  # which skipped steps lower
         try:
             replay = self._graphs.capture(lambda: slots.step(stepper, rollout))

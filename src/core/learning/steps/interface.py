@@ -11,7 +11,7 @@ from torch import Tensor
 
 from core.hardware.planning.plan import Execution, Precision
 from core.learning.algorithms.ppo import Batch
-from core.learning.oom_recovery import MemoryLadder
+from core.learning.oom_recovery import OomRetry
 from core.policies.networks import ActorCritic
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class Stepper(Protocol):
     model: ActorCritic
     settings: StepSettings
     device: torch.device
-    memory: MemoryLadder
+    memory: OomRetry
     precision: Precision
     scaler: torch.amp.GradScaler
 

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from core.hardware.planning.plan import Precision
 from core.learning.algorithms.ppo import Batch, LossTerms, ppo_loss
-from core.learning.oom_recovery import MemoryLadder
+from core.learning.oom_recovery import OomRetry
 from core.learning.precision import autocast, grad_scaler
 from core.learning.steps.interface import ADAM_EPSILON, Chunk, StepSettings, T, map_chunks, pool_of
 from core.policies.networks import ActorCritic
@@ -23,7 +23,7 @@ class Scheduled(NamedTuple):
     entropy_coefficient: Tensor
 
 
-class EagerStepper:
+class TorchStepper:
     """Runs minibatch steps on one model operation by operation (a :class:`core.learning.steps.interface.Stepper`).
 
     A step reads nothing that changes but tensors at fixed addresses, and the host reads none of them, so that
@@ -53,7 +53,7 @@ class EagerStepper:
         rates = (self._scalar(learning_rate_actor), epsilon_actor), (self._scalar(learning_rate_critic), ADAM_EPSILON)
         groups = [{"params": p, "lr": r, "eps": e} for p, (r, e) in zip(self._parts, rates, strict=True)]
         self.optimizer = torch.optim.Adam(groups, fused=True, capturable=True)
-        self.memory = MemoryLadder(settings.microbatch, self.device)
+        self.memory = OomRetry(settings.microbatch, self.device)
         self._scheduled = Scheduled(*(self._scalar(getattr(settings, name)) for name in Scheduled._fields))
         self._value_coefficient, self._clips_values = settings.value_coefficient, settings.value_clip_range > 0.0
         self._other_loss: Callable[[Batch], LossTerms] | None = None
@@ -155,7 +155,10 @@ class EagerStepper:
 
     def loss(self, batch: Batch) -> LossTerms:
         """Return the loss terms of some samples."""
-        normalised, call = self.model.normalise(batch.observations), _again if self.settings.checkpointing else _once
+        normalised, call = (
+            self.model.normalise(batch.observations),
+            _checkpointed if self.settings.checkpointing else _plain,
+        )
         with autocast(self.device, self.precision):
             logits = call(self.model.logits, normalised, batch.features)
             values = call(self.model.values, normalised)
@@ -166,12 +169,12 @@ class EagerStepper:
         return ppo_loss(log_probs, entropies, values, batch, *coefficients)
 
 
-def _once(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+def _plain(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Return what a network says."""
     return network(*inputs)
 
 
-def _again(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+def _checkpointed(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Return what a network says; the backward pass computes its activations again.
 
     Gradient checkpointing (Chen et al., "Training deep nets with sublinear memory cost", 2016), a network at a time.

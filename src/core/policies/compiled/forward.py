@@ -28,9 +28,9 @@ class Network(NamedTuple):
     """The compiled actor, for several streams that share a workspace; each has a seat there, counted from 0.
 
     Attributes:
-        seat: ``seat(weights, observation, workspace, number)`` puts a stream's observation at its seat: weights
+        seat: ``seat(params, observation, workspace, number)`` puts a stream's observation at its seat: weights
             float32[*] in the flat layout; observation float32[sizes[0]], not normalised.
-        advance: ``advance(weights, workspace, count)`` computes the outputs of the first seats.
+        advance: ``advance(params, workspace, count)`` computes the outputs of the first seats.
         outputs: ``outputs(workspace, number) -> float32[sizes[-1]]``, a view of the workspace that the next stream
             which takes the seat overwrites.
     """
@@ -48,26 +48,26 @@ def build_add_product(n_outputs: int) -> Callable[..., Any]:
         n_outputs: columns of W.
 
     Returns:
-        ``add_product(weights, offset, values, x, n_inputs, y, rows, stride)``: weights float32[*], the flat array that
+        ``add_product(params, offset, values, x, n_inputs, y, rows, stride)``: weights float32[*], the flat array that
         holds W from ``offset`` on, row by row; values float32[*] holds inputs from ``x`` on and outputs, changed in
         place, from ``y`` on, a row of either each ``stride`` values, of a size that :func:`stride_of` gives.
     """
     reaches_beyond = int(sum(widths(n_outputs)) > n_outputs)
 
     @njit(nogil=True, fastmath={"contract"})
-    def add_product(weights, offset, values, x, n_inputs, y, rows, stride):  # type: ignore[no-untyped-def]
+    def add_product(params, offset, values, x, n_inputs, y, rows, stride):  # type: ignore[no-untyped-def]
         n = n_inputs - reaches_beyond  # behind the last row there may be no memory to read
         for i in range(0, n, INPUTS):
             wanted = -1 if n - i >= INPUTS else (1 << (n - i)) - 1
             for r in range(rows):
                 first, begin = offset + i * n_outputs, r * stride
-                add_rows(weights, first, values, x + begin + i, wanted, values, y + begin, n_outputs)
+                add_rows(params, first, values, x + begin + i, wanted, values, y + begin, n_outputs)
         if reaches_beyond:
             for r in range(rows):
                 value = values[x + r * stride + n]
                 if value != 0.0:
                     for j in range(n_outputs):
-                        values[y + r * stride + j] += value * weights[offset + n * n_outputs + j]
+                        values[y + r * stride + j] += value * params[offset + n * n_outputs + j]
 
     return add_product
 
@@ -112,8 +112,8 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
         activation: ``"relu"`` or ``"tanh"``.
 
     Returns:
-        ``forward(weights, observation, workspace) -> outputs``, as in :class:`Network`; workspace from
-        :func:`workspace`. Weights from :func:`aligned_weights` are read fastest.
+        ``forward(params, observation, workspace) -> outputs``, as in :class:`Network`; workspace from
+        :func:`workspace`. Weights from :func:`align_params` are read fastest.
 
     Raises:
         UserError: hidden layers differ in width.
@@ -121,9 +121,9 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
     seat, advance, outputs = build_network(sizes, activation)
 
     @njit(nogil=True)
-    def forward(weights, observation, workspace):  # type: ignore[no-untyped-def]
-        seat(weights, observation, workspace, 0)
-        advance(weights, workspace, 1)
+    def forward(params, observation, workspace):  # type: ignore[no-untyped-def]
+        seat(params, observation, workspace, 0)
+        advance(params, workspace, 1)
         return outputs(workspace, 0)
 
     return forward
@@ -139,14 +139,14 @@ def build_network(sizes: Sequence[int], activation: str) -> Network:
     clip, stride = np.float32(OBSERVATION_CLIP), stride_of(sizes)
 
     @njit(nogil=True)
-    def seat(weights, observation, workspace, number):  # type: ignore[no-untyped-def]
+    def seat(params, observation, workspace, number):  # type: ignore[no-untyped-def]
         begin = unsigned(number * stride)
         for i in range(unsigned(n_observation)):
-            x = (observation[i] - weights[i]) * weights[unsigned(n_observation) + i]
+            x = (observation[i] - params[i]) * params[unsigned(n_observation) + i]
             workspace[begin + i] = min(max(x, -clip), clip)
 
     @njit(nogil=True)
-    def advance(weights, workspace, count):  # type: ignore[no-untyped-def]
+    def advance(params, workspace, count):  # type: ignore[no-untyped-def]
         offset, n_in, half = 2 * n_observation, n_observation, len(workspace) // 2
         for layer in range(n_layers - 1):
             x, y = half * (layer % 2), half * ((layer + 1) % 2)
@@ -154,8 +154,8 @@ def build_network(sizes: Sequence[int], activation: str) -> Network:
             for r in range(count):
                 begin, first = unsigned(y + r * stride), unsigned(bias)
                 for j in range(unsigned(width)):  # a slice assignment would take Numba seconds more to compile
-                    workspace[begin + j] = weights[first + j]
-            add_hidden(weights, offset, workspace, x, n_in, y, count, stride)
+                    workspace[begin + j] = params[first + j]
+            add_hidden(params, offset, workspace, x, n_in, y, count, stride)
             for r in range(count):
                 activate(workspace, y + r * stride, width)
             offset, n_in = bias + width, width
@@ -164,8 +164,8 @@ def build_network(sizes: Sequence[int], activation: str) -> Network:
         for r in range(count):
             begin = y + r * stride
             for j in range(n_outputs):
-                workspace[begin + j] = weights[bias + j]
-        add_last(weights, offset, workspace, x, n_in, y, count, stride)
+                workspace[begin + j] = params[bias + j]
+        add_last(params, offset, workspace, x, n_in, y, count, stride)
 
     @njit(nogil=True)
     def outputs(workspace, number):  # type: ignore[no-untyped-def]
@@ -185,18 +185,18 @@ def workspace(sizes: Sequence[int], streams: int = 1) -> np.ndarray:
     return _aligned(2 * streams * stride_of(sizes))
 
 
-def aligned_weights(weights: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def align_params(params: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Return a copy of an actor's flat weights that begins where its first matrix begins with a cache line.
 
     With layers of a multiple of 16 units every row of the hidden layers then fills whole cache lines, and each load of
     the forward pass takes one instead of two. The results are the same.
 
     Args:
-        weights: float32[*], in the flat layout.
+        params: float32[*], in the flat layout.
         sizes: layer sizes of the actor.
     """
-    copy = _aligned(len(weights), 2 * sizes[0])
-    copy[:] = weights
+    copy = _aligned(len(params), 2 * sizes[0])
+    copy[:] = params
     return copy
 
 

@@ -24,7 +24,7 @@ class Sampling(NamedTuple):
     ``action`` and ``drawn`` are rows of one action: int64[1] for Discrete, int64[choices] or float32[numbers].
 
     Attributes:
-        sample: ``sample(outputs, weights, mask, rng, drawn, action) -> (action, log-probability)``; outputs are the
+        sample: ``sample(outputs, params, mask, rng, drawn, action) -> (action, log-probability)``; outputs are the
             actor's, weights its flat array. ``drawn`` gets what the trajectory keeps, for a Box the draw before it is
             clipped or squashed; it may be the same array as ``action``. The log-probability is a float32.
         greedy: ``greedy(outputs, mask, action) -> action``, the likeliest values or the means.
@@ -57,20 +57,20 @@ def row_of(space: ActionSpace) -> tuple[int, Any]:
 
 
 @njit(nogil=True, fastmath={"contract"})
-def add_action_features(logits, features, mask, weights, offset):  # type: ignore[no-untyped-def]
+def add_action_features(logits, features, mask, params, offset):  # type: ignore[no-untyped-def]
     """Add ``features @ w`` to the logits of allowed actions.
 
     Args:
         logits: float32[n], changed in place.
         features: float32[n, k].
         mask: bool[n].
-        weights: float32[*], the flat array that holds w from ``offset`` on.
+        params: float32[*], the flat array that holds w from ``offset`` on.
         offset: index of w[0].
     """
     for j in range(len(logits)):
         if mask[j]:
             for k in range(features.shape[1]):
-                logits[j] += features[j, k] * weights[offset + k]
+                logits[j] += features[j, k] * params[offset + k]
 
 
 @njit(nogil=True)
@@ -143,7 +143,7 @@ def log_slope_of_clip(x, low, high):  # type: ignore[no-untyped-def]
 
 def _discrete(n: int) -> Sampling:
     @njit(nogil=True)
-    def sample(outputs, weights, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
+    def sample(outputs, params, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
         value, log_prob = sample_masked(outputs, mask, n, rng.random())
         drawn[0] = value
         return value, log_prob
@@ -164,7 +164,7 @@ def _multi_discrete(choices: tuple[int, ...]) -> Sampling:
     begins = np.cumsum(sizes) - sizes
 
     @njit(nogil=True)
-    def sample(outputs, weights, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
+    def sample(outputs, params, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
         log_prob = 0.0
         for i in range(count):
             begin, n = begins[i], sizes[i]
@@ -196,10 +196,10 @@ def _box(space: Box, offset: int) -> Sampling:
     place, log_slope = (squash, log_slope_of_squash) if space.squashed else (clip, log_slope_of_clip)
 
     @njit(nogil=True)
-    def sample(outputs, weights, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
+    def sample(outputs, params, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
         log_prob = 0.0
         for i in range(count):
-            log_std = np.float64(weights[offset + i])
+            log_std = np.float64(params[offset + i])
             std = math.exp(log_std)
             x = np.float32(outputs[i] + std * rng.standard_normal())
             z = (np.float64(x) - outputs[i]) / std  # of the rounded draw, which is what the update sees

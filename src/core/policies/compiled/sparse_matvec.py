@@ -31,16 +31,16 @@ def widths(n_outputs: int) -> Iterator[int]:
         n_outputs -= width
 
 
-def _add_rows_in_python(weights, first, inputs, x, wanted, outputs, y, n_outputs):  # type: ignore[no-untyped-def]
+def _add_rows_in_python(params, first, inputs, x, wanted, outputs, y, n_outputs):  # type: ignore[no-untyped-def]
     """Do the same where nothing is compiled (``NUMBA_DISABLE_JIT``)."""
     for i in range(INPUTS):
         if wanted >> i & 1 and inputs[x + i] != 0.0:
             row = first + i * n_outputs
-            outputs[y : y + n_outputs] += inputs[x + i] * weights[row : row + n_outputs]
+            outputs[y : y + n_outputs] += inputs[x + i] * params[row : row + n_outputs]
 
 
 @intrinsic(prefer_literal=True)
-def _add_rows(context, weights, first, inputs, x, wanted, outputs, y, n_outputs):  # type: ignore[no-untyped-def]
+def _add_rows(context, params, first, inputs, x, wanted, outputs, y, n_outputs):  # type: ignore[no-untyped-def]
     """Add the rows of a matrix whose inputs are not zero, one after another, each times its input.
 
     The order is that of the inputs and each product is added as it is made, with one rounding where the processor can:
@@ -48,7 +48,7 @@ def _add_rows(context, weights, first, inputs, x, wanted, outputs, y, n_outputs)
 
     Args:
         context: of Numba.
-        weights: float32[*], the flat array that holds the matrix row by row.
+        params: float32[*], the flat array that holds the matrix row by row.
         first: int64, where the row of the first of 64 inputs begins.
         inputs: float32[*].
         x: int64, where the 64 inputs begin; all must be there, wanted or not.
@@ -58,7 +58,7 @@ def _add_rows(context, weights, first, inputs, x, wanted, outputs, y, n_outputs)
         n_outputs: columns of the matrix, a constant. What a vector reaches beyond a row is read too.
     """
     i64, columns = types.int64, n_outputs.literal_value
-    signature = types.void(weights, i64, inputs, i64, i64, outputs, i64, n_outputs)
+    signature = types.void(params, i64, inputs, i64, i64, outputs, i64, n_outputs)
     return signature, lambda context, builder, signature, arguments: _generate(
         context, builder, signature.args, arguments, columns
     )
@@ -66,7 +66,7 @@ def _add_rows(context, weights, first, inputs, x, wanted, outputs, y, n_outputs)
 
 def _generate(context: Any, b: Any, kinds: Any, arguments: Any, columns: int) -> Any:
     """Generate the code: for each vector a loop over the bits that are set."""
-    weights, inputs, outputs = (context.make_array(kinds[k])(context, b, arguments[k]).data for k in (0, 2, 5))
+    params, inputs, outputs = (context.make_array(kinds[k])(context, b, arguments[k]).data for k in (0, 2, 5))
     _, first, _, x, wanted, _, y, _ = arguments
     one, several, i64 = ir.FloatType(), ir.VectorType(ir.FloatType(), INPUTS), ir.IntType(64)
     values = b.load(b.bitcast(b.gep(inputs, [x]), several.as_pointer()), align=4)
@@ -83,7 +83,7 @@ def _generate(context: Any, b: Any, kinds: Any, arguments: Any, columns: int) ->
         total, left = b.phi(vector), b.phi(i64)
         i = b.cttz(left, ir.IntType(1)(1))
         row = b.add(b.add(first, i64(column)), b.mul(i, i64(columns)))
-        weight = b.load(b.bitcast(b.gep(weights, [row]), vector.as_pointer()), align=4)
+        weight = b.load(b.bitcast(b.gep(params, [row]), vector.as_pointer()), align=4)
         product = b.fmul(_repeated(b, b.load(b.gep(inputs, [b.add(x, i)])), vector), weight, flags=("contract",))
         new_total, fewer = b.fadd(product, total, flags=("contract",)), b.and_(left, b.sub(left, i64(1)))
         b.cbranch(b.icmp_unsigned("==", fewer, i64(0)), after, loop)

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from core.errors import UserError
 from core.simulators.gym.spaces import to_gymnasium_space
-from core.simulators.observe import build_look, new_guarded
+from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.simulator import (
     EMPTY_MASK,
     OK,
@@ -42,7 +42,7 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator, self._functions = simulator, compile_functions(simulator)
-        self._look = build_look(simulator, self._functions)
+        self._look = build_observe_state(simulator, self._functions)
         self.action_space = to_gymnasium_space(simulator.action_space)
         self.observation_space = spaces.Box(-np.inf, np.inf, (simulator.observation_size,), np.float32)
         self._states, self._guarded = new_state(simulator), new_guarded(simulator.observation_size)

@@ -11,15 +11,15 @@ from core.learning.schedule import Coefficients, Schedule
 from core.learning.steps.interface import StepSettings
 from core.learning.updater import Updater, UpdateSettings
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.guarded_collector import Overseen
+from core.rollout.guarded_collector import GuardedCollector
 from core.seeding import stream
 from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.build.plan import network_sizes
 from core.training.build.rollout_size import build_collector, copies_per_update, rollout_steps
-from core.training.display.utilization import Instruments
+from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.periodic import PeriodicEvaluation, greedy_player
-from core.training.run_directory.checkpoint_writer import CheckpointWriter, Saving
+from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from core.training.time_budget import Budget
 from core.training.trainer import Trainer, TrainingSettings
 
@@ -45,12 +45,12 @@ def build_trainer(
     loaded: LoadedSimulator,
     directory: Path,
     budget: Budget | None,
-    instruments: Instruments | None = None,
-    saving: Saving | None = None,
+    instruments: UtilizationTracker | None = None,
+    saving: WriteRetry | None = None,
 ) -> Trainer:
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
-    collector = Overseen(
+    collector = GuardedCollector(
         build_collector(config, plan, model.actor_sizes, simulator),
         simulator,
         model.actor_sizes,

@@ -12,10 +12,10 @@ from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.roofline import step_launches
 from core.hardware.planning.update_memory import (
     BESIDE_A_GPU,
-    Footprint,
+    MemoryEstimate,
     bytes_of_a_sample,
+    estimate_memory,
     fixed_bytes,
-    footprint,
     workspace_bytes,
 )
 from core.hardware.types import Gpu, Machine, PlanSettings
@@ -59,7 +59,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
     """Return what a plan needs to know of a run."""
     shape, samples = policy_shape(config, simulator), decisions_per_update(config, simulator)
     copies = copies_per_update(config, simulator)
-    whole = footprint(shape, False, samples, 1, 1, copies)
+    whole = estimate_memory(shape, False, samples, 1, 1, copies)
     return PlanSettings(
         device=config.device,
         precision=config.precision,
@@ -112,10 +112,10 @@ def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int
     return update_memory(policy_shape(config, simulator), plan, None, samples, copies).peak
 
 
-def update_memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> Footprint:
+def update_memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> MemoryEstimate:
     """Predict the bytes of an update, on a GPU or (None) on the host."""
     workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
-    return footprint(
+    return estimate_memory(
         shape,
         plan.precision != "fp32",
         samples,

@@ -8,8 +8,8 @@ from core.hardware.planning.host_memory import in_megabytes
 from core.hardware.planning.plan import Plan
 from core.hardware.types import HostRollout
 from core.learning.device_transfer import host_allocator
-from core.rollout.episode_collector import Collector, Collects
-from core.rollout.fixed_length_collector import ContinuingCollector
+from core.rollout.episode_collector import Collector, EpisodeCollector
+from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.gym.adapter import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
@@ -68,7 +68,7 @@ def rollout_in_words(config: Config, simulator: Simulator) -> str:
     return f"about {expected_samples(simulator):,} decisions an episode"
 
 
-def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collects:
+def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collector:
     """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions.
 
     Raises:
@@ -85,11 +85,11 @@ def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator:
         ) from error
 
 
-def _collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collects:
+def _collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collector:
     how = (sizes, config.activation, config.seed, copies_per_update(config, simulator))
     new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
     if isinstance(simulator, GymnasiumSimulator):
         return GymnasiumCollector(simulator, *how, steps, new)
     if steps:
-        return ContinuingCollector(simulator, *how, steps, plan.simulation_threads, new)
-    return Collector(simulator, *how, plan.simulation_threads, plan.lockstep, new)
+        return FixedLengthCollector(simulator, *how, steps, plan.simulation_threads, new)
+    return EpisodeCollector(simulator, *how, plan.simulation_threads, plan.lockstep, new)

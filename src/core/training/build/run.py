@@ -10,7 +10,7 @@ from core.config import Config
 from core.hardware.detect import detect_machine, free_and_total_bytes
 from core.hardware.planning.plan import Plan
 from core.jit_cache.background_compile import compiled_ahead
-from core.jit_cache.cache import TALLY
+from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
@@ -21,10 +21,10 @@ from core.training.build.rollout_size import decisions_per_update, rollout_in_wo
 from core.training.build.run_settings import CONFIG_FILE, load_configured
 from core.training.display.messages import kernel_lines, memory_lines
 from core.training.display.progress import Progress
-from core.training.display.utilization import build_instruments
-from core.training.failures import naming_a_lost_gpu
+from core.training.display.utilization import build_utilization_tracker
+from core.training.failures import report_gpu_loss
 from core.training.resume import changed_settings, refuse_to_overwrite, resume_run, run_directory
-from core.training.run_directory.checkpoint_writer import Saving
+from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import MetricsLog
@@ -59,7 +59,7 @@ class Run:
             GpuLostError: the GPU failed; what was saved before is on the disk.
         """
         try:
-            with naming_a_lost_gpu(self.directory, lambda: self.trainer.checkpoints.saved_episode):
+            with report_gpu_loss(self.directory, lambda: self.trainer.checkpoints.saved_episode):
                 return self._train(console, should_stop)
         finally:
             self.lock.release()
@@ -106,7 +106,7 @@ def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -
     directory = run_directory(config, resume, loaded)
     lock = RunLock(directory)
     try:
-        with naming_a_lost_gpu():
+        with report_gpu_loss():
             return _build_locked(config, sources, resume, say, loaded, budget, lock)
     except BaseException:
         lock.release(abandon=True)
@@ -141,14 +141,14 @@ def _build_locked(
         say(line)
     require_memory(config, simulator, plan, machine)
     model = build_model(config, simulator, plan.device == "cuda")
-    instruments, saving = build_instruments(plan, machine), Saving(lock.require)
+    instruments, saving = build_utilization_tracker(plan, machine), WriteRetry(lock.require)
     trainer = build_trainer(config, plan, model, loaded, directory, budget, instruments, saving)
     damaged = resume_run(trainer, directory, say) if resume else []
     for line in changed_settings(config, directory) if resume else []:
         say(line)
     with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
-        seconds = trainer.collector.compile(trainer.cpu_copy()) + trainer.updater.compile()
-    for line in kernel_lines(seconds, TALLY):
+        seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
+    for line in kernel_lines(seconds, CACHE_STATS):
         say(line)
     write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
     write_plan(directory, plan, machine)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from core.hardware.planning.plan import Plan
-from core.jit_cache.cache import Tally
+from core.jit_cache.cache import CacheStats
 
 
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
@@ -64,7 +64,7 @@ def gigabytes(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
 
 
-def kernel_lines(seconds: float, tally: Tally) -> list[str]:
+def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
     """Return what became of the kernels of play and update, apart from the time that a run takes.
 
     Args:

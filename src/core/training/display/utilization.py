@@ -5,7 +5,7 @@ from typing import Any
 from core.hardware.diagnostics import measure_cache_bandwidth
 from core.hardware.gpu_sampler import Monitor
 from core.hardware.planning.activation_memory import Shape, parameters
-from core.hardware.planning.efficiency import achieved, mark, simulation_in_words
+from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.roofline import update_work
@@ -13,7 +13,7 @@ from core.hardware.types import Machine
 from core.policies.networks import ActorCritic
 
 
-class Instruments:
+class UtilizationTracker:
     """Gauges of a run.
 
     Args:
@@ -80,7 +80,7 @@ class Instruments:
         if card is None:
             return f"Updates: {flops / 1e9:,.1f} GFLOP/s."
         mfu, traffic = sums["mfu_seconds"] / sums["seconds"], sums["traffic_seconds"] / sums["seconds"]
-        judged = mark(card, mfu)
+        judged = rate_mfu(card, mfu)
         return (
             f"Updates: {flops / 1e12:,.2f} TFLOP/s, MFU {100 * mfu:.1f} % of the {card.name}'s peak"
             f"{f' ({judged})' if judged else ''}; {sums['bytes'] / sums['seconds'] / 1e9:,.0f} GB/s of memory traffic, "
@@ -101,7 +101,7 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
     return f"   {(name.capitalize() + ':').ljust(13)} {', '.join(parts) or 'NVML says nothing of this device'}"
 
 
-def build_instruments(plan: Plan, machine: Machine) -> Instruments:
+def build_utilization_tracker(plan: Plan, machine: Machine) -> UtilizationTracker:
     """Return the gauges of a run: of its GPU, where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    return Instruments(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
+    return UtilizationTracker(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from core.rollout.single_step_policy import Seat, build_acting
+from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.gym.adapter import GymnasiumSimulator, OpenEnvironment, seed_of
@@ -40,7 +40,7 @@ def evaluate_environment(
     Raises:
         SimulatorError: the environment failed or returned what it should not.
     """
-    stage = Stage(simulator, trained.sizes, trained.activation) if trained else Stage(simulator)
+    stage = GymEvaluator(simulator, trained.sizes, trained.activation) if trained else GymEvaluator(simulator)
     evaluation = Evaluation(episodes)
     for name in [*(("trained", "trained_sampled") if trained else ()), *names]:
         progress(name)
@@ -51,7 +51,7 @@ def evaluate_environment(
     return evaluation
 
 
-class Stage:
+class GymEvaluator:
     """An open environment, and a policy that is compiled for it, to play with again and again.
 
     Args:
@@ -63,7 +63,7 @@ class Stage:
     def __init__(self, simulator: GymnasiumSimulator, sizes: Sequence[int] = (), activation: str = "relu") -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
         self._rows = allocate(1, simulator.observation_size, simulator.action_space)
-        self._acting = build_acting(simulator.action_space, sizes, activation) if sizes else None
+        self._acting = build_step_policy(simulator.action_space, sizes, activation) if sizes else None
 
     def play(
         self, name: str, weights: np.ndarray | None, episodes: int, seed: int, streams_of: str = "evaluation"
@@ -114,7 +114,7 @@ def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longes
     return {"return": total, "length": environment.steps}, ended
 
 
-def _policy(environment: OpenEnvironment, seat: Seat, act: Function) -> Decide:
+def _policy(environment: OpenEnvironment, seat: PolicySlot, act: Function) -> Decide:
     def decide() -> np.ndarray:
         status = act(seat.handle, 0)
         if status != OK:

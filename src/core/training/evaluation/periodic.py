@@ -15,7 +15,7 @@ import numpy as np
 from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.simulator import Simulator
 from core.training.evaluation.evaluate import Records, TrainedPolicy, build_policy_play, play_episodes, summarise
-from core.training.evaluation.gymnasium import Stage
+from core.training.evaluation.gymnasium import GymEvaluator
 
 _STREAMS = "periodic evaluation"
 
@@ -60,7 +60,7 @@ def greedy_player(
         threads: that play episodes; the result does not depend on it.
     """
     if isinstance(simulator, GymnasiumSimulator):
-        stage = cache(lambda: Stage(simulator, sizes, activation))
+        stage = cache(lambda: GymEvaluator(simulator, sizes, activation))
         return lambda weights: stage().play("trained", weights, episodes, seed, _STREAMS)[0]
     kernel = cache(lambda: build_policy_play(simulator, sizes, activation, greedy=True))
 

@@ -17,7 +17,7 @@ from core.errors import NotSavedError
 from core.training.run_directory.checkpoint import save_checkpoint
 
 
-class Saving:
+class WriteRetry:
     """Attempts to write, and what people read about those that fail: a line for each kind of failure, once.
 
     Args:
@@ -92,8 +92,8 @@ class CheckpointWriter:
         saving: that attempts it.
     """
 
-    def __init__(self, directory: Path, kept: int = 3, saving: Saving | None = None) -> None:
-        self.saving = saving or Saving()
+    def __init__(self, directory: Path, kept: int = 3, saving: WriteRetry | None = None) -> None:
+        self.saving = saving or WriteRetry()
         self.saved_episode = 0
         self._directory, self._kept = directory, kept
         self._thread = ThreadPoolExecutor(1, "checkpoint")

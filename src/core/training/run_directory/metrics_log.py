@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.training.run_directory.checkpoint_writer import Saving
+from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.files import write_atomically
-from core.training.run_directory.tensorboard import Board
+from core.training.run_directory.tensorboard import TensorBoardLog
 
 METRICS = "metrics.jsonl"
 
@@ -25,8 +25,8 @@ class MetricsLog:
         UserError: the file cannot be written.
     """
 
-    def __init__(self, directory: Path, after: int, saving: Saving | None = None) -> None:
-        self._path, self._saving = directory / METRICS, saving or Saving()
+    def __init__(self, directory: Path, after: int, saving: WriteRetry | None = None) -> None:
+        self._path, self._saving = directory / METRICS, saving or WriteRetry()
         self._waiting = b""
         kept = b"".join(_line(record) for record in read_metrics(directory) if record["episode"] <= after)
         try:
@@ -61,9 +61,9 @@ class MetricsLog:
             self._size = file.tell()
         self._waiting = b""
 
-    def _open_board(self, directory: Path, after: int) -> Board | None:
+    def _open_board(self, directory: Path, after: int) -> TensorBoardLog | None:
         try:
-            return Board(directory, after, self._saving.tell)
+            return TensorBoardLog(directory, after, self._saving.tell)
         except ImportError:
             self.note = "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only."
             return None

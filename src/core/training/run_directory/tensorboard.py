@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Board:
+class TensorBoardLog:
     """Writes figures to TensorBoard; where that fails the run goes on without, since metrics.jsonl has the same.
 
     Args:

@@ -1,4 +1,4 @@
-"""The compiled counterpart of ``torch_step.EagerStepper``: same steps, checkpoints, remedies."""
+"""The compiled counterpart of ``torch_step.TorchStepper``: same steps, checkpoints, remedies."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from core.hardware.planning.plan import Precision
 from core.learning.algorithms.ppo import Batch, LossTerms
-from core.learning.oom_recovery import MemoryLadder
+from core.learning.oom_recovery import OomRetry
 from core.learning.precision import grad_scaler
 from core.learning.steps.cpu_kernels.adam import adam, clipping, corrections, norm
 from core.learning.steps.cpu_kernels.backprop import Passes, Workspace
@@ -25,7 +25,7 @@ gradients are added up, so the number of threads must not."""
 _RATIO_ERROR = LossTerms._fields.index("ratio_error")
 
 
-class CompiledStepper:
+class KernelStepper:
     """Runs minibatch steps on one model on the CPU, in FP32 (a :class:`core.learning.steps.interface.Stepper`).
 
     A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
@@ -53,7 +53,7 @@ class CompiledStepper:
         parts = [model.part_parameters("actor"), model.part_parameters("critic")]
         self._parameters = [parameter for part in parts for parameter in part]
         self._rates, self._epsilons = (learning_rate_actor, learning_rate_critic), (epsilon_actor, ADAM_EPSILON)
-        self.memory = MemoryLadder(settings.microbatch, self.device)
+        self.memory = OomRetry(settings.microbatch, self.device)
         self.use_precision(settings.precision)
         hold_to_one_thread()
         self._passes = Passes(model)
