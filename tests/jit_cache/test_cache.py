@@ -11,7 +11,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from core.jit_cache import cache, store
-from core.jit_cache.cache import VARIABLE, CacheStats, cached
+from core.jit_cache.cache import VARIABLE, CacheStats, cached, compile_for
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
 
 
@@ -105,6 +105,23 @@ def test_a_kernel_that_is_not_judged_is_compiled_each_time(kernels):
 
     assert (build_another()(1.0), build_another()(1.0), counts()) == (2.0, 2.0, (0, 2))
     assert list(kernels.iterdir()) == []
+
+
+def test_every_heuristic_of_the_process_simulator_is_kept(kernels):
+    pytest.importorskip("pydantic")
+    from oracles.process_play import pool
+
+    from core.simulators.process import heuristics
+    from core.simulators.simulator import new_state
+
+    simulator = pool()
+    mask, rng = np.ones(simulator.action_space.n, np.bool_), np.random.default_rng(0)
+    arguments = (new_state(simulator)[0], simulator.parameters, mask, rng)
+    found = {*simulator.heuristics.values(), heuristics.logged}
+    for expected in ((0, len(found)), (len(found), len(found))):
+        for heuristic in found:
+            compile_for(cached(njit(nogil=True)(heuristic.py_func)), arguments)
+        assert counts() == expected
 
 
 def test_a_plain_function_stays_as_it_is():

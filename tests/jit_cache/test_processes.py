@@ -171,3 +171,50 @@ def test_closures_of_one_factory_are_not_taken_for_each_other(tmp_path):
         for line in results:
             found, expected = map(float, line.split())
             assert found == pytest.approx(expected, rel=1e-9)
+
+
+RECURSION = """
+import sys
+from numba import njit
+from core.kernels.cache import TALLY, cached
+
+@njit
+def itself(n):
+    return 0.0 if n == 0 else 1.0 + itself(n - 1)
+
+@njit
+def with_other_types(n, first):  # Numba compiles it for True and for False, as two functions
+    return 0.0 if n == 0 else 1.0 + with_other_types(n - 1, False)
+
+@njit
+def there(n):
+    return 0.0 if n == 0 else 1.0 + and_back(n - 1)
+
+@njit
+def and_back(n):
+    return 0.0 if n == 0 else 1.0 + there(n - 1)
+
+@njit
+def kernel(n):
+    return CALL
+
+print(cached(kernel)(3), TALLY.loaded, TALLY.compiled)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "second"),
+    [
+        ("itself(n)", "3.0 1 0"),
+        ("with_other_types(n, True)", "3.0 0 1"),  # Numba cannot load it: a segmentation fault
+        ("there(n)", "3.0 0 1"),
+    ],
+)
+def test_functions_that_call_each_other_in_a_circle_run_in_a_second_process(tmp_path, call, second):
+    (tmp_path / "recursion.py").write_text(RECURSION.replace("CALL", call))
+    source = Path(__file__).resolve().parents[2] / "src"
+    environment = {**os.environ, "PYTHONPATH": str(source), VARIABLE: str(tmp_path / "kernels")}
+    command = [sys.executable, str(tmp_path / "recursion.py")]
+    for expected in ("3.0 0 1", second):
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        assert done.stdout == f"{expected}\n"

@@ -17,6 +17,7 @@ from numba import typeof
 from numba.core import compiler
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
+from numba.core.codegen import RuntimeLinker
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
@@ -122,7 +123,7 @@ class _KernelCache(_Cache):
         """Keep a function that has been compiled."""
         CACHE_STATS.compiled += 1
         name, folder = self._names.pop(sig, None), _folder()
-        if name is None or folder is None or data.lifted or data.library.has_dynamic_globals:
+        if name is None or folder is None or data.lifted or not _is_complete(data.library):
             return
         try:
             write(folder, name, dumps(data._reduce()))  # type: ignore[no-untyped-call]
@@ -141,6 +142,16 @@ class _KernelCache(_Cache):
 
     def flush(self) -> None:
         """Do nothing: a file whose fingerprint is another one's is never read."""
+
+
+def _is_complete(library: Any) -> bool:
+    """Return whether compiled code can run in another process: it holds no address of this one, and all that it calls.
+
+    Where functions call each other in a circle, or one calls itself with other types, Numba leaves an address to be
+    filled in once the callee is compiled. Nothing fills it in where the code is loaded, which crashes (its issue 6061).
+    """
+    left_open = (value.name.startswith(RuntimeLinker.PREFIX) for value in library._final_module.global_variables)
+    return not library.has_dynamic_globals and not any(left_open)
 
 
 def _rebuilt(content: bytes | None, target_context: Any) -> Any:

@@ -72,17 +72,17 @@ def _serve_oldest(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def
     postpone = len(p.pair_mean)
     if case == NOBODY:
         return postpone
-    total = 0.0
+    habit, equal = 0.0, 0.0
     for pair in range(postpone):
         if mask[pair] and oldest[p.pair_activity[pair]] == case:
-            total += p.pair_habit[pair] if by_habit else 1.0
-    if total == 0.0:  # nobody feasible was ever logged on this activity
-        return _serve_oldest(state, p, mask, rng, False)
-    target = rng.random() * total
+            habit += p.pair_habit[pair]
+            equal += 1.0
+    habitual = by_habit and habit > 0.0  # or nobody feasible was ever logged on this activity
+    target = rng.random() * (habit if habitual else equal)
     chosen = postpone
     for pair in range(postpone):
         if mask[pair] and oldest[p.pair_activity[pair]] == case:
-            weight = p.pair_habit[pair] if by_habit else 1.0
+            weight = p.pair_habit[pair] if habitual else 1.0
             if weight > 0.0:
                 chosen = pair
                 target -= weight
