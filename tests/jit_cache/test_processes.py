@@ -133,7 +133,7 @@ CLOSURES = """
 import sys
 import numpy as np
 from numba import njit
-from core.jit_cache.cache import TALLY, cached
+from core.jit_cache.cache import CACHE_STATS, cached
 
 def build(k):
     @njit
@@ -154,7 +154,7 @@ for k in map(float, sys.argv[1:]):
     inner, outer = build(k)
     values = np.arange(4.0)
     print(cached(outer)(values), sum(inner.py_func(values + shift) for shift in (0.0, 1.0, -1.0)))
-print(TALLY.loaded, TALLY.compiled)
+print(CACHE_STATS.loaded, CACHE_STATS.compiled)
 """
 
 
@@ -176,7 +176,7 @@ def test_closures_of_one_factory_are_not_taken_for_each_other(tmp_path):
 RECURSION = """
 import sys
 from numba import njit
-from core.kernels.cache import TALLY, cached
+from core.jit_cache.cache import CACHE_STATS, cached
 
 @njit
 def itself(n):
@@ -198,7 +198,7 @@ def and_back(n):
 def kernel(n):
     return CALL
 
-print(cached(kernel)(3), TALLY.loaded, TALLY.compiled)
+print(cached(kernel)(3), CACHE_STATS.loaded, CACHE_STATS.compiled)
 """
 
 

@@ -34,7 +34,7 @@ def started(tmp_path, monkeypatch, capsys):
 
     def train(name):
         monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
-        monkeypatch.setattr("core.training.build.run.TALLY", cache.CACHE_STATS)
+        monkeypatch.setattr("core.training.build.run.CACHE_STATS", cache.CACHE_STATS)
         assert main([*SMALL, "--run-directory", str(tmp_path / name)]) == 0
         output = capsys.readouterr().out
         (line,) = re.findall(r"Kernels of simulator, policy and update: (.*) in [0-9.]+ s(.*)\.\n", output)
