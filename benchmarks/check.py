@@ -85,17 +85,17 @@ def kernels() -> dict[str, Work]:
 
     from core.learning.advantages import gae
     from core.policies.networks import ActorCritic, initialise
+    from core.policies.spec import spec_for
     from core.simulators.loading import find_scenario
     from core.simulators.process.simulator import ProcessSimulator
 
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))
-    sizes = [simulator.observation_size, 128, 128, 128, simulator.action_space.n]
-    model = ActorCritic(sizes, [sizes[0], 8, 1], "relu", action_features=simulator.action_feature_size)
+    model = ActorCritic(spec_for(simulator, (128,) * 3, (8,), "relu"))
     feature_weights = torch.from_numpy(simulator.initial_feature_weights)
     logits = torch.from_numpy(simulator.initial_logits)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), logits, initial_feature_weights=feature_weights)
-    fused = Fused(simulator, sizes, model)
+    fused = Fused(simulator, model)
     fused.run(0)
     parts = Parts(fused)
     rng = np.random.default_rng(0)

@@ -29,6 +29,7 @@ from numba import njit
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
 from core.policies.compiled.forward import align_params, workspace
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import spec_for
 from core.rollout.episode_loop import build_collect_steps, build_policy_chooser
 from core.rollout.trajectory import allocate
 from core.seeding import stream
@@ -46,12 +47,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))
-    sizes = [simulator.observation_size, 128, 128, 128, simulator.action_space.n]
-    critic, features = [simulator.observation_size, 256, 256, 256, 1], simulator.action_feature_size
-    model = ActorCritic(sizes, critic, "relu", action_features=features)
+    model = ActorCritic(spec_for(simulator, (128,) * 3, (256,) * 3, "relu"))
     logits, weights = torch.from_numpy(simulator.initial_logits), torch.from_numpy(simulator.initial_feature_weights)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), logits, initial_feature_weights=weights)
-    fused = Fused(simulator, sizes, model)
+    fused = Fused(simulator, model)
     stepwise = {"python": Stepwise(simulator, Torch(model))}
     if lacking := onnx_missing():
         print(f'ONNX Runtime is skipped: {lacking} is not installed (pip install -e ".[peers]").')
@@ -95,12 +94,14 @@ def in_words(us: float) -> str:
 class Fused:
     """One episode in the compiled loop, recorded."""
 
-    def __init__(self, simulator, sizes, model):
-        self.simulator, self.sizes, self.scratch, self.steps = simulator, sizes, workspace(sizes), 0
-        self.reset, self.go_on = compile_functions(simulator).reset, build_collect_steps(simulator, sizes, "relu")
+    def __init__(self, simulator, model):
+        self.simulator, self.spec, self.scratch, self.steps = simulator, model.spec, workspace(model.spec), 0
+        self.reset, self.go_on = compile_functions(simulator).reset, build_collect_steps(simulator, model.spec)
         self.states = new_state(simulator)
-        self.trajectory = allocate(simulator.max_steps, sizes[0], simulator.action_space, simulator.action_feature_size)
-        self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
+        self.trajectory = allocate(
+            simulator.max_steps, simulator.observation_size, simulator.action_space, simulator.action_feature_size
+        )
+        self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
     def run(self, seed: int) -> float:
         """Return seconds per decision of an episode."""
@@ -120,7 +121,7 @@ class Parts:
     def __init__(self, fused):
         self.fused = fused
         functions = compile_functions(fused.simulator)
-        choose = build_policy_chooser(fused.simulator, fused.sizes, "relu", greedy=False)
+        choose = build_policy_chooser(fused.simulator, fused.spec, greedy=False)
         look, reset, step = build_observe_state(fused.simulator, functions), functions.reset, functions.step
 
         @njit

@@ -23,6 +23,7 @@ from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.steps.interface import StepSettings
 from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import PolicySpec
 from core.simulators.spaces import ActionSpace, Discrete
 
 Network = tuple[tuple[int, ...], tuple[int, ...], str]
@@ -107,7 +108,9 @@ def stepping(
 ) -> Callable[[], Any]:
     """Return a function that takes a step on other samples each time."""
     actor, critic, activation = row.network
-    model, samples = ActorCritic(actor, critic, activation, space=space), row.samples
+    space = space or Discrete(actor[-1])
+    spec = PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation)
+    model, samples = ActorCritic(spec), row.samples
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     microbatch = min(samples, CPU_MICROBATCH if precision == "fp32" else 2 * CPU_MICROBATCH)  # as a plan chooses
     settings = StepSettings(0.2, 0.01, 0.5, 0.5, microbatch, precision, row.threads)
@@ -129,8 +132,8 @@ def stepping(
 
 def made_up(model: ActorCritic, samples: int) -> Batch:
     """Return random samples, a fifth of whose actions are forbidden."""
-    generator, space = torch.Generator().manual_seed(2), model.space
-    observations, *rest = (torch.randn(samples, n, generator=generator) for n in (model.actor_sizes[0], 1, 1, 1))
+    generator, space = torch.Generator().manual_seed(2), model.spec.action_space
+    observations, *rest = (torch.randn(samples, n, generator=generator) for n in (model.spec.actor_sizes[0], 1, 1, 1))
     masks = torch.rand(samples, sum(space.choices), generator=generator) < 0.8
     actions = torch.randn(samples, space.outputs, generator=generator)
     if isinstance(space, Discrete):

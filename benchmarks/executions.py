@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from core.hardware.detect import has_bf16
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.gpu_catalog import card_of
 from core.hardware.planning.roofline import seconds, step_work
 from core.hardware.types import Execution, Gpu, Precision
@@ -23,9 +22,10 @@ from core.learning.step_selection.executor import Executor
 from core.learning.steps.interface import StepSettings
 from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import PolicySpec
 from core.simulators.spaces import Discrete
 
-DESK = Shape((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), Discrete(62))
+DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu")
 EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
 NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."
 
@@ -68,9 +68,9 @@ class _Side:
         self.preparation = time.perf_counter() - begin
 
     def _prepare(self) -> None:
-        host = ActorCritic(*DESK[:2], "relu", space=DESK.space)
+        host = ActorCritic(DESK)
         initialise(host, "orthogonal", torch.Generator().manual_seed(0))
-        model = ActorCritic(*DESK[:2], "relu", self._device, space=DESK.space)
+        model = ActorCritic(DESK, self._device)
         with torch.no_grad():
             model.flat.copy_(host.flat)
         settings = StepSettings(0.2, 0.01, 0.5, 0.5, self.batch, self.precision)
@@ -118,7 +118,7 @@ def _made_up(samples: int, device: torch.device) -> Batch:
     generator, n = torch.Generator().manual_seed(1), DESK.space.outputs
     columns = [torch.randn(samples, generator=generator) for _ in range(3)]
     rollout = Batch(
-        observations=torch.randn(samples, DESK.actor_sizes[0], generator=generator),
+        observations=torch.randn(samples, DESK.spec.actor_sizes[0], generator=generator),
         actions=torch.randint(0, n, (samples,), generator=generator),
         log_probs=torch.full((samples,), -float(np.log(n))),
         masks=torch.ones(samples, n, dtype=torch.bool),

@@ -30,8 +30,10 @@ from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
 from core.policies.compiled.forward import align_params, build_network, tanh, workspace
 from core.policies.networks import ActorCritic, initialise
 from core.policies.parameter_layout import OBSERVATION_CLIP
+from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_policy_chooser
 from core.simulators.simulator import new_state
+from core.simulators.spaces import Discrete
 
 SIZES = (32, 128, 128, 128, 8)
 STREAMS = (1, 2, 4, 8, 16, 32)
@@ -83,11 +85,16 @@ def measure(sizes: tuple[int, ...], repeats: int) -> dict[str, float]:
     return {name: statistics.median(column) for name, column in times.items()}
 
 
+def spec_of(sizes: tuple[int, ...], activation: str) -> PolicySpec:
+    """Return the spec of a policy whose actor has layers of these widths."""
+    return PolicySpec(sizes[0], Discrete(sizes[-1]), tuple(sizes[1:-1]), (16,), activation)
+
+
 def weights_of(sizes: tuple[int, ...], activation: str) -> np.ndarray:
     """Return an untrained actor's weights."""
-    model = ActorCritic(sizes, (sizes[0], 16, 1), activation)
+    model = ActorCritic(spec_of(sizes, activation))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    return align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
+    return align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
 
 def reading(weights: np.ndarray) -> Callable[[], int]:
@@ -115,7 +122,7 @@ def rows(
     weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
 ) -> Callable[[], int]:
     """Return a function that passes observations through the project's actor, some streams at a time."""
-    seat, advance, outputs = build_network(sizes, activation)
+    seat, advance, outputs = build_network(spec_of(sizes, activation))
 
     @njit(nogil=True)
     def play(weights, seen, scratch, streams):  # type: ignore[no-untyped-def]
@@ -128,7 +135,7 @@ def rows(
                 total += outputs(scratch, k)[0]
         return total
 
-    scratch = workspace(sizes, streams)
+    scratch = workspace(spec_of(sizes, activation), streams)
 
     def run() -> int:
         for _ in range(16):
@@ -186,9 +193,9 @@ def blas(
 
 def choosing(weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray) -> Callable[[], int]:
     """Return a function that lets the policy choose an action for each observation, as the fused loop does."""
-    simulator = Drift()
-    choose = build_policy_chooser(simulator, sizes, activation, greedy=False)
-    states, rng, scratch, row = new_state(simulator), np.random.default_rng(0), workspace(sizes), np.zeros(1, np.int64)
+    simulator, spec = Drift(), spec_of(sizes, activation)
+    choose = build_policy_chooser(simulator, spec, greedy=False)
+    states, rng, scratch, row = new_state(simulator), np.random.default_rng(0), workspace(spec), np.zeros(1, np.int64)
     masks, features = np.ones((1, sizes[-1]), np.bool_), np.zeros((sizes[-1], 0), np.float32)
 
     @njit(nogil=True)

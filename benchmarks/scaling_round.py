@@ -110,7 +110,9 @@ def _floor(trainer: Trainer, batch: int) -> dict[str, float]:
     from cpu_steps import Row, products, times_of  # a neighbour, as this file is run
 
     model = trainer.model
-    *libraries, operations = products(Row("", (model.actor_sizes, model.critic_sizes, model.activation_name), batch))
+    *libraries, operations = products(
+        Row("", (model.spec.actor_sizes, model.spec.critic_sizes, model.spec.activation), batch)
+    )
     seconds = min(times_of(library)[1] for library in libraries for _ in range(3))
     return {"step_operations": operations / batch, "flops": operations / seconds}
 

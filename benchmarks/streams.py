@@ -23,6 +23,7 @@ import torch
 
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import spec_for
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.loading import find_scenario
 from core.simulators.process.simulator import ProcessSimulator
@@ -90,16 +91,14 @@ def main() -> None:
 
 def measure(simulator: Simulator, episodes: int, repeats: int) -> list[dict[str, float]]:
     """Return a row for each way."""
-    sizes = [simulator.observation_size, 128, 128, 128, simulator.action_space.outputs]
-    features = simulator.action_feature_size
-    model = ActorCritic(sizes, [sizes[0], 16, 1], "relu", space=simulator.action_space, action_features=features)
+    model = ActorCritic(spec_for(simulator, (128,) * 3, (16,), "relu"))
     prior = simulator.initial_logits, simulator.initial_feature_weights
     logits, feature_weights = (None if p is None else torch.from_numpy(np.asarray(p)) for p in prior)
     generator = torch.Generator().manual_seed(0)
     initialise(model, "orthogonal", generator, logits, initial_feature_weights=feature_weights)
-    weights = align_params(model.flat[: model.layout.actor_size].numpy(), sizes)
+    weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
     collectors = {
-        (threads, together): EpisodeCollector(simulator, sizes, "relu", 0, episodes, threads, together)
+        (threads, together): EpisodeCollector(simulator, model.spec, 0, episodes, threads, together)
         for threads, together in WAYS
     }
     for collector in collectors.values():

@@ -87,7 +87,7 @@ def run(task: Task) -> dict[str, Any]:
 
 def _evaluation(built: Run, config: Config, task: Task) -> float:
     trainer = built.trainer
-    policy = TrainedPolicy(trainer.actor_params(), trainer.model.actor_sizes, config.activation)
+    policy = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
     result = evaluate(trainer.simulator, [], policy, task.evaluation_episodes, task.seed)
     return float(np.mean([record["return"] for record in result.records["trained"]]))
 

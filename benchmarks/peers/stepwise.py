@@ -101,11 +101,11 @@ def onnx_model(model: ActorCritic) -> Any:
     used = {name for node in nodes for name in node.input}
     constants = [numpy_helper.from_array(np.asarray(each), name) for name, each in weights.items() if name in used]
     shapes = {
-        "observations": ["B", model.actor_sizes[0]],
-        "features": ["B", model.actor_sizes[-1], model.action_features],
+        "observations": ["B", model.spec.actor_sizes[0]],
+        "features": ["B", model.spec.actor_sizes[-1], model.spec.action_features],
     }
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["B", model.actor_sizes[-1]])]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["B", model.spec.actor_sizes[-1]])]
     graph = helper.make_graph(nodes, "policy", inputs, outputs, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 

@@ -25,18 +25,20 @@ from core.learning.steps.interface import StepSettings
 from core.learning.updater import Updater, UpdateSettings
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import PolicySpec
 from core.rollout.episode_collector import EpisodeCollector
 from core.seeding import stream
+from core.simulators.spaces import Discrete
 
 
 def train(work: Work) -> Done:
     """Train with the compiled loop and compiled steps; torch keeps to one thread, as in a run on the CPU."""
     torch.set_num_threads(1)
     model, updater = build(work)
-    collector = EpisodeCollector(LongQueue(work.steps), model.actor_sizes, "tanh", 0, 1, 1)
+    collector = EpisodeCollector(LongQueue(work.steps), model.spec, 0, 1, 1)
 
     def weights() -> np.ndarray:
-        return align_params(model.flat[: model.layout.actor_size].numpy(), model.actor_sizes)
+        return align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
     compiling = collector.compile(weights()) + updater.compile()
     collecting, updating, collected, steps = [], [], 0, 0
@@ -56,7 +58,7 @@ def train(work: Work) -> Done:
 
 def build(work: Work) -> tuple[ActorCritic, Updater]:
     """Return the networks and what trains them."""
-    model = ActorCritic([OBSERVATIONS, *work.actor, ACTIONS], [OBSERVATIONS, *work.critic, 1], "tanh")
+    model = ActorCritic(PolicySpec(OBSERVATIONS, Discrete(ACTIONS), tuple(work.actor), tuple(work.critic), "tanh"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     rates = LEARNING_RATE, LEARNING_RATE, 1e-5
     settings = UpdateSettings(work.epochs, work.batch, LAMBDA, LAMBDA, 0.0, *rates)

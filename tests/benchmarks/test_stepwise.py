@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.specs import mlp_spec
 
 from benchmarks.peers import stepwise
 from benchmarks.peers.stepwise import Onnx, Torch, largest_difference, onnx_missing
@@ -18,7 +19,7 @@ def played(monkeypatch):
     """A model with random weights everywhere, and 400 random rows."""
     monkeypatch.setattr(stepwise, "STEPS", 400)
     rng = np.random.default_rng(0)
-    model = ActorCritic([7, 16, 16, 5], [7, 8, 1], "relu", action_features=3)
+    model = ActorCritic(mlp_spec([7, 16, 16, 5], [7, 8, 1], "relu", action_features=3))
     with torch.no_grad():
         model.flat.copy_(torch.from_numpy(rng.normal(0.0, 0.7, model.layout.size)))
     rows = allocate(400, 7, Discrete(5), 3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from helpers.specs import mlp_spec
 
 from core.learning.algorithms.ppo import Batch
 from core.policies.networks import ActorCritic, initialise
@@ -20,7 +21,7 @@ def random_model(space: str, activation: str = "tanh", features: int = 0, seed: 
     """Return a model none of whose parameters is trivial, nor is its normalisation."""
     outputs = SPACES[space].outputs
     sizes = (OBSERVATIONS, 16, 24, outputs), (OBSERVATIONS, 20, 1)
-    model = ActorCritic(*sizes, activation, space=SPACES[space], action_features=features)
+    model = ActorCritic(mlp_spec(*sizes, activation, space=SPACES[space], action_features=features))
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():
@@ -34,7 +35,7 @@ def random_model(space: str, activation: str = "tanh", features: int = 0, seed: 
 @torch.no_grad()
 def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Batch:
     """Return samples whose ratios lie on both sides of the clip range, some observations beyond the clip."""
-    generator, space = torch.Generator().manual_seed(seed), model.space
+    generator, space = torch.Generator().manual_seed(seed), model.spec.action_space
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator)
@@ -50,7 +51,7 @@ def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Batch:
         actions = columns[0] if isinstance(space, Discrete) else torch.stack(columns, 1)
     observations = 3.0 * normal(samples, OBSERVATIONS)
     observations[::7, 0] = 100.0
-    features = normal(samples, space.outputs, model.action_features)
+    features = normal(samples, space.outputs, model.spec.action_features)
     logits = model.logits(model.normalise(observations), features)
     log_probs = model.distribution(logits, model.log_std, masks, actions)[0] + 0.3 * normal(samples)
     rest = normal(samples), normal(samples), normal(samples), torch.empty(0)

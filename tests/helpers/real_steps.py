@@ -1,11 +1,13 @@
 """A step or an update with everything that is there before it, to count what it adds."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
+from helpers.specs import mlp_spec
 from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_stepper, toy_updater
 from oracles.toy_simulators import Shop
 
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.update_memory import estimate_memory
 from core.learning.algorithms.ppo import Batch
 from core.policies.networks import ActorCritic, initialise
@@ -13,7 +15,7 @@ from core.policies.networks import ActorCritic, initialise
 
 def rollout_of(shape, samples, device="cpu"):
     """Return a rollout of random samples, all actions allowed."""
-    space, values = shape.space, sum(shape.space.choices)
+    space, values = shape.action_space, sum(shape.action_space.choices)
     columns = {
         "observations": torch.randn(samples, shape.actor_sizes[0]),
         "actions": torch.zeros(samples, *space.shape, dtype=torch.int64 if space.choices else torch.float32),
@@ -30,12 +32,10 @@ def rollout_of(shape, samples, device="cpu"):
 
 def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False):
     """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights."""
-    model = ActorCritic(*shape[:2], activation, space=shape.space, action_features=shape.action_features)
+    model = ActorCritic(replace(shape, activation=activation))
     initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
     if device != "cpu":
-        on_device = ActorCritic(
-            *shape[:2], activation, device, space=shape.space, action_features=shape.action_features
-        )
+        on_device = ActorCritic(replace(shape, activation=activation), device)
         with torch.no_grad():
             on_device.flat.copy_(model.flat)
         model = on_device
@@ -52,7 +52,7 @@ def prepared_update(width, device="cpu"):
     predicted bytes."""
     shop = Shop()
     sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
-    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
+    model = ActorCritic(mlp_spec(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     episodes = toy_episodes("shop", model, 4)
     played = [e.trajectory for e in episodes], discounts_of(episodes)
@@ -60,7 +60,7 @@ def prepared_update(width, device="cpu"):
     for seed in range(2):
         updater.update(*played, np.random.default_rng(seed))
     samples = sum(t.steps for t in played[0])
-    shape = Shape(*sizes, shop.action_space, shop.action_feature_size)
+    shape = mlp_spec(*sizes, space=shop.action_space, action_features=shop.action_feature_size)
     return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4)
 
 

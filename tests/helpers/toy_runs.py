@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from helpers.specs import actor_spec, mlp_spec
 from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Tracker
 from torch import nn
 
@@ -33,7 +34,7 @@ def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str 
     space = simulator.action_space
     actor = (simulator.observation_size, *HIDDEN, space.outputs)
     critic, features = (simulator.observation_size, *CRITIC_HIDDEN, 1), simulator.action_feature_size
-    model = ActorCritic(actor, critic, activation, space=space, action_features=features)
+    model = ActorCritic(mlp_spec(actor, critic, activation, space=space, action_features=features))
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():
@@ -62,7 +63,7 @@ def toy_collector(kind: str) -> EpisodeCollector:
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, sizes, activation, SEED, PARALLEL, 1)
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), SEED, PARALLEL, 1)
 
 
 def actor_weights(model: ActorCritic) -> np.ndarray:

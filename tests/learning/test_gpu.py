@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.specs import mlp_spec
 from helpers.toy_runs import (
     actor_weights,
     discounts_of,
@@ -16,7 +17,7 @@ from helpers.toy_runs import (
 from core.hardware.detect import detect_machine
 from core.hardware.planning.number_formats import choose_precision
 from core.hardware.planning.plan import make_plan
-from core.hardware.planning.update_memory import SAFETY, auto_batch_size, sample_bytes
+from core.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
 from core.hardware.types import PlanSettings
 from core.learning.algorithms.ppo import Batch
 from core.learning.device_transfer import host_allocator
@@ -98,7 +99,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
         weights=torch.full((n,), 1.0 / n),
     )
     expected = toy_stepper(model).loss(batch)
-    other = ActorCritic(model.actor_sizes, model.critic_sizes, model.activation_name, "cuda")
+    other = ActorCritic(model.spec, "cuda")
     with torch.no_grad():
         other.flat.copy_(model.flat)
     actual = toy_stepper(other, precision=precision).loss(Batch(*(column.cuda() for column in batch)))
@@ -110,7 +111,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
 def test_the_plan_of_this_gpu():
     machine = detect_machine()
     actor, critic = (32, 128, 128, 8), (32, 256, 256, 1)
-    by_half = {half: sample_bytes(actor, critic, half) for half in (False, True)}
+    by_half = {half: bytes_of_a_sample(mlp_spec(actor, critic), half) for half in (False, True)}
     settings = PlanSettings(
         device="auto",
         precision="auto",
@@ -158,7 +159,7 @@ def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
     actor, critic = (32, 128, 128, 128, 8), (32, 256, 256, 256, 1)
     n = 65_536
     for precision in ("fp32", "bf16"):
-        model = ActorCritic(actor, critic, "relu", "cuda")
+        model = ActorCritic(mlp_spec(actor, critic, "relu"), "cuda")
         rollout = random_rollout(n)
         stepper = toy_stepper(model, precision=precision, microbatch=n)
         indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
@@ -169,12 +170,12 @@ def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
         stepper.step(rollout, indices, weights)
         torch.cuda.synchronize()
         real = torch.cuda.max_memory_allocated() - before
-        assert real * SAFETY <= n * sample_bytes(actor, critic, precision != "fp32") * 1.05
+        assert real * SAFETY <= n * bytes_of_a_sample(mlp_spec(actor, critic), precision != "fp32") * 1.05
 
 
 def spread_model():
     """Return a mid-sized model on the GPU whose weights are all alike in size."""
-    model = ActorCritic((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu", "cuda")
+    model = ActorCritic(mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu"), "cuda")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0.0, 0.05)

@@ -191,7 +191,7 @@ def test_an_update_with_a_model_elsewhere_moves_it_twice_and_equals_the_update_i
     episodes = toy_episodes(kind, in_place, 1)
     update(toy_updater(in_place), episodes)
     updater = toy_updater(host)
-    elsewhere = ActorCritic(host.actor_sizes, host.critic_sizes, host.activation_name, space=host.space)
+    elsewhere = ActorCritic(host.spec)
     updater.model, updater.transfer = elsewhere, ModelTransfer(host, elsewhere)
     updater.stepper = updater.runner.executor.stepper = toy_stepper(elsewhere)
     report = update(updater, episodes)

@@ -102,20 +102,20 @@ def _sample(
 ) -> tuple[Any, float]:
     """Draw an action and say how likely it was."""
     outputs = model.logits(model.normalise(torch.from_numpy(observation)[None]))[0].double().numpy()
-    if model.action_features:
+    if model.spec.action_features:
         outputs = outputs + features @ model.tensors["actor.feature_weights"].double().numpy()
     log_std = model.log_std.double().numpy()
-    if isinstance(model.space, Box):
+    if isinstance(model.spec.action_space, Box):
         action = np.array(
             [m + np.exp(s) * rng.standard_normal() for m, s in zip(outputs, log_std, strict=True)], np.float32
         )
     else:
-        begins = np.cumsum(model.space.choices) - model.space.choices
-        columns = zip(begins, model.space.choices, strict=True)
+        begins = np.cumsum(model.spec.action_space.choices) - model.spec.action_space.choices
+        columns = zip(begins, model.spec.action_space.choices, strict=True)
         action = np.array([_invert(outputs[b : b + n], mask[b : b + n], rng.random()) for b, n in columns])
-    if isinstance(model.space, Discrete):
+    if isinstance(model.spec.action_space, Discrete):
         action = int(action[0])
-    return action, slow_distribution(model.space, outputs, log_std, mask, action)[0]
+    return action, slow_distribution(model.spec.action_space, outputs, log_std, mask, action)[0]
 
 
 def _invert(logits: np.ndarray, mask: np.ndarray, uniform: float) -> int:

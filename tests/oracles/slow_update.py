@@ -40,8 +40,8 @@ class SlowModel:
     def __init__(self, model: ActorCritic) -> None:
         self._parts = [[x.detach().double().numpy() for x in model.part_parameters(p)] for p in ("actor", "critic")]
         self.parameters = [array for part in self._parts for array in part]
-        self._features = model.action_features > 0
-        self._gaussian, self._activation = isinstance(model.space, Box), model.activation_name
+        self._features = model.spec.action_features > 0
+        self._gaussian, self._activation = isinstance(model.spec.action_space, Box), model.spec.activation
 
     def heads(self, normalised: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Return outputs, log-standard deviations of a Gaussian, and values of normalised observations."""

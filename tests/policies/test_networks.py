@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+from helpers.specs import mlp_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.policies.networks import ActorCritic, initialise
-from core.policies.parameter_layout import log_std_offset, policy_layout
+from core.policies.parameter_layout import layout_of, log_std_offset
 from core.simulators.spaces import Box
 
 SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
@@ -18,7 +19,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 @settings(max_examples=50, deadline=None)
 def test_tensors_cover_the_flat_array_without_gap_or_overlap(actor, critic):
     critic = [actor[0], *critic[1:-1], 1]
-    layout = policy_layout(actor, critic)
+    layout = layout_of(mlp_spec(actor, critic))
     covered = []
     for name, offset in layout.offsets.items():
         covered += range(offset, offset + math.prod(layout.shapes[name]))
@@ -27,7 +28,7 @@ def test_tensors_cover_the_flat_array_without_gap_or_overlap(actor, critic):
 
 def test_the_layout_of_a_small_policy_by_hand():
     """2 means, 2 scales, 2 x 3 + 3, 3 x 4 + 4, mean and std of the value, 2 x 1 + 1."""
-    layout = policy_layout((2, 3, 4), (2, 1))
+    layout = layout_of(mlp_spec((2, 3, 4), (2, 1)))
     assert list(layout.offsets.values()) == [0, 2, 4, 10, 13, 25, 29, 30, 31, 33]
     assert layout.actor_size == 29
     assert layout.size == 34
@@ -35,19 +36,20 @@ def test_the_layout_of_a_small_policy_by_hand():
 
 
 def test_log_standard_deviations_lie_behind_the_actors_layers_in_what_the_cpu_copy_reads():
-    layout = policy_layout((2, 3, 4), (2, 1), gaussian=True)
-    assert layout.offsets["actor.log_std"] == log_std_offset((2, 3, 4)) == 29
+    spec = mlp_spec((2, 3, 4), (2, 1), space=Box([-1.0] * 4, [1.0] * 4))
+    layout = layout_of(spec)
+    assert layout.offsets["actor.log_std"] == log_std_offset(spec) == 29
     assert layout.actor_size == 33
-    model = ActorCritic((2, 3, 4), (2, 1), "relu", space=Box([-1.0] * 4, [1.0] * 4))
+    model = ActorCritic(mlp_spec((2, 3, 4), (2, 1), "relu", space=Box([-1.0] * 4, [1.0] * 4)))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_log_std=-1.5)
     assert model.flat[29:33].tolist() == [-1.5] * 4
     assert model.log_std is model.part_parameters("actor")[-1]
     assert len(model.layers("actor")) == 2
-    assert ActorCritic((2, 3, 4), (2, 1), "relu").log_std.numel() == 0
+    assert ActorCritic(mlp_spec((2, 3, 4), (2, 1), "relu")).log_std.numel() == 0
 
 
 def test_every_tensor_is_a_view_of_the_flat_array():
-    model = ActorCritic((2, 3, 4), (2, 5, 1), "relu")
+    model = ActorCritic(mlp_spec((2, 3, 4), (2, 5, 1), "relu"))
     for name, tensor in model.tensors.items():
         assert tensor.data_ptr() == model.flat.data_ptr() + 4 * model.layout.offsets[name]
     with torch.no_grad():
@@ -59,7 +61,7 @@ def test_every_tensor_is_a_view_of_the_flat_array():
 
 
 def test_an_optimiser_step_changes_the_flat_array():
-    model = ActorCritic((2, 3, 4), (2, 5, 1), "tanh")
+    model = ActorCritic(mlp_spec((2, 3, 4), (2, 5, 1), "tanh"))
     optimizer = torch.optim.SGD(model.parameters(), 1.0)
     model.logits(torch.ones(1, 2)).sum().backward()
     optimizer.step()
@@ -76,7 +78,7 @@ def orthogonal_error(weight, gain):
 
 @pytest.mark.parametrize("sizes", [(5, 16, 16, 3), (40, 8, 12)])
 def test_orthogonal_initial_weights_and_their_gains(sizes):
-    model = ActorCritic(sizes, (*sizes[:-1], 1), "relu")
+    model = ActorCritic(mlp_spec(sizes, (*sizes[:-1], 1), "relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     assert orthogonal_error(model.layers("actor")[-1][0], 0.01) < 1e-4
     for part in ("actor", "critic"):
@@ -89,7 +91,7 @@ def test_orthogonal_initial_weights_and_their_gains(sizes):
 @pytest.mark.parametrize("method", ["orthogonal", "xavier_uniform", "kaiming_uniform"])
 def test_an_untrained_critic_says_zero(method):
     """Whatever else it said would be part of the first returns, which set the scale of the value normalisation."""
-    model = ActorCritic((5, 16, 3), (5, 16, 1), "relu")
+    model = ActorCritic(mlp_spec((5, 16, 3), (5, 16, 1), "relu"))
     initialise(model, method, torch.Generator().manual_seed(0))
     assert not model.values(torch.randn(20, 5)).any()
     assert model.layers("critic")[0][0].any()
@@ -105,7 +107,7 @@ def test_an_untrained_critic_says_zero(method):
     ],
 )
 def test_uniform_initial_weights_fill_their_range(method, bounds):
-    model = ActorCritic((30, 30, 5), (30, 30, 1), "relu")
+    model = ActorCritic(mlp_spec((30, 30, 5), (30, 30, 1), "relu"))
     initialise(model, method, torch.Generator().manual_seed(0))
     for (weight, bias), bound in zip(model.layers("actor"), bounds, strict=True):
         largest = float(weight.detach().abs().max())
@@ -116,7 +118,7 @@ def test_uniform_initial_weights_fill_their_range(method, bounds):
 def test_initial_weights_depend_on_the_generator_only():
     flats = []
     for seed in (1, 1, 2):
-        model = ActorCritic((3, 8, 2), (3, 8, 1), "relu")
+        model = ActorCritic(mlp_spec((3, 8, 2), (3, 8, 1), "relu"))
         initialise(model, "orthogonal", torch.Generator().manual_seed(seed))
         flats.append(model.flat.clone())
     assert torch.equal(flats[0], flats[1])
@@ -124,14 +126,14 @@ def test_initial_weights_depend_on_the_generator_only():
 
 
 def test_initial_logits_are_what_the_untrained_policy_prefers():
-    model = ActorCritic((3, 8, 3), (3, 8, 1), "relu")
+    model = ActorCritic(mlp_spec((3, 8, 3), (3, 8, 1), "relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), torch.tensor([0.0, 1.5, -2.0]))
     assert model.logits(torch.zeros(1, 3)).tolist() == [[0.0, 1.5, -2.0]]
     assert model.tensors["critic.1.bias"].tolist() == [0.0]
 
 
 def test_action_features_are_weighed_by_weights_that_all_actions_share():
-    model = ActorCritic((3, 8, 3), (3, 8, 1), "relu", action_features=2)
+    model = ActorCritic(mlp_spec((3, 8, 3), (3, 8, 1), "relu", action_features=2))
     weights = torch.tensor([2.0, -1.0])
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_feature_weights=weights)
     features = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 3.0]]])
@@ -143,12 +145,12 @@ def test_action_features_are_weighed_by_weights_that_all_actions_share():
 
 
 def test_normalisation_starts_as_identity_and_clips():
-    model = ActorCritic((3, 2), (3, 1), "relu")
+    model = ActorCritic(mlp_spec((3, 2), (3, 1), "relu"))
     assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -10.0, 10.0]]
 
 
 def test_heads_stay_in_float32_under_autocast():
-    model = ActorCritic((3, 8, 2), (3, 8, 1), "relu")
+    model = ActorCritic(mlp_spec((3, 8, 2), (3, 8, 1), "relu"))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model.logits(torch.ones(4, 3)).dtype == torch.float32
         assert model.values(torch.ones(4, 3)).dtype == torch.float32

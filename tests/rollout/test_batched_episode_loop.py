@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, KINDS, SEED, actor_weights, new_model, toy_collector, toy_model
 from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultParameters
 
@@ -21,7 +22,7 @@ def side_by_side(kind, together=3):
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, sizes, activation, SEED, COUNT, 1, together)
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), SEED, COUNT, 1, together)
 
 
 def bits(played):
@@ -101,7 +102,7 @@ def test_one_episode_at_fault_is_named_though_others_play_beside_it(raises):
     simulator = Moody()
     simulator.parameters = (raises,)
     model = new_model(simulator, "relu")
-    one, several = (EpisodeCollector(simulator, model.actor_sizes, "relu", 1, COUNT, 1, n) for n in (1, 4))
+    one, several = (EpisodeCollector(simulator, model.spec, 1, COUNT, 1, n) for n in (1, 4))
     weights, sentences = actor_weights(model), {}
     for number in range(COUNT):
         try:

@@ -178,7 +178,7 @@ def test_a_policy_of_nans_is_not_blamed_on_the_simulator():
 
 def test_entries_that_observe_does_not_write_are_zero():
     model = toy_model("bandit")
-    collector = EpisodeCollector(Forgetful(), model.actor_sizes, model.activation_name, SEED, 1, 1)
+    collector = EpisodeCollector(Forgetful(), model.spec, SEED, 1, 1)
     (episode,), _ = collector.collect(actor_weights(model), 0, 1)
     observations = episode.trajectory.observations
     assert set(np.unique(observations)) == {0.0, 1.0}

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
 from oracles.slow_update import slow_gae, slow_worth_of_luck
@@ -21,7 +22,7 @@ STEPS, COPIES, ROUNDS = 50, 3, 3
 
 def new_collector(simulator, steps=STEPS, copies=COPIES, threads=1):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    return FixedLengthCollector(simulator, sizes, "relu", SEED, copies, steps, threads)
+    return FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, steps, threads)
 
 
 def copied(rollouts):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, new_model
 from oracles.toy_simulators import Squashed, Tracker
 
@@ -82,9 +83,9 @@ FALLS = {
 def overseen(simulator, steps=0, copies=2, seconds=0.0, collector=None):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
     if collector is None and steps:
-        collector = FixedLengthCollector(simulator, sizes, "relu", SEED, copies, steps, 1)
-    collector = collector or EpisodeCollector(simulator, sizes, "relu", SEED, copies, 1)
-    return GuardedCollector(collector, simulator, sizes, "relu", SEED, steps, seconds, Path("runs/trap"))
+        collector = FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, steps, 1)
+    collector = collector or EpisodeCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, 1)
+    return GuardedCollector(collector, simulator, actor_spec(simulator, sizes), SEED, steps, seconds, Path("runs/trap"))
 
 
 def weights_for(simulator):
@@ -249,8 +250,8 @@ def test_an_environment_that_sleeps():
     gymnasium.register("longstride/Sleepy-v0", entry_point=Sleepy)
     simulator = GymnasiumSimulator("longstride/Sleepy-v0", {})
     sizes = (1, *HIDDEN, 2)
-    collector = GymnasiumCollector(simulator, sizes, "relu", SEED, 1, 200)
-    play = GuardedCollector(collector, simulator, sizes, "relu", SEED, 200, 0.5, Path("runs/sleepy"))
+    collector = GymnasiumCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, 1, 200)
+    play = GuardedCollector(collector, simulator, actor_spec(simulator, sizes), SEED, 200, 0.5, Path("runs/sleepy"))
     weights = weights_for(simulator)
     play.compile(weights)
     with pytest.raises(EndlessEpisodeError, match=r"took longer than EPISODE_TIME_LIMIT = 0\.5 s"):

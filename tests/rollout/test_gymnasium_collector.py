@@ -9,6 +9,7 @@ pytest.importorskip("gymnasium")
 
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten
+from helpers.specs import mlp_spec
 from helpers.toy_runs import SEED, actor_weights, new_model
 from oracles import slow_episode
 from oracles.toy_environments import first_of
@@ -26,14 +27,14 @@ WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"
 @cache
 def acting(space, sizes):
     """Return the compiled policy, the same one for environments that look alike."""
-    return build_step_policy(space, sizes, "relu")
+    return build_step_policy(mlp_spec(sizes, space=space))
 
 
 def new_collector(name, options, steps, copies=1):
     simulator = GymnasiumSimulator(name, options)
     model = new_model(simulator, "relu")
-    collector = GymnasiumCollector(simulator, model.actor_sizes, "relu", SEED, copies, steps)
-    collector._acting = acting(simulator.action_space, tuple(model.actor_sizes))
+    collector = GymnasiumCollector(simulator, model.spec, SEED, copies, steps)
+    collector._acting = acting(simulator.action_space, tuple(model.spec.actor_sizes))
     return collector, model
 
 

@@ -13,11 +13,11 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import usable_cores
 from core.policies.compiled.forward import align_params
-from core.policies.parameter_layout import policy_layout
+from core.policies.parameter_layout import layout_of
+from core.policies.spec import PolicySpec
 from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
-from core.simulators.spaces import Box
 from core.training.build.run_settings import load_configured
 from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluate, paired_difference
 from core.training.evaluation.gymnasium import evaluate_environment
@@ -47,7 +47,7 @@ def run_evaluation(
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = load_configured(config) if named else from_source(facts["source"], changes)
         _check_same(loaded.simulator, facts, checkpoint)
-        trained = _policy(tensors, facts, loaded.simulator)
+        trained = _policy(tensors, facts)
     else:
         loaded = load_configured(config)
     simulator = loaded.simulator
@@ -139,10 +139,10 @@ def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -
             )
 
 
-def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simulator) -> TrainedPolicy:
+def _policy(tensors: dict[str, Tensor], facts: dict[str, Any]) -> TrainedPolicy:
     """Lay the actor's tensors out as the CPU copy."""
-    gaussian = isinstance(simulator.action_space, Box)
-    layout = policy_layout(facts["actor_sizes"], facts["critic_sizes"], gaussian, facts["action_features"])
+    spec = PolicySpec.from_json(facts["policy"])
+    layout = layout_of(spec)
     flat = np.zeros(layout.actor_size, np.float32)
     for name, offset in layout.offsets.items():
         if offset < layout.actor_size:
@@ -150,4 +150,4 @@ def _policy(tensors: dict[str, Tensor], facts: dict[str, Any], simulator: Simula
             if tensor is None or tuple(tensor.shape) != layout.shapes[name]:
                 raise UserError(f"The checkpoint is damaged: {name} is missing or of another shape than it says.")
             flat[offset : offset + tensor.numel()] = tensor.numpy().ravel()
-    return TrainedPolicy(align_params(flat, facts["actor_sizes"]), facts["actor_sizes"], facts["activation"])
+    return TrainedPolicy(align_params(flat, spec), spec)

@@ -200,14 +200,7 @@ class Updater:
 
 def _copy_to(host: ActorCritic, device: torch.device) -> ActorCritic:
     """Return a model of the same architecture and weights on another device."""
-    model = ActorCritic(
-        host.actor_sizes,
-        host.critic_sizes,
-        host.activation_name,
-        device,
-        space=host.space,
-        action_features=host.action_features,
-    )
+    model = ActorCritic(host.spec, device)
     with torch.no_grad():
         model.flat.copy_(host.flat)
     return model

@@ -1,13 +1,11 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from core.policies.distributions import distribution_of
-from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, ParameterLayout, policy_layout
-from core.simulators.spaces import ActionSpace, Box, Discrete
+from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from core.policies.spec import PolicySpec
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -19,13 +17,9 @@ class ActorCritic(nn.Module):
     ``flat``; copying the model anywhere is one copy of ``flat``.
 
     Args:
-        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
-        critic_sizes: observation size, hidden sizes ..., 1.
-        activation: ``"relu"`` or ``"tanh"``.
-        device: where ``flat`` lies.
-        pinned: page-lock ``flat`` (on the CPU, for a GPU to copy).
-        space: of the actions; one choice among the actor's outputs by default.
-        action_features: figures per action that are weighed beside the actor's network.
+        spec: architecture of the policy.
+        device: device of ``flat``.
+        pinned: whether ``flat`` is page-locked (on the CPU, for a GPU to copy).
 
     Attributes:
         distribution: of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
@@ -33,23 +27,14 @@ class ActorCritic(nn.Module):
 
     def __init__(
         self,
-        actor_sizes: Sequence[int],
-        critic_sizes: Sequence[int],
-        activation: str,
+        spec: PolicySpec,
         device: torch.device | str = "cpu",
         pinned: bool = False,
-        space: ActionSpace | None = None,
-        action_features: int = 0,
     ) -> None:
         super().__init__()
-        self.space = space or Discrete(actor_sizes[-1])
-        self.distribution = distribution_of(self.space)
-        self.layout: ParameterLayout = policy_layout(
-            actor_sizes, critic_sizes, isinstance(self.space, Box), action_features
-        )
-        self.actor_sizes, self.critic_sizes = tuple(actor_sizes), tuple(critic_sizes)
-        self.activation_name, self.action_features = activation, action_features
-        self.activation = ACTIVATIONS[activation]
+        self.spec, self.layout = spec, layout_of(spec)
+        self.distribution = distribution_of(spec.action_space)
+        self.activation = ACTIVATIONS[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
         for name, shape in self.layout.shapes.items():
@@ -90,7 +75,7 @@ class ActorCritic(nn.Module):
             features: float32[B, outputs, k] action features; not read where the policy has none.
         """
         logits = self._forward("actor", normalised)
-        if self.action_features == 0 or features is None:
+        if self.spec.action_features == 0 or features is None:
             return logits
         with torch.autocast(logits.device.type, enabled=False):
             return logits + features @ self.tensors[FEATURE_WEIGHTS]

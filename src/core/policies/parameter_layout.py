@@ -8,8 +8,11 @@ the policy is the front of the array and crossing the bus is one copy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
+
+from core.policies.spec import PolicySpec
 
 LOG_STD = "actor.log_std"
 """Name of a Gaussian policy's log-standard deviations, float32[numbers]."""
@@ -27,7 +30,7 @@ class ParameterLayout:
 
     shapes: dict[str, tuple[int, ...]]
 
-    @property
+    @cached_property
     def offsets(self) -> dict[str, int]:
         """Index of the first element of each tensor."""
         offsets, total = {}, 0
@@ -47,38 +50,30 @@ class ParameterLayout:
         return self.offsets["value_mean"]
 
 
-def policy_layout(
-    actor_sizes: Sequence[int], critic_sizes: Sequence[int], gaussian: bool = False, action_features: int = 0
-) -> ParameterLayout:
-    """Lay out an actor and a critic.
-
-    Args:
-        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
-        critic_sizes: observation size, hidden sizes ..., 1.
-        gaussian: whether the actions are real numbers, a mean each.
-        action_features: figures per action that the actor weighs beside its network.
-    """
+@cache
+def layout_of(spec: PolicySpec) -> ParameterLayout:
+    """Return where the parameters of a policy lie."""
     shapes: dict[str, tuple[int, ...]] = {
-        "observation_mean": (actor_sizes[0],),
-        "observation_scale": (actor_sizes[0],),
-        **_layers("actor", actor_sizes),
-        **({LOG_STD: (actor_sizes[-1],)} if gaussian else {}),
-        **({FEATURE_WEIGHTS: (action_features,)} if action_features else {}),
+        "observation_mean": (spec.observation_size,),
+        "observation_scale": (spec.observation_size,),
+        **_layers("actor", spec.actor_sizes),
+        **({LOG_STD: (spec.action_space.outputs,)} if spec.is_gaussian else {}),
+        **({FEATURE_WEIGHTS: (spec.action_features,)} if spec.action_features else {}),
         "value_mean": (1,),
         "value_std": (1,),
-        **_layers("critic", critic_sizes),
+        **_layers("critic", spec.critic_sizes),
     }
     return ParameterLayout(shapes)
 
 
-def log_std_offset(actor_sizes: Sequence[int]) -> int:
-    """Return where the log-standard deviations of a Gaussian policy begin."""
-    return policy_layout(actor_sizes, (actor_sizes[0], 1), gaussian=True).offsets[LOG_STD]
+def log_std_offset(spec: PolicySpec) -> int:
+    """Return the index of a Gaussian policy's log-standard deviations; 0 for other policies."""
+    return layout_of(spec).offsets.get(LOG_STD, 0)
 
 
-def feature_weights_offset(actor_sizes: Sequence[int]) -> int:
-    """Return where the weights of the action features begin."""
-    return policy_layout(actor_sizes, (actor_sizes[0], 1), action_features=1).offsets[FEATURE_WEIGHTS]
+def feature_weights_offset(spec: PolicySpec) -> int:
+    """Return the index of the weights of the action features; 0 where there are none."""
+    return layout_of(spec).offsets.get(FEATURE_WEIGHTS, 0)
 
 
 def _layers(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:

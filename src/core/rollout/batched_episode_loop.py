@@ -4,7 +4,6 @@ The actor reads a part of its weights once for all of them, and each stream's ar
 bit. With one stream the other loop is faster, so this one is compiled only where there are several.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from numba import njit
 
 from core.policies.compiled.forward import build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
-from core.policies.parameter_layout import feature_weights_offset
+from core.policies.parameter_layout import feature_weights_offset, log_std_offset
+from core.policies.spec import PolicySpec
 from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.simulator import (
     EMPTY_MASK,
@@ -58,15 +58,14 @@ def apart(count: int, dtype: np.dtype) -> np.ndarray:
     return room[begin : begin + size].view(dtype)
 
 
-def build_batched_loop(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+def build_batched_loop(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop that plays several episodes from their beginnings to their ends.
 
     One that ends, or is at fault, leaves the others to go on.
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor.
-        activation: of the actor's hidden layers.
+        spec: architecture of the policy.
 
     Returns:
         ``lockstep(states, parameters, actor_params, rngs, policy_rngs, rows, workspace, ends)``, with as many streams
@@ -74,8 +73,8 @@ def build_batched_loop(simulator: Simulator, sizes: Sequence[int], activation: s
         (which may hold more) and, along the first axis of every array, a trajectory of ``rows``.
     """
     functions, space = compile_functions(simulator), simulator.action_space
-    seat, advance, outputs_of = build_network(sizes, activation)
-    sample, offset = build_sampling(space, sizes).sample, feature_weights_offset(sizes)
+    seat, advance, outputs_of = build_network(spec)
+    sample, offset = build_sampling(space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     observe_state = build_observe_state(simulator, functions)
     step, time, truncated, control_variate, luck = (
         functions.step,

@@ -13,6 +13,7 @@ from numba.core.errors import NumbaError
 
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
+from core.policies.spec import PolicySpec
 from core.rollout.batched_episode_loop import LoopResult, apart, build_batched_loop, new_loop_result
 from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -119,8 +120,7 @@ class EpisodeCollector:
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor.
-        activation: of the actor's hidden layers.
+        spec: architecture of the policy.
         seed: the run's seed.
         parallel: episodes collected at once.
         threads: most threads to use.
@@ -131,8 +131,7 @@ class EpisodeCollector:
     def __init__(
         self,
         simulator: Simulator,
-        sizes: Sequence[int],
-        activation: str,
+        spec: PolicySpec,
         seed: int,
         parallel: int,
         threads: int,
@@ -140,10 +139,10 @@ class EpisodeCollector:
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.threads = simulator, seed, min(threads, parallel)
-        self.together, self._sizes = together, sizes
+        self.together, self._spec = together, spec
         self._reset = cached(compile_functions(simulator).reset)
         build = build_collect_steps if together == 1 else build_batched_loop
-        self._loop = cached(build(simulator, sizes, activation))
+        self._loop = cached(build(simulator, spec))
         self.parallel = parallel
         self._rows = allocate(
             simulator.max_steps,
@@ -211,7 +210,7 @@ class EpisodeCollector:
         rngs, policy_rngs = (
             tuple(stream(self.seed, name, number) for number in numbers) for name in ("simulator", "policy")
         )
-        rows, scratch = Trajectory(*(column[members] for column in self._rows)), workspace(self._sizes, len(group))
+        rows, scratch = Trajectory(*(column[members] for column in self._rows)), workspace(self._spec, len(group))
         states = apart(len(group), self.simulator.state_dtype).view(np.recarray)
         return _Parts(states, rngs, policy_rngs, rows, scratch, new_loop_result(len(group)))
 

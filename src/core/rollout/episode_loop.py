@@ -4,7 +4,7 @@ Two loops are built here. ``collect_steps`` records a trajectory for the update;
 with any chooser of actions (the policy, or a simulator's heuristic).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from numba import njit
 
 from core.policies.compiled.forward import build_forward
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
-from core.policies.parameter_layout import feature_weights_offset
+from core.policies.parameter_layout import feature_weights_offset, log_std_offset
+from core.policies.spec import PolicySpec
 from core.simulators.observe import build_observe_state, new_guarded
 from core.simulators.simulator import (
     ACTION_NOT_ALLOWED,
@@ -28,13 +29,12 @@ from core.simulators.simulator import (
 from core.simulators.spaces import ActionSpace, Discrete
 
 
-def build_collect_steps(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop that plays an episode on from the state it is in, to its end or to a row of the trajectory.
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor.
-        activation: of the actor's hidden layers.
+        spec: architecture of the policy.
 
     Returns:
         ``collect_steps(states, parameters, actor_params, rng, policy_rng, trajectory, workspace, begin, end, age) ->
@@ -42,7 +42,7 @@ def build_collect_steps(simulator: Simulator, sizes: Sequence[int], activation: 
         ``age`` decisions before, and the observation after them.
     """
     functions, space = compile_functions(simulator), simulator.action_space
-    actor, sample = _build_actor(simulator, sizes, activation), build_sampling(space, sizes).sample
+    actor, sample = _build_actor(spec), build_sampling(space, log_std_offset(spec)).sample
     observe_state = build_observe_state(simulator, functions)
     step, time, truncated, control_variate, luck = (
         functions.step,
@@ -116,7 +116,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     reset, step, truncated = functions.reset, functions.step, functions.truncated
     max_steps, mask_size = simulator.max_steps, sum(space.choices)
     observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
-    admit = build_sampling(space, (observation_size, space.outputs)).admit
+    admit = build_sampling(space).admit
     row_size, row_dtype = row_of(space)
 
     @njit(nogil=True)
@@ -146,9 +146,9 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     return play
 
 
-def build_policy_chooser(simulator: Simulator, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
+def build_policy_chooser(simulator: Simulator, spec: PolicySpec, greedy: bool) -> Function:
     """Compile the trained policy as a chooser of actions for :func:`build_play`."""
-    actor, sampling = _build_actor(simulator, sizes, activation), build_sampling(simulator.action_space, sizes)
+    actor, sampling = _build_actor(spec), build_sampling(spec.action_space, log_std_offset(spec))
     best, sample = sampling.greedy, sampling.sample
 
     @njit(nogil=True)
@@ -178,10 +178,10 @@ def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -
     return choose_integer if isinstance(space, Discrete) else choose_row
 
 
-def _build_actor(simulator: Simulator, sizes: Sequence[int], activation: str) -> Function:
+def _build_actor(spec: PolicySpec) -> Function:
     """Compile the whole actor: its network and, where there are any, the action features."""
-    forward, offset = build_forward(sizes, activation), feature_weights_offset(sizes)
-    any_features = simulator.action_feature_size > 0
+    forward, offset = build_forward(spec), feature_weights_offset(spec)
+    any_features = spec.action_features > 0
 
     @njit(nogil=True)
     def actor(actor_params, observation, mask, features, workspace):  # type: ignore[no-untyped-def]

@@ -15,6 +15,7 @@ from core.errors import SimulatorError
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
 from core.policies.compiled.sampling import clip, squash
+from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import allocate
 from core.simulators.check.calls import Calls
@@ -65,8 +66,7 @@ class FaultLocator:
 
     Args:
         simulator: not an environment of Gymnasium.
-        sizes: layer sizes of the actor.
-        activation: of its hidden layers.
+        spec: architecture of the policy.
         actor_params: float32[*], parameters of the actor.
 
     Attributes:
@@ -75,11 +75,11 @@ class FaultLocator:
         trajectory: of one row, that of the decision in hand.
     """
 
-    def __init__(self, simulator: Simulator, sizes: Sequence[int], activation: str, actor_params: np.ndarray) -> None:
+    def __init__(self, simulator: Simulator, spec: PolicySpec, actor_params: np.ndarray) -> None:
         self.simulator, self._actor_params = simulator, actor_params
         self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_collect_steps(simulator, sizes, activation))
-        self._scratch = workspace(sizes)
+        self._go_on = cached(build_collect_steps(simulator, spec))
+        self._scratch = workspace(spec)
         space = simulator.action_space
         self.trajectory = allocate(1, simulator.observation_size, space, simulator.action_feature_size)
         self.name, self.standing = "", StepSnapshot(0, -1, b"", {}, {})

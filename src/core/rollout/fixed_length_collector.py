@@ -1,7 +1,7 @@
 """Rollouts of a fixed number of decisions: short episodes one after another, the last one goes on in the next."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from numba.core.errors import NumbaError
 from core.errors import UserError
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import workspace
+from core.policies.spec import PolicySpec
 from core.rollout.episode_collector import CollectorState, Outcome, Rollout
 from core.rollout.episode_loop import build_collect_steps
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -43,11 +44,11 @@ class _Instance:
         policy_rng: of the policy in it.
     """
 
-    def __init__(self, simulator: Simulator, sizes: Sequence[int], steps: int, new: Allocate) -> None:
+    def __init__(self, simulator: Simulator, spec: PolicySpec, steps: int, new: Allocate) -> None:
         observation, features = simulator.observation_size, simulator.action_feature_size
         self.states = new_state(simulator)
         self.trajectory: Trajectory = allocate(steps, observation, simulator.action_space, features, new, steps)
-        self.scratch = workspace(sizes)
+        self.scratch = workspace(spec)
         self.number, self.age, self.total, self.over = -1, 0, 0.0, True
         self.rng = self.policy_rng = np.random.Generator(np.random.PCG64(0))
 
@@ -60,8 +61,7 @@ class FixedLengthCollector:
 
     Args:
         simulator: the simulator.
-        sizes: layer sizes of the actor.
-        activation: of the actor's hidden layers.
+        spec: architecture of the policy.
         seed: the run's seed.
         parallel: copies.
         steps: decisions of a rollout, each copy.
@@ -72,8 +72,7 @@ class FixedLengthCollector:
     def __init__(
         self,
         simulator: Simulator,
-        sizes: Sequence[int],
-        activation: str,
+        spec: PolicySpec,
         seed: int,
         parallel: int,
         steps: int,
@@ -82,8 +81,8 @@ class FixedLengthCollector:
     ) -> None:
         self.simulator, self.seed, self.steps, self.threads = simulator, seed, steps, min(threads, parallel)
         self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_collect_steps(simulator, sizes, activation))
-        self._copies = [_Instance(simulator, sizes, steps, new or allocate_plain) for _ in range(parallel)]
+        self._go_on = cached(build_collect_steps(simulator, spec))
+        self._copies = [_Instance(simulator, spec, steps, new or allocate_plain) for _ in range(parallel)]
 
     def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
         """Play a rollout with each copy.

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from core.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
+from core.policies.spec import PolicySpec
 from core.rollout.episode_collector import Collector, CollectorState, Played
 from core.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot, find_fault
 from core.seeding import stream
@@ -30,8 +31,7 @@ class GuardedCollector:
     Attributes:
         collector: what plays.
         simulator: that is played.
-        sizes: layer sizes of the actor.
-        activation: of its hidden layers.
+        spec: architecture of the policy.
         seed: the run's.
         steps: decisions of each copy, 0 for whole episodes.
         seconds: that a round may take; 0 for as long as it takes.
@@ -40,8 +40,7 @@ class GuardedCollector:
 
     collector: Collector
     simulator: Simulator
-    sizes: Sequence[int]
-    activation: str
+    spec: PolicySpec
     seed: int
     steps: int
     seconds: float
@@ -100,7 +99,7 @@ class GuardedCollector:
         )
         if isinstance(self.simulator, GymnasiumSimulator):
             return said
-        retrace = FaultLocator(self.simulator, self.sizes, self.activation, actor_params)
+        retrace = FaultLocator(self.simulator, self.spec, actor_params)
         exact = find_fault(
             retrace, self._copies(before, first_episode, count), min(self.seconds or _PATIENCE, _PATIENCE)
         )

@@ -1,10 +1,10 @@
 """Rollouts of Gymnasium environments: a Python loop around one compiled call of the policy a decision."""
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
+from core.policies.spec import PolicySpec
 from core.rollout.episode_collector import CollectorState, Outcome, Rollout
 from core.rollout.fixed_length_collector import fill
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
@@ -42,8 +42,7 @@ class GymnasiumCollector:
 
     Args:
         simulator: the environment.
-        sizes: layer sizes of the actor.
-        activation: of the actor's hidden layers.
+        spec: architecture of the policy.
         seed: the run's seed.
         parallel: copies.
         steps: decisions of a rollout, each copy.
@@ -53,15 +52,14 @@ class GymnasiumCollector:
     def __init__(
         self,
         simulator: GymnasiumSimulator,
-        sizes: Sequence[int],
-        activation: str,
+        spec: PolicySpec,
         seed: int,
         parallel: int,
         steps: int,
         new: Allocate | None = None,
     ) -> None:
         self.simulator, self.seed, self.steps = simulator, seed, steps
-        self._acting = build_step_policy(simulator.action_space, sizes, activation)
+        self._acting = build_step_policy(spec)
         self._copies = [_Instance(simulator, steps, new or allocate_plain) for _ in range(parallel)]
 
     def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:

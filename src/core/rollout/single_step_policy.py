@@ -1,6 +1,5 @@
 """The policy for an environment that is not compiled: one compiled call a decision."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +8,11 @@ from numba.experimental import jitclass  # type: ignore[attr-defined]
 
 from core.policies.compiled.forward import build_forward, workspace
 from core.policies.compiled.sampling import build_sampling, row_of
+from core.policies.parameter_layout import log_std_offset
+from core.policies.spec import PolicySpec
 from core.rollout.trajectory import Trajectory
 from core.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, OK, POLICY_NOT_FINITE, Function
-from core.simulators.spaces import ActionSpace, Discrete
+from core.simulators.spaces import Discrete
 
 
 class StepPolicy(NamedTuple):
@@ -52,15 +53,14 @@ class _Always:
         return self._row
 
 
-def build_step_policy(space: ActionSpace, sizes: Sequence[int], activation: str) -> StepPolicy:
+def build_step_policy(spec: PolicySpec) -> StepPolicy:
     """Compile the policy.
 
     Args:
-        space: of the actions.
-        sizes: layer sizes of the actor.
-        activation: of its hidden layers.
+        spec: architecture of the policy, without action features.
     """
-    forward, sampling = build_forward(sizes, activation), build_sampling(space, sizes)
+    space = spec.action_space
+    forward, sampling = build_forward(spec), build_sampling(space, log_std_offset(spec))
     draw, best = sampling.sample, sampling.greedy
     ends, n_choices = np.cumsum((0, *space.choices)), len(space.choices)
 
@@ -102,10 +102,11 @@ def build_step_policy(space: ActionSpace, sizes: Sequence[int], activation: str)
             seat.drawn[t, :] = action
         return status
 
-    return StepPolicy(_build_new_seat(space, sizes), sample, greedy)
+    return StepPolicy(_build_new_seat(spec), sample, greedy)
 
 
-def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
+def _build_new_seat(spec: PolicySpec) -> Any:
+    space = spec.action_space
     row_size, row_dtype = row_of(space)
 
     def parts(actor_params: np.ndarray, rng: np.random.Generator, trajectory: Trajectory) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def _build_new_seat(space: ActionSpace, sizes: Sequence[int]) -> Any:
             "drawn": trajectory.actions.reshape(len(trajectory.actions), row_size),
             "log_probs": trajectory.log_probs,
             "row": np.zeros(row_size, row_dtype),
-            "values": workspace(sizes),
+            "values": workspace(spec),
             "rng": rng,
         }
 

@@ -224,7 +224,7 @@ class Trainer:
     def actor_params(self) -> np.ndarray:
         """Return the actor's part of the flat weights, copied to where compiled code reads it fastest."""
         flat = self.model.flat[: self.model.layout.actor_size].numpy()
-        return align_params(flat, self.model.actor_sizes)
+        return align_params(flat, self.model.spec)
 
     def _learn_scales(self, observations: list[np.ndarray]) -> None:
         for batch in observations:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from helpers.real_steps import prepared_step, prepared_update
+from helpers.specs import mlp_spec
 
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.update_memory import estimate_memory
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -15,10 +15,10 @@ pytestmark = [
 ]
 
 SHAPES = [
-    Shape((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), Discrete(8)),
-    Shape((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), Discrete(62), 5),
-    Shape((16, 1024, 1024, 50), (16, 2048, 2048, 1), MultiDiscrete([30, 20])),
-    Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6, squashed=True)),
+    mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), space=Discrete(8)),
+    mlp_spec((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), space=Discrete(62), action_features=5),
+    mlp_spec((16, 1024, 1024, 50), (16, 2048, 2048, 1), space=MultiDiscrete([30, 20])),
+    mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6, squashed=True)),
 ]
 
 

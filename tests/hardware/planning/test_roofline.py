@@ -6,9 +6,9 @@ import pytest
 import torch
 from helpers.counted_work import CountedWork
 from helpers.real_steps import prepared_step
+from helpers.specs import mlp_spec
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import (
     BUS_BYTES_PER_SECOND,
@@ -25,13 +25,13 @@ from core.learning.steps.torch_step import gather
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SHAPES = {
-    "small": Shape((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), Discrete(8)),
-    "features": Shape((151, 64, 64, 62), (151, 96, 96, 1), Discrete(62), 5),
-    "wide": Shape((16, 512, 512, 4), (16, 32, 32, 1), Discrete(4)),
-    "choices": Shape((32, 64, 50), (32, 96, 1), MultiDiscrete([30, 20])),
-    "many choices": Shape((32, 64, 64, 20), (32, 96, 96, 1), MultiDiscrete([2] * 10)),
-    "box": Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6)),
-    "squashed": Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6, squashed=True)),
+    "small": mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), space=Discrete(8)),
+    "features": mlp_spec((151, 64, 64, 62), (151, 96, 96, 1), space=Discrete(62), action_features=5),
+    "wide": mlp_spec((16, 512, 512, 4), (16, 32, 32, 1), space=Discrete(4)),
+    "choices": mlp_spec((32, 64, 50), (32, 96, 1), space=MultiDiscrete([30, 20])),
+    "many choices": mlp_spec((32, 64, 64, 20), (32, 96, 96, 1), space=MultiDiscrete([2] * 10)),
+    "box": mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6)),
+    "squashed": mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6, squashed=True)),
 }
 
 
@@ -80,7 +80,7 @@ def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, ke
 
 def test_an_update_by_hand():
     """100 samples in minibatches of 30 are 4 of 25, three times over; the critic's values once, in pieces of 30."""
-    shape = Shape((3, 4, 2), (3, 5, 1), Discrete(2))
+    shape = mlp_spec((3, 4, 2), (3, 5, 1), space=Discrete(2))
     work, step = update_work(shape, False, 100, 30, 30, 3), step_work(shape, False, 25, 30)
     assert work.steps == 12
     assert work.flops == 12 * step.flops == 12 * 25 * 2 * (2 * 3 * 4 + 2 * 3 * 5)
@@ -120,7 +120,7 @@ def test_the_largest_binds_and_transfers_are_added():
     [
         (SHAPES["small"], "H100", 8192, "bf16", "launches"),
         (SHAPES["small"], "L4", 65_536, "bf16", "traffic"),  # 2.6 GB at 300 GB/s, and 196 launches
-        (Shape((64, 4096, 4096, 8), (64, 4096, 4096, 1), Discrete(8)), "H100", 8192, "fp32", "arithmetic"),
+        (mlp_spec((64, 4096, 4096, 8), (64, 4096, 4096, 1), space=Discrete(8)), "H100", 8192, "fp32", "arithmetic"),
     ],
 )
 def test_what_binds(shape, card, batch, precision, binds):

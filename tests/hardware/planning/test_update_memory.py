@@ -5,18 +5,19 @@ import pytest
 import torch
 from helpers.peak_memory import PeakBytes
 from helpers.real_steps import bytes_of, optimizer_moments, prepared_step, prepared_update, rollout_of
+from helpers.specs import mlp_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.planning.activation_memory import Shape, column_bytes
+from core.hardware.planning.activation_memory import column_bytes
 from core.hardware.planning.update_memory import (
     LARGEST_BATCH,
     SAFETY,
     auto_batch_size,
+    bytes_of_a_sample,
     estimate_memory,
     fixed_bytes,
     policy_size,
-    sample_bytes,
     workspace_bytes,
 )
 from core.learning.algorithms.ppo import Batch
@@ -53,12 +54,12 @@ def test_the_batch_by_hand(samples, free, per_sample, largest, expected):
 def test_bytes_of_a_sample_by_hand():
     """At the critic's widest layer on the way back: 8 observations and (64 + 64 + 32) hidden units, 4 gradients of
     logits, and the gradient of 64 units before and after the activation, 4 bytes each; those of 32 are gone."""
-    assert sample_bytes((8, 64, 4), (8, 32, 64, 1), half=False) == 4 * (8 + 160 + 4 + 2 * 64)
+    assert bytes_of_a_sample(mlp_spec((8, 64, 4), (8, 32, 64, 1)), half=False) == 4 * (8 + 160 + 4 + 2 * 64)
 
 
 def test_components_by_hand():
     """Weights of the actor 8 * 4 + 4 + 4 * 2 + 2, of the critic 8 * 3 + 3 + 3 + 1, normalisation 2 * 8 + 2: 95."""
-    shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2), 3)
+    shape = mlp_spec((8, 4, 2), (8, 3, 1), space=Discrete(2), action_features=3)
     found = estimate_memory(shape, False, samples=100, batch=40, microbatch=20, pieces=2, workspace=7)
     assert (found.weights, found.optimizer) == (4 * (95 + 3), 8 * (95 + 3)), "and 3 weights of action features"
     assert found.gradients == 2 * found.weights, "the parameters' and the sum of two microbatches"
@@ -74,7 +75,7 @@ def test_components_by_hand():
 
 def test_on_the_host_one_trajectory_is_not_copied():
     """Of a sample: advantage, return and value, two float64 discounts; and 40 bytes while advantages are estimated."""
-    shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2), 3)
+    shape = mlp_spec((8, 4, 2), (8, 3, 1), space=Discrete(2), action_features=3)
     one, two = (estimate_memory(shape, False, 10_000, 4, 4, pieces, host=True) for pieces in (1, 2))
     assert (one.rollout, one.joining) == (10_000 * (3 * 4 + 16), 10_000 * 40)
     assert one.peak == one.held + 10_000 * 68
@@ -83,7 +84,7 @@ def test_on_the_host_one_trajectory_is_not_copied():
 
 
 def test_microbatches_that_are_worked_on_at_once_need_as_much_each():
-    shape = Shape((8, 4, 2), (8, 3, 1), Discrete(2))
+    shape = mlp_spec((8, 4, 2), (8, 3, 1), space=Discrete(2))
     one = estimate_memory(shape, False, 100, 40, 10, 1)
     assert estimate_memory(shape, False, 100, 40, 10, 1, workers=3).activations == 3 * one.activations
     assert estimate_memory(shape, False, 100, 40, 10, 1, workers=9).activations == 4 * one.activations, "there are four"
@@ -115,7 +116,7 @@ def real_and_predicted(
     layers, space, precision, samples, microbatch, features=0, activation="relu", checkpointing=False
 ):
     """Return the bytes that a step adds to what is there before it, and those held before: real and predicted."""
-    shape = Shape((*layers[0], space.outputs), (*layers[1], 1), space, features)
+    shape = mlp_spec((*layers[0], space.outputs), (*layers[1], 1), space=space, action_features=features)
     stepper, rollout, indices, weights = prepared_step(
         shape, precision, samples, microbatch, activation, checkpointing=checkpointing
     )
@@ -180,7 +181,7 @@ def test_with_tanh():
 
 
 def test_the_columns_of_a_rollout_are_those_that_go_up():
-    shape = Shape((8, 4, 5), (8, 3, 1), MultiDiscrete([2, 3]), 2)
+    shape = mlp_spec((8, 4, 5), (8, 3, 1), space=MultiDiscrete([2, 3]), action_features=2)
     rollout = rollout_of(shape, 7)
     sizes = {name: bytes_of([getattr(rollout, name)]) // 7 for name in Batch._fields if name != "weights"}
     assert column_bytes(shape) == {name: sizes[name] for name in column_bytes(shape)}
@@ -189,7 +190,7 @@ def test_the_columns_of_a_rollout_are_those_that_go_up():
 
 @pytest.mark.parametrize("features", [0, 9])
 def test_joining_trajectories_needs_the_largest_column_twice(features):
-    shape, pieces, steps = Shape((8, 4, 30), (8, 3, 1), Discrete(30), features), 4, 50
+    shape, pieces, steps = mlp_spec((8, 4, 30), (8, 3, 1), space=Discrete(30), action_features=features), 4, 50
     rows = rollout_of(shape, steps)
     with PeakBytes(*rows) as real:
         joined = [upload([getattr(rows, name).numpy()] * pieces, torch.device("meta")) for name in column_bytes(shape)]
@@ -214,10 +215,10 @@ def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
 @pytest.mark.parametrize("layers", LAYERS, ids=str)
 def test_what_the_plan_reserves_is_never_less_than_the_footprint(layers, half):
     """And not much more, where activations matter: a plan counts a line where the footprint counts moments."""
-    shape = Shape((*layers[0], 62), (*layers[1], 1), Discrete(62), 2)
+    shape = mlp_spec((*layers[0], 62), (*layers[1], 1), space=Discrete(62), action_features=2)
     for batch, microbatch in ((8192, 8192), (8192, 512), (256, 256)):
         predicted = estimate_memory(shape, half, 100_000, batch, microbatch, 6, workspace_bytes((9, 0)))
-        reserved = fixed_bytes(shape, 100_000) + microbatch * sample_bytes(*shape[:2], half, *shape[2:])
+        reserved = fixed_bytes(shape, 100_000) + microbatch * bytes_of_a_sample(shape, half)
         assert predicted.held + predicted.rollout + predicted.indices + predicted.activations <= reserved
         assert reserved < 1.15 * predicted.peak
 
@@ -226,6 +227,6 @@ def test_the_figures_of_the_documentation():
     """The rule of thumb against a step, in docs/training.md; the loan desk's sizes by hand."""
     space = Discrete(62)
     for width, critic, rule, real in ((128, 256, 1, 8), (4096, 4096, 275, 132)):
-        shape = Shape((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space, 2)
+        shape = mlp_spec((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space=space, action_features=2)
         assert round(4 * policy_size(shape) / 1000 / 1000) == rule
-        assert round(sample_bytes(*shape[:2], False, space, 2) / 1000) == real
+        assert round(bytes_of_a_sample(shape, False) / 1000) == real

@@ -151,7 +151,7 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind, value_clip_r
 
     def value():
         return slow_loss(
-            model.space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5, value_clip_range
+            model.spec.action_space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5, value_clip_range
         )
 
     assert value() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-5)

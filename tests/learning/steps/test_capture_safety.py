@@ -104,7 +104,7 @@ def test_everything_that_a_step_makes_lies_on_the_device(space, monkeypatch):
     optimizers = sys.modules["torch.optim.optimizer"]
     monkeypatch.setattr(optimizers, "_get_fused_kernels_supported_devices", lambda: ["meta"])
     host = random_model(space)
-    model = ActorCritic(host.actor_sizes, host.critic_sizes, "tanh", "meta", space=host.space)
+    model = ActorCritic(host.spec, "meta")
     stepper = toy_stepper(model, microbatch=16)
     rollout = Batch(*(column.to("meta") for column in random_rollout(host, 64)))
     slots = GraphBuffers.empty(4, 64, torch.device("meta"))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from helpers.real_steps import rollout_of
+from helpers.specs import mlp_spec
 from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
 
-from core.hardware.planning.activation_memory import Shape
 from core.learning.minibatches import split
 from core.learning.precision import apply_global_settings
 from core.learning.step_selection.autotune import StepRunner
@@ -22,11 +22,11 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here"),
 ]
 
-DESK = Shape((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), Discrete(62), 5)
+DESK = mlp_spec((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), space=Discrete(62), action_features=5)
 SHAPES = {
     "loan desk": DESK,
-    "choices": Shape((32, 64, 50), (32, 96, 1), MultiDiscrete([30, 20])),
-    "squashed": Shape((32, 64, 64, 6), (32, 96, 96, 1), Box([-1.0] * 6, [1.0] * 6, squashed=True)),
+    "choices": mlp_spec((32, 64, 50), (32, 96, 1), space=MultiDiscrete([30, 20])),
+    "squashed": mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6, squashed=True)),
 }
 ALL = ("eager", "graph", "compile", "compile_graph")
 SAMPLES, SIZE = 16_384, 1024
@@ -42,10 +42,9 @@ def executor_of(shape=DESK, precision="fp32", microbatch=SIZE):
     """Return an executor on the GPU, always of the same weights, and a rollout."""
     if precision == "bf16" and torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("BF16 needs compute capability 8.0")
-    parts = {"space": shape.space, "action_features": shape.action_features}
-    host = ActorCritic(*shape[:2], "relu", **parts)
+    host = ActorCritic(shape)
     initialise(host, "orthogonal", torch.Generator().manual_seed(0))
-    model = ActorCritic(*shape[:2], "relu", "cuda", **parts)
+    model = ActorCritic(shape, "cuda")
     with torch.no_grad():
         model.flat.copy_(host.flat)
     stepper = toy_stepper(model, precision=precision, microbatch=microbatch)

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from helpers.specs import mlp_spec
 
 from core.errors import UserError
 from core.policies.compiled.forward import (
@@ -25,12 +26,12 @@ CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 
 
 @cache
 def compiled_forward(sizes, activation):
-    return build_forward(sizes, activation)
+    return build_forward(mlp_spec(sizes, activation=activation))
 
 
 def scrambled(sizes, activation):
     """Return a model whose tensors are all random."""
-    model = ActorCritic(sizes, (sizes[0], 1), activation)
+    model = ActorCritic(mlp_spec(sizes, (sizes[0], 1), activation))
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weight, bias in model.layers("actor"):
@@ -43,12 +44,16 @@ def scrambled(sizes, activation):
 
 @pytest.mark.parametrize(("sizes", "activation"), CASES)
 def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
-    model, forward, scratch = scrambled(sizes, activation), compiled_forward(sizes, activation), workspace(sizes)
+    model, forward, scratch = (
+        scrambled(sizes, activation),
+        compiled_forward(sizes, activation),
+        workspace(mlp_spec(sizes)),
+    )
     observations = np.random.default_rng(0).normal(0, 3, (50, sizes[0])).astype(np.float32)
     observations[::3] *= np.float32(100.0)  # most of these are clipped
     observations[1::3, ::2] = 0.0
     expected = model.logits(model.normalise(torch.from_numpy(observations))).detach().numpy()
-    weights = align_params(model.flat.numpy(), sizes)
+    weights = align_params(model.flat.numpy(), model.spec)
     actual = np.stack([forward(weights, observation, scratch).copy() for observation in observations])
     scale = np.abs(expected).max(axis=1, keepdims=True)
     assert (np.abs(actual - expected) <= 1e-5 * scale).all()
@@ -56,31 +61,31 @@ def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
 
 def test_hidden_layers_of_different_widths_are_refused():
     with pytest.raises(UserError, match=r"one width, not \(6, 17, 9, 4\)"):
-        build_forward((6, 17, 9, 4), "relu")
+        build_forward(mlp_spec((6, 17, 9, 4)))
 
 
 @pytest.mark.parametrize("n_observation", [1, 8, 151])
 def test_aligned_weights_are_the_same_and_their_matrices_begin_with_cache_lines(n_observation):
     sizes = (n_observation, 32, 32, 5)
-    offsets = ActorCritic(sizes, (n_observation, 1), "relu").layout.offsets
+    offsets = ActorCritic(mlp_spec(sizes, (n_observation, 1), "relu")).layout.offsets
     weights = np.random.default_rng(0).normal(size=offsets["value_mean"]).astype(np.float32)
     for _ in range(5):  # wherever the memory comes from
-        copy = align_params(weights, sizes)
+        copy = align_params(weights, mlp_spec(sizes))
         np.testing.assert_array_equal(copy, weights)
         assert not np.shares_memory(copy, weights)
         assert [copy[offsets[f"actor.{i}.weight"] :].ctypes.data % 64 for i in range(3)] == [0, 0, 0]
-        assert [row.ctypes.data % 64 for row in workspace(sizes, 3).reshape(6, -1)] == [0] * 6
+        assert [row.ctypes.data % 64 for row in workspace(mlp_spec(sizes), 3).reshape(6, -1)] == [0] * 6
 
 
 def test_observations_are_shifted_scaled_and_clipped():
     """One output = sum of the normalised inputs: (3 - 1) * 2 = 4, (100 - 0) * 1 clipped to 10, -1000 clipped to -10."""
-    model = ActorCritic((3, 2), (3, 1), "relu")
+    model = ActorCritic(mlp_spec((3, 2), (3, 1), "relu"))
     with torch.no_grad():
         model.tensors["observation_mean"].copy_(torch.tensor([1.0, 0.0, 0.0]))
         model.tensors["observation_scale"].copy_(torch.tensor([2.0, 1.0, 1.0]))
         model.layers("actor")[0][0].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     observation = np.array([3.0, 100.0, -1000.0], np.float32)
-    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, workspace((3, 2)))
+    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, workspace(mlp_spec((3, 2))))
     assert logits.tolist() == [14.0, -10.0]
 
 
@@ -119,15 +124,15 @@ def test_nothing_is_read_behind_the_last_row():
 @pytest.mark.parametrize(("sizes", "activation"), CASES)
 def test_streams_beside_a_stream_change_no_bit_of_it(sizes, activation):
     model, forward = scrambled(sizes, activation), compiled_forward(sizes, activation)
-    network, several = build_network(sizes, activation), workspace(sizes, 5)
-    weights, rng = align_params(model.flat.numpy(), sizes), np.random.default_rng(1)
+    network, several = build_network(model.spec), workspace(model.spec, 5)
+    weights, rng = align_params(model.flat.numpy(), model.spec), np.random.default_rng(1)
     for count in (5, 2, 4, 1):
         observations = rng.normal(0, 3, (count, sizes[0])).astype(np.float32)
         for number in range(count):
             network.seat(weights, observations[number], several, number)
         network.advance(weights, several, count)
         for number in range(count):
-            alone = forward(weights, observations[number], workspace(sizes))
+            alone = forward(weights, observations[number], workspace(mlp_spec(sizes)))
             assert network.outputs(several, number).tobytes() == alone.tobytes()
 
 
@@ -148,4 +153,4 @@ def test_tanh_is_within_four_units_in_the_last_place():
 
 def test_an_unknown_activation_is_refused():
     with pytest.raises(KeyError):
-        build_forward((3, 2), "gelu")
+        build_forward(mlp_spec((3, 2), activation="gelu"))

@@ -16,7 +16,6 @@ from core.policies.compiled.sampling import (
     squash,
 )
 from core.policies.distributions import distribution_of, masked_log_softmax
-from core.policies.parameter_layout import log_std_offset
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SPACES = [
@@ -27,14 +26,16 @@ SPACES = [
 ]
 
 
+LOG_STD_AT = 3
+
+
 class Draws:
     """Draws of one policy output, by the compiled functions of a space."""
 
     def __init__(self, space, outputs, log_std, mask=None):
         self.space, self.outputs = space, np.asarray(outputs, np.float32)
-        sizes = (1, space.outputs)
-        self.weights = np.zeros(log_std_offset(sizes) + len(log_std), np.float32)
-        self.weights[log_std_offset(sizes) :] = log_std
+        self.weights = np.zeros(LOG_STD_AT + len(log_std), np.float32)
+        self.weights[LOG_STD_AT:] = log_std
         self.mask = np.ones(sum(space.choices), np.bool_) if mask is None else mask
         self.sampling = compiled_sampling(space)
 
@@ -52,7 +53,7 @@ class Draws:
 
 @cache
 def compiled_sampling(space):
-    return build_sampling(space, (1, space.outputs))
+    return build_sampling(space, LOG_STD_AT)
 
 
 def random_mask(space, rng):

@@ -13,7 +13,6 @@ pytest.importorskip("pydantic")
 from core.config import Config
 from core.hardware.detect import detect_machine
 from core.hardware.gpu_sampler import Monitor
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import update_work
 from core.training.build.run import build_run
@@ -48,7 +47,7 @@ def run(tmp_path, monkeypatch):
 def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
     built, records, text = run
     model = built.trainer.model
-    shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+    shape = model.spec
     work = []
     for record in records:
         work.append(total(update_work(shape, False, record["steps"], record["batch_size"], built.plan.microbatch, 2)))
@@ -75,7 +74,7 @@ def test_a_round_on_a_card(monkeypatch):
         second = instruments.figures({**RECORD, "update_seconds": 6e-5}, model, 512)
     assert list(first["gpu"]) == ["simulating", "updating"]
     assert second["gpu"] == {}
-    shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+    shape = model.spec
     work = update_work(shape, True, 4096, 1024, 512, 3)
     arithmetic = work.flops / 149.7e12 + work.wide_flops / 37.4e12
     assert first["mfu"] == pytest.approx(arithmetic / 2e-5)

@@ -21,7 +21,7 @@ stats = pytest.importorskip("scipy.stats")
 @cache
 def shop_evaluation():
     model = toy_model("shop")
-    trained = TrainedPolicy(actor_weights(model), model.actor_sizes, "relu")
+    trained = TrainedPolicy(actor_weights(model), model.spec)
     return evaluate(Shop(), ["order_nothing", "order_up", "order_at_random"], trained, 6, seed=3)
 
 
@@ -138,7 +138,7 @@ def greedy_return(simulator, model, seed, episode):
 @pytest.mark.parametrize("kind", [Choices, Tracker, Squashed])
 def test_the_trained_policy_plays_its_mode(kind):
     simulator, model = kind(), toy_model(kind.__name__.lower())
-    trained = TrainedPolicy(actor_weights(model), model.actor_sizes, model.activation_name)
+    trained = TrainedPolicy(actor_weights(model), model.spec)
     records = evaluate(simulator, ["right"], trained, 3, seed=2).records
     for episode, record in enumerate(records["trained"]):
         assert record["return"] == pytest.approx(greedy_return(simulator, model, 2, episode), rel=1e-5)

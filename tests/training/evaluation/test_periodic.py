@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
+from helpers.specs import mlp_spec
 from oracles.toy_simulators import Shop
 from rich.console import Console
 
@@ -71,7 +72,7 @@ def cash_of_slow_play(directory, episode):
     """Play an episode of the greedy policy in plain Python, with torch's model."""
     shop = Shop()
     sizes = (shop.observation_size, 16, 16, shop.action_space.outputs), (shop.observation_size, 16, 16, 1)
-    model = ActorCritic(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size)
+    model = ActorCritic(mlp_spec(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size))
     restore_model(model, load_checkpoint(directory)[0])
     rng, state = stream(SEED, "periodic evaluation", episode), new_state(shop)[0]
     Shop.reset(state, shop.parameters, rng)

@@ -15,7 +15,7 @@ from core.hardware.diagnostics import run_diagnostics
 from core.hardware.planning.activation_memory import parameters
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.update_memory import policy_size
-from core.training.build.plan import plan_settings, policy_shape
+from core.training.build.plan import plan_settings, policy_spec
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -84,7 +84,7 @@ def findings_table(findings: list[Finding]) -> Table:
 def _examine(config: Config) -> Case:
     simulator = load_configured(config).simulator
     directory, machine = Path(config.run_directory or "."), detect_machine()
-    settings, shape = plan_settings(config, simulator), policy_shape(config, simulator)
+    settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
     plan: Plan | None = None
     plan_error = ""
     try:
@@ -97,8 +97,8 @@ def _examine(config: Config) -> Case:
         settings,
         plan,
         plan_error,
-        checkpoint_bytes=3 * 4 * policy_size(shape),  # weights and Adam's two moments
-        actor_bytes=4 * parameters(shape.actor_sizes),
+        checkpoint_bytes=3 * 4 * policy_size(spec),  # weights and Adam's two moments
+        actor_bytes=4 * parameters(spec.actor_sizes),
         around=run_diagnostics(directory, machine.gpu),
         records=read_metrics(directory) if config.run_directory else (),
     )

@@ -8,14 +8,14 @@ from rich.table import Table
 
 from core.config import Config
 from core.hardware.planning import host_memory, roofline
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.choices import has_room, room_for_samples
 from core.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
 from core.hardware.types import Execution, Gpu, Machine
+from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
-from core.training.build.plan import plan_run, plan_settings, policy_shape, update_memory
+from core.training.build.plan import plan_run, plan_settings, policy_spec, update_memory
 
 _ENORMOUS = 10**15
 """Bytes of a card on which everything fits, to see what the plan would like."""
@@ -101,7 +101,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         UserError: settings contradict each other or the machine.
     """
     config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
-    settings, shape = plan_settings(config, simulator), policy_shape(config, simulator)
+    settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
     plan, gpu = plan_run(config, simulator, machine), machine.gpu if config.device == "auto" else None
     fits = gpu is None or has_room(gpu, settings)
     wanted = plan
@@ -111,8 +111,8 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     free = gpu.usable_bytes if gpu else machine.free_bytes
     half = wanted.precision != "fp32"
     room = room_for_samples(settings, machine, gpu, half)
-    sizes = shape, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
-    memory = update_memory(shape, wanted, gpu, settings.samples, settings.parallel_episodes)
+    sizes = spec, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
+    memory = update_memory(spec, wanted, gpu, settings.samples, settings.parallel_episodes)
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     works = {e: roofline.update_work(*sizes, e, wanted.gradient_checkpointing) for e in wanted.executions}
@@ -133,7 +133,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         work=works[best],
         times=every.get(best, {}),
         by_execution=by_execution,
-        changes=_changes(shape, wanted, gpu, settings.samples, settings.parallel_episodes),
+        changes=_changes(spec, wanted, gpu, settings.samples, settings.parallel_episodes),
         enough="" if fits or gpu is None else _enough(config, simulator, gpu, settings.parallel_episodes),
     )
 
@@ -143,26 +143,26 @@ def context_bytes(gpu: Gpu | None) -> int:
     return gpu.context_bytes if gpu else 0
 
 
-def _changes(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
+def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
     """Return what would lower the peak."""
-    now = update_memory(shape, plan, gpu, samples, copies).peak
+    now = update_memory(spec, plan, gpu, samples, copies).peak
     found = []
     if plan.microbatch > 1:
         smaller = replace(plan, microbatch=-(-plan.microbatch // 2))
         what = f"microbatches of {smaller.microbatch:,} samples; the plan takes smaller ones itself where it must"
-        found.append(Change(what, "", now - update_memory(shape, smaller, gpu, samples, copies).peak))
+        found.append(Change(what, "", now - update_memory(spec, smaller, gpu, samples, copies).peak))
     if gpu and not plan.gradient_checkpointing:
         again = replace(plan, gradient_checkpointing=True)
-        saved = now - update_memory(shape, again, gpu, samples, copies).peak
+        saved = now - update_memory(spec, again, gpu, samples, copies).peak
         what = "activations computed twice: slower, and no smaller than with smaller microbatches"
         found.append(Change(what, "--gradient-checkpointing", saved))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
         other = replace(plan, precision="bf16" if gpu.capability >= (8, 0) else "fp16")
-        saved = now - update_memory(shape, other, gpu, samples, copies).peak
+        saved = now - update_memory(spec, other, gpu, samples, copies).peak
         found.append(Change(f"{other.precision} matrix products", f"--precision {other.precision}", saved))
     if copies > 1:
         fewer = copies // 2
-        saved = now - update_memory(shape, plan, gpu, samples * fewer // copies, fewer).peak
+        saved = now - update_memory(spec, plan, gpu, samples * fewer // copies, fewer).peak
         what = f"{fewer} episodes a round in place of {copies}: noisier updates, more often"
         found.append(Change(what, f"--episodes-per-update {fewer}", saved))
     return [change for change in found if change.saves > 0]

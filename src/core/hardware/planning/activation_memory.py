@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from core.policies.spec import PolicySpec
 from core.simulators.spaces import ActionSpace, Box, MultiDiscrete
 
 _SCALARS = 16 * 4
@@ -16,22 +17,6 @@ _SCALARS = 16 * 4
 
 _QUADRATURE_POINTS = 16
 """Of the entropy of a squashed Gaussian."""
-
-
-class Shape(NamedTuple):
-    """Sizes of a policy.
-
-    Attributes:
-        actor_sizes: observation size, hidden sizes ..., outputs of the action space.
-        critic_sizes: observation size, hidden sizes ..., 1.
-        space: of the actions.
-        action_features: figures per action.
-    """
-
-    actor_sizes: Sequence[int]
-    critic_sizes: Sequence[int]
-    space: ActionSpace
-    action_features: int = 0
 
 
 class MemoryStage(NamedTuple):
@@ -50,46 +35,46 @@ def parameters(sizes: Sequence[int]) -> int:
     return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
 
 
-def column_bytes(shape: Shape) -> dict[str, int]:
+def column_bytes(spec: PolicySpec) -> dict[str, int]:
     """Return the bytes of a sample in each column of a rollout on the device, in the order in which they go up."""
-    space, values = shape.space, sum(shape.space.choices)
+    space, values = spec.action_space, sum(spec.action_space.choices)
     numbers = space.outputs if isinstance(space, Box) else 2 * len(space.choices)  # float32 numbers or int64 choices
     return {
-        "observations": 4 * shape.actor_sizes[0],
+        "observations": 4 * spec.actor_sizes[0],
         "actions": 4 * numbers,
         "log_probs": 4,
         "masks": values,
-        "features": 4 * values * shape.action_features,
+        "features": 4 * values * spec.action_features,
         "advantages": 4,
         "returns": 4,
         "values": 4,
     }
 
 
-def step_memory_stages(shape: Shape, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
+def step_memory_stages(spec: PolicySpec, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
     """Return the moments of one microbatch that can be the peak.
 
     Not counted: weights, the gradients that the parameters hold from the step before, the state of the optimiser, the
     rollout.
 
     Args:
-        shape: of the policy.
+        spec: of the policy.
         half: whether matrix products run in BF16 or FP16.
         checkpointing: whether the backward pass computes a network's activations again.
     """
-    return [*_forward(shape, half, checkpointing), *_backward(shape, half, checkpointing)]
+    return [*_forward(spec, half, checkpointing), *_backward(spec, half, checkpointing)]
 
 
-def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
+def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
     """Yield what is alive while the loss is computed: the gathered samples, and more with every layer."""
-    columns = column_bytes(shape)
+    columns = column_bytes(spec)
     observation, number = columns["observations"], 2 if half else 4
     alive = sum(columns.values())
     yield MemoryStage(alive + 2 * observation, 0)  # shifted and scaled
     alive += observation  # normalised
     copy = observation // 2 if half else 0  # in half precision, for each network
-    fixed = _weight_copies(*shape[:2]) if half else 0
-    for sizes in (shape.actor_sizes, shape.critic_sizes):
+    fixed = _weight_copies(spec.actor_sizes, spec.critic_sizes) if half else 0
+    for sizes in (spec.actor_sizes, spec.critic_sizes):
         kept = alive
         alive += copy
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
@@ -98,7 +83,7 @@ def _forward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[MemorySt
         head = 4 * sizes[-2] if half else 0  # computes in float32
         yield MemoryStage(alive + head + 4 * sizes[-1], fixed)
         alive = (kept if checkpointing else alive + head) + 4 * sizes[-1]
-    for distribution in _distribution(shape.space):
+    for distribution in _distribution(spec.action_space):
         yield MemoryStage(alive + distribution, fixed)
 
 
@@ -117,12 +102,12 @@ def _distribution(space: ActionSpace) -> Iterator[int]:
     yield kept + 4 * len(space.choices) * isinstance(space, MultiDiscrete) + _SCALARS
 
 
-def _backward(shape: Shape, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
+def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
     """Yield what is alive on the way back: less of what was kept with every layer, more gradients of weights."""
-    columns, number = column_bytes(shape), 2 if half else 4
-    networks = shape.actor_sizes, shape.critic_sizes
+    columns, number = column_bytes(spec), 2 if half else 4
+    networks = spec.actor_sizes, spec.critic_sizes
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
-    alive += 4 * shape.actor_sizes[-1]  # the gradient of the logits
+    alive += 4 * spec.actor_sizes[-1]  # the gradient of the logits
     alive += 0 if checkpointing else sum(_hidden_bytes(sizes, half) for sizes in networks)
     fixed = 0 if checkpointing or not half else _weight_copies(*networks)
     for sizes in reversed(networks):

@@ -9,10 +9,11 @@ where arithmetic or traffic binds; where launches do, it is only as good as :dat
 from dataclasses import dataclass
 from itertools import pairwise
 
-from core.hardware.planning.activation_memory import Shape, column_bytes
+from core.hardware.planning.activation_memory import column_bytes
 from core.hardware.planning.gpu_catalog import Card
 from core.hardware.planning.update_memory import policy_size
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from core.policies.spec import PolicySpec
 from core.simulators.spaces import Box, MultiDiscrete
 
 LAUNCH_SECONDS = 15e-6
@@ -60,7 +61,7 @@ class Work:
 
 
 def step_work(
-    shape: Shape,
+    spec: PolicySpec,
     half: bool,
     batch: int,
     microbatch: int,
@@ -69,15 +70,15 @@ def step_work(
 ) -> Work:
     """Return the work of one minibatch."""
     parts = -(-batch // microbatch)
-    hidden, heads = _matrix_flops(shape)
-    again = _computed_again(shape, half) if checkpointing else (0, 0, 0)
-    once = compiled_launches(shape) if execution in COMPILED_BY_TORCH else step_launches(shape, half)
+    hidden, heads = _matrix_flops(spec)
+    again = _computed_again(spec, half) if checkpointing else (0, 0, 0)
+    once = compiled_launches(spec) if execution in COMPILED_BY_TORCH else step_launches(spec, half)
     operations = once + (parts - 1) * (once - _ONCE_A_STEP) + parts * again[2]
     captured = execution in CAPTURED
     return Work(
         flops=(hidden + again[0]) * batch,
         wide_flops=heads * batch,
-        traffic=(sample_traffic(shape, half) + again[1]) * batch + _weight_traffic(shape, half, parts, checkpointing),
+        traffic=(sample_traffic(spec, half) + again[1]) * batch + _weight_traffic(spec, half, parts, checkpointing),
         launches=1 if captured else operations,
         steps=1,
         transfers=0,
@@ -86,7 +87,7 @@ def step_work(
 
 
 def update_work(
-    shape: Shape,
+    spec: PolicySpec,
     half: bool,
     samples: int,
     batch: int,
@@ -97,16 +98,16 @@ def update_work(
 ) -> Work:
     """Return the work of an update: the critic's values of all samples, then the epochs."""
     steps = epochs * -(-samples // batch)
-    step = step_work(shape, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
-    critic = list(pairwise(shape.critic_sizes))
-    values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * shape.critic_sizes[0]
+    step = step_work(spec, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
+    critic = list(pairwise(spec.critic_sizes))
+    values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * spec.critic_sizes[0]
     return Work(
         flops=step.flops * steps,
         wide_flops=step.wide_flops * steps + sum(2 * a * b for a, b in critic) * samples,
         traffic=step.traffic * steps + values * samples,
         launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // microbatch),
         steps=steps,
-        transfers=sum(column_bytes(shape).values()) * samples + 2 * 4 * policy_size(shape),
+        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * policy_size(spec),
         replayed=step.replayed * steps,
     )
 
@@ -136,68 +137,66 @@ def update_seconds(times: dict[str, float]) -> float:
     return times[binding(times)] + times["transfers"]
 
 
-def step_launches(shape: Shape, half: bool) -> int:
+def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
-    layers = len(shape.actor_sizes) + len(shape.critic_sizes) - 4
+    layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4
     launches = _BASE_LAUNCHES + (6 if half else 0) + layers * (10 if half else 6)
-    if isinstance(shape.space, Box):
-        return launches + (39 if shape.space.squashed else 4)
-    multiple = 5 + 23 * (len(shape.space.choices) - 1) if isinstance(shape.space, MultiDiscrete) else 0
-    return launches + multiple + (3 if shape.action_features else 0)
+    if isinstance(spec.action_space, Box):
+        return launches + (39 if spec.action_space.squashed else 4)
+    multiple = 5 + 23 * (len(spec.action_space.choices) - 1) if isinstance(spec.action_space, MultiDiscrete) else 0
+    return launches + multiple + (3 if spec.action_features else 0)
 
 
-def compiled_launches(shape: Shape) -> int:
+def compiled_launches(spec: PolicySpec) -> int:
     """Return about how many operations a step in one piece has whose loss torch compiles.
 
     The matrix products stay, and about two fused kernels a layer come in place of the rest of loss and gradient: what
     torch 2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
     """
-    layers = len(shape.actor_sizes) + len(shape.critic_sizes) - 2
+    layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 2
     return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers
 
 
-def sample_traffic(shape: Shape, half: bool) -> int:
+def sample_traffic(spec: PolicySpec, half: bool) -> int:
     """Return the bytes that the operations of a step read and write for each sample.
 
     A hidden layer reads its input and writes its output, the activation reads and writes; backward the same twice, and
     the bias adds the gradients up. The first layer has no gradient of its input.
     """
     number, total = 2 if half else 4, 0
-    for sizes in (shape.actor_sizes, shape.critic_sizes):
+    for sizes in (spec.actor_sizes, spec.critic_sizes):
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
             total += number * (2 * inputs + 8 * units + (inputs + units if layer else 0))
         total += 12 * sizes[-2] * (2 if half else 1)  # the head in float32, and the casts around it
-    observation = shape.actor_sizes[0]
+    observation = spec.actor_sizes[0]
     total += 32 * observation + (12 * observation if half else 0)  # gathered, shifted, scaled, clipped; cast twice
-    return total + _distribution_traffic(shape) + _SAMPLE_TRAFFIC
+    return total + _distribution_traffic(spec) + _SAMPLE_TRAFFIC
 
 
-def _distribution_traffic(shape: Shape) -> int:
+def _distribution_traffic(spec: PolicySpec) -> int:
     """Return the bytes a sample of distribution and head outputs, as counted operation by operation."""
-    space, outputs = shape.space, shape.space.outputs
+    space, outputs = spec.action_space, spec.action_space.outputs
     if isinstance(space, Box):
         return outputs * (2160 if space.squashed else 152)
     several = 88 * len(space.choices) + 8 * outputs if isinstance(space, MultiDiscrete) else 0
-    return 174 * outputs + several + 21 * outputs * shape.action_features
+    return 174 * outputs + several + 21 * outputs * spec.action_features
 
 
-def _matrix_flops(shape: Shape) -> tuple[int, int]:
+def _matrix_flops(spec: PolicySpec) -> tuple[int, int]:
     """Return the floating-point operations a sample, forward and backward, of hidden layers and of heads."""
     hidden = heads = 0
-    for sizes in (shape.actor_sizes, shape.critic_sizes):
+    for sizes in (spec.actor_sizes, spec.critic_sizes):
         products = [2 * a * b for a, b in pairwise(sizes)]
         hidden += 3 * sum(products[:-1]) - products[0]  # no gradient of the observations
         heads += 3 * products[-1]
     return hidden, heads
 
 
-def _computed_again(shape: Shape, half: bool) -> tuple[int, int, int]:
+def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     """Return operations, bytes and launches of the hidden layers' second forward pass: a sample, a sample, a piece."""
     number, traffic, launches = 2 if half else 4, 0, 0
-    flops = (
-        2 * shape.actor_sizes[-2] * shape.actor_sizes[-1] if shape.action_features else 0
-    )  # of what they are added to
-    for sizes in (shape.actor_sizes, shape.critic_sizes):
+    flops = 2 * spec.actor_sizes[-2] * spec.actor_sizes[-1] if spec.action_features else 0  # of what they are added to
+    for sizes in (spec.actor_sizes, spec.critic_sizes):
         layers = list(pairwise(sizes[:-1]))
         flops += sum(2 * a * b for a, b in layers)
         traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * sizes[0] if half else 0)
@@ -205,8 +204,8 @@ def _computed_again(shape: Shape, half: bool) -> tuple[int, int, int]:
     return flops, traffic, launches
 
 
-def _weight_traffic(shape: Shape, half: bool, parts: int, checkpointing: bool) -> int:
+def _weight_traffic(spec: PolicySpec, half: bool, parts: int, checkpointing: bool) -> int:
     """Return the bytes of weights, gradients and Adam's moments in a step."""
     once, each = (1 + 2 + 7) * 4, (3 * 4 if not half else 3 * 4 + 6)  # norm, clipping, Adam; products and casts
     each += (8 if half else 4) if checkpointing else 0
-    return policy_size(shape) * (once + each * parts + 3 * 4 * (parts - 1))
+    return policy_size(spec) * (once + each * parts + 3 * 4 * (parts - 1))

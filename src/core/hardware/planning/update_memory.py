@@ -1,11 +1,11 @@
 """Predicted bytes of an update, and the power-of-two minibatch that follows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from core.hardware.planning.activation_memory import Shape, column_bytes, parameters, step_memory_stages
-from core.simulators.spaces import ActionSpace, Box, Discrete
+from core.hardware.planning.activation_memory import column_bytes, step_memory_stages
+from core.policies.parameter_layout import layout_of
+from core.policies.spec import PolicySpec
 
 SAFETY = 0.7
 """Share of the free memory that is planned for; the rest covers the allocator and what the prediction leaves out."""
@@ -72,7 +72,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    shape: Shape,
+    spec: PolicySpec,
     half: bool,
     samples: int,
     batch: int,
@@ -86,7 +86,7 @@ def estimate_memory(
     """Predict the bytes of an update.
 
     Args:
-        shape: of the policy.
+        spec: of the policy.
         half: whether matrix products run in BF16 or FP16.
         samples: of the rollout.
         batch: samples of a minibatch.
@@ -97,16 +97,16 @@ def estimate_memory(
         checkpointing: whether the backward pass computes a network's activations again.
         host: whether it runs on the CPU, beside the trajectories: one alone is read where it lies.
     """
-    weights = 4 * policy_size(shape)
-    columns = column_bytes(shape).values()
+    weights = 4 * policy_size(spec)
+    columns = column_bytes(spec).values()
     parts = -(-batch // microbatch)
     at_once = min(workers, parts)
-    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_memory_stages(shape, half, checkpointing))
+    peak = max(moment.bytes(min(microbatch, batch)) for moment in step_memory_stages(spec, half, checkpointing))
     before = accumulate(columns, initial=0)
     joining = max(2 * column + there for column, there in zip(columns, before, strict=False)) - sum(columns)
     rollout, joining = sum(columns), max(joining, 0) if pieces > 1 else 0
     if host:
-        made = sum(column_bytes(shape)[name] for name in ("advantages", "returns", "values"))
+        made = sum(column_bytes(spec)[name] for name in ("advantages", "returns", "values"))
         rollout, joining = (rollout, _SPLIT) if pieces > 1 else (made, _ADVANTAGES)
         rollout += _DISCOUNTS
     return MemoryEstimate(
@@ -122,11 +122,9 @@ def estimate_memory(
     )
 
 
-def policy_size(shape: Shape) -> int:
+def policy_size(spec: PolicySpec) -> int:
     """Return the number of float32 values of a policy: layers, log-deviations, feature weights, normalisations."""
-    layers = parameters(shape.actor_sizes) + parameters(shape.critic_sizes)
-    deviations = shape.space.outputs if isinstance(shape.space, Box) else 0
-    return layers + deviations + shape.action_features + 2 * shape.actor_sizes[0] + 2
+    return layout_of(spec).size
 
 
 def workspace_bytes(capability: tuple[int, int]) -> int:
@@ -137,41 +135,20 @@ def workspace_bytes(capability: tuple[int, int]) -> int:
     return 2 * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))
 
 
-def fixed_bytes(shape: Shape, samples: int) -> int:
+def fixed_bytes(spec: PolicySpec, samples: int) -> int:
     """Return the bytes of an update that do not depend on the minibatch, at most (whatever precision and microbatch).
 
     The rollout, its indices, and for each weight: itself, up to three gradients, two moments of Adam, and twice the
     weight and its moments to go back to.
     """
-    rollout = (sum(column_bytes(shape).values()) + _INDEX) * samples
-    step = max(moment.fixed for half in (False, True) for moment in step_memory_stages(shape, half))
-    return rollout + 4 * (6 + 6) * policy_size(shape) + step + workspace_bytes((9, 0))
+    rollout = (sum(column_bytes(spec).values()) + _INDEX) * samples
+    step = max(moment.fixed for half in (False, True) for moment in step_memory_stages(spec, half))
+    return rollout + 4 * (6 + 6) * policy_size(spec) + step + workspace_bytes((9, 0))
 
 
-def sample_bytes(
-    actor_sizes: Sequence[int],
-    critic_sizes: Sequence[int],
-    half: bool,
-    space: ActionSpace | None = None,
-    action_features: int = 0,
-) -> int:
-    """Return the bytes that one sample of a microbatch needs at the peak of a step.
-
-    Args:
-        actor_sizes: layer sizes of the actor.
-        critic_sizes: layer sizes of the critic.
-        half: whether matrix products run in BF16 or FP16.
-        space: of the actions; one choice among the actor's outputs by default.
-        action_features: figures per action.
-    """
-    return bytes_of_a_sample(
-        Shape(actor_sizes, critic_sizes, space or Discrete(actor_sizes[-1]), action_features), half
-    )
-
-
-def bytes_of_a_sample(shape: Shape, half: bool, checkpointing: bool = False) -> int:
+def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False) -> int:
     """Return the bytes that one sample of a microbatch needs at the peak of a step."""
-    return max(moment.per_sample for moment in step_memory_stages(shape, half, checkpointing))
+    return max(moment.per_sample for moment in step_memory_stages(spec, half, checkpointing))
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:

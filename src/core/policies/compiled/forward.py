@@ -8,7 +8,7 @@ Several streams may be passed through a layer together: 64 rows of its matrix at
 into the core's first cache for the others. Each stream's sums are the same, to the bit, as if it were alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numba import njit
 from core.errors import UserError
 from core.policies.compiled.sparse_matvec import INPUTS, add_rows, unsigned, widths
 from core.policies.parameter_layout import OBSERVATION_CLIP
+from core.policies.spec import PolicySpec
 from core.simulators.simulator import Function
 
 _CACHE_LINE = 16
@@ -104,12 +105,11 @@ def tanh(values, begin, n):  # type: ignore[no-untyped-def]
         values[begin + j] = x * p / q
 
 
-def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
+def build_forward(spec: PolicySpec) -> Callable[..., Any]:
     """Compile the actor for one stream.
 
     Args:
-        sizes: observation size, hidden sizes ... (all equal), outputs of the action space.
-        activation: ``"relu"`` or ``"tanh"``.
+        spec: architecture of the policy; the actor's hidden layers are of one width.
 
     Returns:
         ``forward(params, observation, workspace) -> outputs``, as in :class:`Network`; workspace from
@@ -118,7 +118,7 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
     Raises:
         UserError: hidden layers differ in width.
     """
-    seat, advance, outputs = build_network(sizes, activation)
+    seat, advance, outputs = build_network(spec)
 
     @njit(nogil=True)
     def forward(params, observation, workspace):  # type: ignore[no-untyped-def]
@@ -129,14 +129,15 @@ def build_forward(sizes: Sequence[int], activation: str) -> Callable[..., Any]:
     return forward
 
 
-def build_network(sizes: Sequence[int], activation: str) -> Network:
+def build_network(spec: PolicySpec) -> Network:
     """Compile the actor for several streams; arguments and errors are those of :func:`build_forward`."""
-    if len(set(sizes[1:-1])) > 1:
-        raise UserError(f"The compiled actor needs hidden layers of one width, not {tuple(sizes)}; make them equal.")
-    activate = {"relu": relu, "tanh": tanh}[activation]
+    sizes = spec.actor_sizes
+    if len(set(spec.actor_hidden)) > 1:
+        raise UserError(f"The compiled actor needs hidden layers of one width, not {sizes}; make them equal.")
+    activate = {"relu": relu, "tanh": tanh}[spec.activation]
     n_observation, width, n_outputs, n_layers = sizes[0], sizes[1], sizes[-1], len(sizes) - 1
     add_hidden, add_last = build_add_product(width), build_add_product(n_outputs)
-    clip, stride = np.float32(OBSERVATION_CLIP), stride_of(sizes)
+    clip, stride = np.float32(OBSERVATION_CLIP), stride_of(spec)
 
     @njit(nogil=True)
     def seat(params, observation, workspace, number):  # type: ignore[no-untyped-def]
@@ -175,17 +176,17 @@ def build_network(sizes: Sequence[int], activation: str) -> Network:
     return Network(seat, advance, outputs)
 
 
-def stride_of(sizes: Sequence[int]) -> int:
+def stride_of(spec: PolicySpec) -> int:
     """Return how many values of the workspace a layer of one stream takes: whole groups of inputs."""
-    return -(-max(sizes) // INPUTS) * INPUTS
+    return -(-max(spec.actor_sizes) // INPUTS) * INPUTS
 
 
-def workspace(sizes: Sequence[int], streams: int = 1) -> np.ndarray:
+def workspace(spec: PolicySpec, streams: int = 1) -> np.ndarray:
     """Return the scratch array of one caller of the actor: inputs and outputs of a layer for each stream."""
-    return _aligned(2 * streams * stride_of(sizes))
+    return _aligned(2 * streams * stride_of(spec))
 
 
-def align_params(params: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def align_params(params: np.ndarray, spec: PolicySpec) -> np.ndarray:
     """Return a copy of an actor's flat weights that begins where its first matrix begins with a cache line.
 
     With layers of a multiple of 16 units every row of the hidden layers then fills whole cache lines, and each load of
@@ -193,9 +194,9 @@ def align_params(params: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
     Args:
         params: float32[*], in the flat layout.
-        sizes: layer sizes of the actor.
+        spec: architecture of the policy.
     """
-    copy = _aligned(len(params), 2 * sizes[0])
+    copy = _aligned(len(params), 2 * spec.observation_size)
     copy[:] = params
     return copy
 

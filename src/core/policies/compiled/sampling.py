@@ -5,13 +5,11 @@ nothing. What they return is what ``step`` receives: an integer, or the caller's
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from core.policies.parameter_layout import log_std_offset
 from core.simulators.simulator import Function
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
@@ -37,17 +35,17 @@ class Sampling(NamedTuple):
     admit: Function
 
 
-def build_sampling(space: ActionSpace, sizes: Sequence[int]) -> Sampling:
+def build_sampling(space: ActionSpace, log_std_at: int = 0) -> Sampling:
     """Return the functions of an action space.
 
     Args:
         space: of the simulator.
-        sizes: layer sizes of the actor, which say where its log-standard deviations lie.
+        log_std_at: index of a Box's log-standard deviations in the flat parameters; :func:`sample` alone reads them.
     """
     if isinstance(space, MultiDiscrete):
         return _multi_discrete(space.sizes)
     if isinstance(space, Box):
-        return _box(space, log_std_offset(sizes))
+        return _box(space, log_std_at)
     return _discrete(space.n)
 
 

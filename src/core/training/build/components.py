@@ -15,7 +15,7 @@ from core.rollout.guarded_collector import GuardedCollector
 from core.seeding import stream
 from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
-from core.training.build.plan import network_sizes
+from core.training.build.plan import policy_spec
 from core.training.build.rollout_size import build_collector, copies_per_update, rollout_steps
 from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.periodic import PeriodicEvaluation, greedy_player
@@ -26,9 +26,7 @@ from core.training.trainer import Trainer, TrainingSettings
 
 def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
     """Build a freshly initialised model on the host."""
-    actor, critic = network_sizes(config, simulator)
-    space, features = simulator.action_space, simulator.action_feature_size
-    model = ActorCritic(actor, critic, config.activation, pinned=pinned, space=space, action_features=features)
+    model = ActorCritic(policy_spec(config, simulator), pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
     logits, weights = (
         None if prior is None else torch.tensor(prior, dtype=torch.float32)
@@ -51,10 +49,9 @@ def build_trainer(
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
     collector = GuardedCollector(
-        build_collector(config, plan, model.actor_sizes, simulator),
+        build_collector(config, plan, model.spec, simulator),
         simulator,
-        model.actor_sizes,
-        config.activation,
+        model.spec,
         config.seed,
         rollout_steps(config, simulator),
         config.episode_time_limit,
@@ -99,10 +96,7 @@ def build_trainer(
     facts = {
         "simulator": simulator.description(),
         "source": loaded.source,
-        "actor_sizes": list(model.actor_sizes),
-        "critic_sizes": list(model.critic_sizes),
-        "action_features": model.action_features,
-        "activation": config.activation,
+        "policy": model.spec.to_json(),
         "update_threads": plan.update_threads,
     }
     evaluation = build_evaluation(config, model, simulator)
@@ -115,8 +109,8 @@ def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -
     """Return what evaluates the policy while the run goes on; None where nobody asked for it."""
     if not config.evaluate_every:
         return None
-    how = config.activation, config.evaluation_episodes, config.seed, config.simulation_threads or usable_cores()
-    play = greedy_player(simulator, model.actor_sizes, *how)
+    how = config.evaluation_episodes, config.seed, config.simulation_threads or usable_cores()
+    play = greedy_player(simulator, model.spec, *how)
     return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 
 from core.config import Config
-from core.hardware.planning.activation_memory import Shape
 from core.hardware.planning.host_memory import in_megabytes, require_room
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.roofline import step_launches
@@ -22,6 +21,7 @@ from core.hardware.types import Gpu, Machine, PlanSettings
 from core.learning.allocator import apply_allocator
 from core.learning.precision import apply_global_settings
 from core.learning.step_selection.abilities import ABILITIES
+from core.policies.spec import PolicySpec, spec_for
 from core.simulators.simulator import Simulator
 from core.training.build.rollout_size import (
     copies_per_update,
@@ -34,16 +34,12 @@ from core.training.display.messages import batch_line, memory_lines, precision_l
 from core.training.run_directory.files import write_json
 
 
-def network_sizes(config: Config, simulator: Simulator) -> tuple[list[int], list[int]]:
-    """Return the layer sizes of actor and critic."""
-    observation, layers = simulator.observation_size, config.num_hidden_layers
-    actor = [observation, *[config.actor_hidden_size] * layers, simulator.action_space.outputs]
-    return actor, [observation, *[config.critic_hidden_size] * layers, 1]
-
-
-def policy_shape(config: Config, simulator: Simulator) -> Shape:
-    """Return the sizes of the policy that a run trains."""
-    return Shape(*network_sizes(config, simulator), simulator.action_space, simulator.action_feature_size)
+def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
+    """Return the spec of the policy that a run trains."""
+    actor, critic = (
+        (width,) * config.num_hidden_layers for width in (config.actor_hidden_size, config.critic_hidden_size)
+    )
+    return spec_for(simulator, actor, critic, config.activation)
 
 
 def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
@@ -57,9 +53,9 @@ def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
 
 def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
     """Return what a plan needs to know of a run."""
-    shape, samples = policy_shape(config, simulator), decisions_per_update(config, simulator)
+    spec, samples = policy_spec(config, simulator), decisions_per_update(config, simulator)
     copies = copies_per_update(config, simulator)
-    whole = estimate_memory(shape, False, samples, 1, 1, copies)
+    whole = estimate_memory(spec, False, samples, 1, 1, copies)
     return PlanSettings(
         device=config.device,
         precision=config.precision,
@@ -68,12 +64,10 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
         samples=samples,
-        bytes_per_sample={
-            half: bytes_of_a_sample(shape, half, config.gradient_checkpointing) for half in (False, True)
-        },
-        fixed_bytes=fixed_bytes(shape, samples),
+        bytes_per_sample={half: bytes_of_a_sample(spec, half, config.gradient_checkpointing) for half in (False, True)},
+        fixed_bytes=fixed_bytes(spec, samples),
         joining_bytes=whole.held + whole.rollout + whole.joining,
-        widest_layer=max(*shape.actor_sizes, *shape.critic_sizes),
+        widest_layer=max(*spec.actor_sizes, *spec.critic_sizes),
         parallel_episodes=copies,
         parallel_reason=_why_so_many_copies(config, simulator),
         simulation_threads=config.simulation_threads,
@@ -82,7 +76,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         update_execution=config.update_execution,
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not rollout_steps(config, simulator),
-        step_launches={half: step_launches(shape, half) for half in (False, True)},
+        step_launches={half: step_launches(spec, half) for half in (False, True)},
         rollout=host_rollout(config, simulator),
     )
 
@@ -109,14 +103,14 @@ def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int
     samples, copies = decisions_per_update(config, simulator), copies_per_update(config, simulator)
     if plan.device == "cuda":
         return BESIDE_A_GPU * samples
-    return update_memory(policy_shape(config, simulator), plan, None, samples, copies).peak
+    return update_memory(policy_spec(config, simulator), plan, None, samples, copies).peak
 
 
-def update_memory(shape: Shape, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> MemoryEstimate:
+def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> MemoryEstimate:
     """Predict the bytes of an update, on a GPU or (None) on the host."""
     workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
     return estimate_memory(
-        shape,
+        spec,
         plan.precision != "fp32",
         samples,
         plan.batch_size,

@@ -1,13 +1,12 @@
 """How long a training episode plays, how many copies, and what plays them."""
 
-from collections.abc import Sequence
-
 from core.config import Config
 from core.errors import UserError
 from core.hardware.planning.host_memory import in_megabytes
 from core.hardware.planning.plan import Plan
 from core.hardware.types import HostRollout
 from core.learning.device_transfer import host_allocator
+from core.policies.spec import PolicySpec
 from core.rollout.episode_collector import Collector, EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
@@ -68,14 +67,14 @@ def rollout_in_words(config: Config, simulator: Simulator) -> str:
     return f"about {expected_samples(simulator):,} decisions an episode"
 
 
-def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collector:
+def build_collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
     """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions.
 
     Raises:
         UserError: the system does not even give the addresses of the rows of its trajectories.
     """
     try:
-        return _collector(config, plan, sizes, simulator)
+        return _collector(config, plan, spec, simulator)
     except MemoryError as error:
         rollout = host_rollout(config, simulator)
         raise UserError(
@@ -85,8 +84,8 @@ def build_collector(config: Config, plan: Plan, sizes: Sequence[int], simulator:
         ) from error
 
 
-def _collector(config: Config, plan: Plan, sizes: Sequence[int], simulator: Simulator) -> Collector:
-    how = (sizes, config.activation, config.seed, copies_per_update(config, simulator))
+def _collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
+    how = (spec, config.seed, copies_per_update(config, simulator))
     new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
     if isinstance(simulator, GymnasiumSimulator):
         return GymnasiumCollector(simulator, *how, steps, new)

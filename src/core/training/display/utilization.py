@@ -4,7 +4,7 @@ from typing import Any
 
 from core.hardware.diagnostics import measure_cache_bandwidth
 from core.hardware.gpu_sampler import Monitor
-from core.hardware.planning.activation_memory import Shape, parameters
+from core.hardware.planning.activation_memory import parameters
 from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.plan import Plan
@@ -42,15 +42,15 @@ class UtilizationTracker:
             model: that was updated.
             microbatch: most samples in a forward pass.
         """
-        shape = Shape(model.actor_sizes, model.critic_sizes, model.space, model.action_features)
+        spec = model.spec
         precision, seconds = record["precision"], record["update_seconds"]
         sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
-        found = achieved(update_work(shape, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
+        found = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
         rates = found.flops_per_second, found.bytes_per_second, found.mfu, found.bandwidth_share
         for name, rate in zip(self._sums, (1.0, *rates), strict=True):
             self._sums[name] += (rate or 0.0) * seconds
         self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
-        self._actor_bytes = 4 * parameters(shape.actor_sizes)
+        self._actor_bytes = 4 * parameters(spec.actor_sizes)
         return {
             "update_flops_per_second": found.flops_per_second,
             "update_bytes_per_second": found.bytes_per_second,

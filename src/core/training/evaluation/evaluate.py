@@ -9,6 +9,7 @@ import numpy as np
 
 from core.jit_cache.cache import cached
 from core.policies.compiled.forward import workspace
+from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
 from core.simulators.compile import compile_heuristic
@@ -33,13 +34,11 @@ class TrainedPolicy:
 
     Attributes:
         weights: float32[*], in the flat layout.
-        sizes: layer sizes of the actor.
-        activation: of its hidden layers.
+        spec: architecture of the policy.
     """
 
     weights: np.ndarray
-    sizes: Sequence[int]
-    activation: str
+    spec: PolicySpec
 
 
 @dataclass
@@ -132,16 +131,16 @@ def _choosers(
 ) -> Iterator[tuple[str, Function]]:
     space = simulator.action_space
     if trained is not None:
-        yield "trained", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=True)
-        yield "trained_sampled", build_policy_chooser(simulator, trained.sizes, trained.activation, greedy=False)
+        yield "trained", build_policy_chooser(simulator, trained.spec, greedy=True)
+        yield "trained_sampled", build_policy_chooser(simulator, trained.spec, greedy=False)
     for name in names:
         compile_heuristic(simulator, name)
         yield name, build_heuristic_chooser(space, simulator.heuristics[name])
 
 
-def build_policy_play(simulator: Simulator, sizes: Sequence[int], activation: str, greedy: bool) -> Function:
+def build_policy_play(simulator: Simulator, spec: PolicySpec, greedy: bool) -> Function:
     """Return the loop that plays a policy of these layers, for :func:`play_episodes`."""
-    return cached(build_play(simulator, build_policy_chooser(simulator, sizes, activation, greedy=greedy)))
+    return cached(build_play(simulator, build_policy_chooser(simulator, spec, greedy=greedy)))
 
 
 def play_episodes(
@@ -177,7 +176,7 @@ def play_episodes(
     def one(episode: int) -> tuple[dict[str, Any], str | None]:
         states = new_state(simulator)
         streams = stream(seed, streams_of, episode), stream(seed, f"{streams_of} policy", episode)
-        scratch = workspace(trained.sizes if trained else (1, 1))
+        scratch = workspace(trained.spec) if trained else np.zeros(0, np.float32)
         where = f"{episode} of the evaluation of {name}"
         with naming_the_episode(simulator, where):
             steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from core.policies.spec import PolicySpec
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
@@ -40,7 +41,7 @@ def evaluate_environment(
     Raises:
         SimulatorError: the environment failed or returned what it should not.
     """
-    stage = GymEvaluator(simulator, trained.sizes, trained.activation) if trained else GymEvaluator(simulator)
+    stage = GymEvaluator(simulator, trained.spec) if trained else GymEvaluator(simulator)
     evaluation = Evaluation(episodes)
     for name in [*(("trained", "trained_sampled") if trained else ()), *names]:
         progress(name)
@@ -56,14 +57,13 @@ class GymEvaluator:
 
     Args:
         simulator: the environment.
-        sizes: layer sizes of the actor; none for heuristics alone.
-        activation: of its hidden layers.
+        spec: architecture of the policy; None for heuristics alone.
     """
 
-    def __init__(self, simulator: GymnasiumSimulator, sizes: Sequence[int] = (), activation: str = "relu") -> None:
+    def __init__(self, simulator: GymnasiumSimulator, spec: PolicySpec | None = None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
         self._rows = allocate(1, simulator.observation_size, simulator.action_space)
-        self._acting = build_step_policy(simulator.action_space, sizes, activation) if sizes else None
+        self._acting = build_step_policy(spec) if spec else None
 
     def play(
         self, name: str, weights: np.ndarray | None, episodes: int, seed: int, streams_of: str = "evaluation"

@@ -5,13 +5,14 @@ those of ``--mode evaluate``: the best checkpoint is chosen by these, and a choi
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from core.policies.spec import PolicySpec
 from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.simulator import Simulator
 from core.training.evaluation.evaluate import Records, TrainedPolicy, build_policy_play, play_episodes, summarise
@@ -47,25 +48,24 @@ class PeriodicEvaluation:
 
 
 def greedy_player(
-    simulator: Simulator, sizes: Sequence[int], activation: str, episodes: int, seed: int, threads: int
+    simulator: Simulator, spec: PolicySpec, episodes: int, seed: int, threads: int
 ) -> Callable[[np.ndarray], Records]:
     """Return what plays the greedy policy; it is compiled when it is called first.
 
     Args:
         simulator: that is trained on.
-        sizes: layer sizes of the actor.
-        activation: of its hidden layers.
+        spec: architecture of the policy.
         episodes: of an evaluation.
         seed: of the run.
         threads: that play episodes; the result does not depend on it.
     """
     if isinstance(simulator, GymnasiumSimulator):
-        stage = cache(lambda: GymEvaluator(simulator, sizes, activation))
+        stage = cache(lambda: GymEvaluator(simulator, spec))
         return lambda weights: stage().play("trained", weights, episodes, seed, _STREAMS)[0]
-    kernel = cache(lambda: build_policy_play(simulator, sizes, activation, greedy=True))
+    kernel = cache(lambda: build_policy_play(simulator, spec, greedy=True))
 
     def play(weights: np.ndarray) -> Records:
-        trained = TrainedPolicy(weights, sizes, activation)
+        trained = TrainedPolicy(weights, spec)
         return play_episodes(simulator, "trained", kernel(), trained, episodes, seed, threads, _STREAMS)[0]
 
     return play

@@ -21,16 +21,13 @@ from torch import Tensor
 from core.errors import UserError
 from core.training.run_directory.files import write_atomically
 
-FORMAT = "longstride-checkpoint/2"
+FORMAT = "longstride-checkpoint/3"
 RUN_FACTS = (
     "episode",
     "best",
     "simulator",
     "source",
-    "actor_sizes",
-    "critic_sizes",
-    "action_features",
-    "activation",
+    "policy",
     "grad_scaler",
 )
 _FORMAT_1 = "checkpoint.json"

@@ -47,16 +47,17 @@ class Passes:
     """
 
     def __init__(self, model: ActorCritic) -> None:
-        self._flat, self._tanh = model.flat.numpy(), model.activation_name == "tanh"
-        self._actor, self._critic = np.array(model.actor_sizes), np.array(model.critic_sizes)
+        self._flat, self._tanh = model.flat.numpy(), model.spec.activation == "tanh"
+        self._actor, self._critic = np.array(model.spec.actor_sizes), np.array(model.spec.critic_sizes)
         offsets = model.layout.offsets
         self._actor_at, self._critic_at = offsets["actor.0.weight"], offsets["critic.0.weight"]
         self._beside_at = offsets.get(LOG_STD, offsets.get(FEATURE_WEIGHTS, 0))
-        self._space, self._features = model.space, model.action_features
-        self._parts = np.cumsum([0, *model.space.choices])
-        squashed = isinstance(model.space, Box) and model.space.squashed
+        space = model.spec.action_space
+        self._space, self._features = space, model.spec.action_features
+        self._parts = np.cumsum([0, *space.choices])
+        squashed = isinstance(space, Box) and space.squashed
         self._nodes = np.array(quadrature()) if squashed else np.zeros((2, 0))
-        self._log_area = log_area(model.space) if isinstance(model.space, Box) and squashed else 0.0
+        self._log_area = log_area(space) if isinstance(space, Box) and space.squashed else 0.0
 
     def workspace(self, rows: int) -> Workspace:
         """Return arrays for at most so many samples."""

@@ -1,0 +1,25 @@
+"""Specs of small policies for the tests."""
+
+from collections.abc import Sequence
+
+from core.policies.spec import PolicySpec
+from core.simulators.simulator import Simulator
+from core.simulators.spaces import ActionSpace, Discrete
+
+
+def mlp_spec(
+    actor: Sequence[int],
+    critic: Sequence[int] = (),
+    activation: str = "relu",
+    space: ActionSpace | None = None,
+    action_features: int = 0,
+) -> PolicySpec:
+    """Return a spec from the widths of all layers, outputs included; one choice among the outputs by default."""
+    space = space or Discrete(actor[-1])
+    return PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation, action_features)
+
+
+def actor_spec(simulator: Simulator, actor: Sequence[int], activation: str = "relu") -> PolicySpec:
+    """Return a spec for a simulator from the widths of the actor's layers."""
+    features = simulator.action_feature_size
+    return mlp_spec(actor, activation=activation, space=simulator.action_space, action_features=features)
