@@ -5,10 +5,10 @@ RUN := $(VENV)/bin/python
 EPISODES ?= 50
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: train test check benchmark benchmark-check clean
+.PHONY: train test check docs benchmark benchmark-check clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
-	@echo "==> Training $(EPISODES) episodes on the bundled loan desk (about 62,000 decisions each) into $(DIRECTORY)"
+	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (6 episodes of about 62,000 steps each) into $(DIRECTORY)"
 	$(RUN) scripts/train.py --mode train --training-episodes $(EPISODES) --run-directory $(DIRECTORY)
 	@echo "==> Comparing the trained policy with the simulator's heuristics"
 	$(RUN) scripts/train.py --mode evaluate --checkpoint $(DIRECTORY)
@@ -23,6 +23,10 @@ check: $(VENV)/.installed-dev  ## everything that a contribution must pass: form
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+docs: $(VENV)/.installed-docs  ## the documentation as a site, in site/; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "==> Open site/index.html"
+
 benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping from Python
 	$(RUN) benchmarks/collection.py
 
@@ -30,7 +34,7 @@ benchmark-check: $(VENV)/.installed  ## whether a kernel has become slower than 
 	OMP_NUM_THREADS=1 $(RUN) benchmarks/check.py
 
 clean:  ## remove the virtual environment and caches (runs stay)
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
 
 # A GPU machine: set CONSTRAINTS= to let pip choose the newest torch with CUDA.
 CONSTRAINTS ?= -c constraints.txt
@@ -51,4 +55,8 @@ $(VENV)/.installed-test: setup.cfg pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: EXTRAS = tensorboard,plots,test,dev
 $(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
+	$(install)
+
+$(VENV)/.installed-docs: EXTRAS = docs
+$(VENV)/.installed-docs: setup.cfg pyproject.toml constraints.txt
 	$(install)

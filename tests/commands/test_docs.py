@@ -1,55 +1,252 @@
-"""The examples of the documentation do what they say."""
+"""The documentation is true: its commands run, its links lead somewhere, its tables are those of the program."""
 
 import json
+import os
 import re
-import shlex
-from pathlib import Path
+import sys
+import tomllib
 
 import pytest
+from helpers.documentation import DOCS, PAGES, ROOT, assert_printed, blocks, commands, names, page, rows, section
 
 pytest.importorskip("pydantic")
 
+from core.commands import cli, gpu_monitor
 from core.commands.cli import main
+from core.config import Config, load_config
+from core.learning.divergence import Fallback
+from core.learning.oom_recovery import OutOfMemory
 from core.simulators.process.scenario import parse_scenario
+from core.simulators.simulator import Compiled, Simulator
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
+HYPERPARAMETERS = ROOT / "hyperparameters.py"
+SMALL = [
+    "--training-episodes",
+    "1",
+    "--episodes-per-update",
+    "1",
+    "--actor-hidden-size",
+    "8",
+    "--critic-hidden-size",
+    "8",
+]
 
 
-def block(name, language):
-    return re.search(rf"```{language}\n(.*?)```", (DOCS / name).read_text(), re.DOTALL).group(1)
+def test_every_command_is_understood():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    modes = set()
+    for path in PAGES:
+        for program, *flags in commands(path.read_text(encoding="utf-8")):
+            if program == "longstride":
+                own = vars(cli._parser().parse_known_flags(cli._joined(flags)))
+                load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
+                modes.add(own["mode"])
+            elif program == "make":
+                targets = [flag for flag in flags if "=" not in flag]
+                assert all(f"\n{target.replace('.venv', '$(VENV)')}:" in makefile for target in targets), flags
+            elif program == "python" and flags[0] == "scripts/gpu_monitor.py":
+                gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags[1:]))
+            elif program == "python":
+                assert flags[0] in ("-c", "-m") or (ROOT / flags[0]).is_file(), flags
+            else:
+                assert program in ("source", "pip"), (path.name, program)
+    assert modes == {"train", "evaluate", "plan", "doctor", "replay", "ab"}
 
 
-def test_the_shop_trains_and_is_evaluated(tmp_path, capsys):
-    (tmp_path / "shop.py").write_text(block("simulators.md", "python"))
-    run = str(tmp_path / "run")
-    flags = ["--simulator", f"{tmp_path / 'shop.py'}:Shop", "--training-episodes", "1", "--episodes-per-update", "1"]
-    assert main(["--mode", "train", *flags, "--run-directory", run]) == 0
-    assert main(["--mode", "evaluate", "--checkpoint", run, "--evaluation-episodes", "2"]) == 0
-    policies = json.loads((tmp_path / "run" / "evaluation.json").read_text())["policies"]
+def test_every_path_in_the_text_is_there():
+    for path in PAGES:
+        for name in re.findall(r"`(?:python )?((?:tests|benchmarks|src|scripts|docs)/[\w./-]*)", path.read_text()):
+            assert (ROOT / name).exists(), (path.name, name)
+    for name in re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text()):
+        assert any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "core")), name
+
+
+def _anchors(path):
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.M), re.M)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+def test_every_link_leads_somewhere():
+    for path in [*PAGES, ROOT / "CHANGELOG.md"]:
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for link in [*re.findall(r"\]\(([^)\s]*)\)", text), *re.findall(r'src="([^"]*)"', text)]:
+            if link.startswith("https://"):
+                continue
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.is_file(), (path.name, link)
+            assert DOCS in target.parents or DOCS not in path.parents, f"{link} leaves the site"
+            assert not anchor or anchor in _anchors(target), (path.name, link)
+
+
+def test_every_page_is_in_the_navigation_and_in_the_list():
+    listed = re.findall(r"\]\(([\w/-]+\.md)\)", page("index.md"))
+    navigation = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = sorted(str(path.relative_to(DOCS)) for path in PAGES if DOCS in path.parents)
+    assert sorted(navigation) == pages
+    assert sorted([*listed, "index.md"]) == pages
+
+
+def test_the_hyperparameters_are_those_of_the_program():
+    text = page("reference/hyperparameters.md").partition("\n## What they cost")[0]
+    found = {names(cells[:1])[0]: names(cells[1:2])[0] for cells in rows(text.partition("\n## ")[2])}
+    defaults = Config()
+    assert list(found) == [name.upper() for name in Config.model_fields]
+    for name, default in found.items():
+        assert eval(default) == getattr(defaults, name.lower()), name
+
+
+def test_the_contract_names_every_function_and_attribute():
+    text = page("reference/simulator-contract.md")
+    functions = {names(cells[:1])[0].partition("(")[0] for cells in rows(section(text, "Functions"))}
+    assert functions == {*Compiled._fields, "episode_metrics"}
+    attributes = [names(cells[:1])[0] for cells in rows(section(text, "Attributes"))]
+    assert sorted(attributes) == sorted(Simulator.__annotations__)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    """Return the directory of a run of the reference's shop, and what was printed."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop.py").write_text(blocks(page("reference/simulator-contract.md"), "python")[0])
+    flags = ["--simulator", f"{folder / 'shop.py'}:Shop", *SMALL, "--evaluate-every", "1", "--evaluation-episodes", "2"]
+    assert main(["--mode", "train", *flags, "--run-directory", str(folder / "run")], HYPERPARAMETERS) == 0
+    return folder / "run"
+
+
+def test_the_shop_trains_and_is_evaluated(small_run):
+    assert main(["--mode", "evaluate", "--checkpoint", str(small_run), "--evaluation-episodes", "2"]) == 0
+    policies = json.loads((small_run / "evaluation.json").read_text())["policies"]
     assert list(policies) == ["trained", "trained_sampled", "order_up_to_12"]
 
 
+def test_the_metrics_are_those_of_a_record(small_run):
+    text = page("reference/metrics.md")
+    record = json.loads((small_run / "metrics.jsonl").read_text())
+    machine, gpu = section(text, "The machine").split("| in `gpu` |")
+    failures, memory, fallback = re.split(r"An entry of `\w+`:", section(text, "Failures and choices"))
+    tables = section(text, "The rollout"), section(text, "The update"), section(text, "Learning"), failures, machine
+    found = [name for table in tables for cells in rows(table) for name in names(cells[:1])]
+    assert sorted(found) == sorted(record)
+    assert set(record["evaluation"]) == {"episodes", "seconds", "metrics"}
+    for table, fields in ((memory, OutOfMemory._fields), (fallback, Fallback._fields)):
+        assert sorted(name for cells in rows(table) for name in names(cells[:1])) == sorted(fields)
+    figures = {name for cells in rows(f"|{gpu}") for name in names(cells[:1])} - {"gpu"}
+    assert figures == {"samples", "utilisation", "power_watts", "sm_mhz", "memory_bytes", "throttled", "reasons"}
+
+
+def test_every_file_of_a_run_is_in_the_list(small_run):
+    text = page("reference/run-directory.md")
+    listed = {name.rstrip("/") for cells in rows(text.partition("\n## ")[0]) for name in names(cells[:1])}
+    assert {path.name for path in small_run.iterdir()} <= {name.partition("/")[0] for name in listed}
+    checkpoint = json.loads(next((small_run / "checkpoints" / "last").glob("*.json")).read_text())
+    for heading, content in (
+        ("config.json", json.loads((small_run / "config.json").read_text())),
+        ("plan.json", json.loads((small_run / "plan.json").read_text())),
+        ("Checkpoints", checkpoint),
+    ):
+        assert {name for cells in rows(section(text, heading)) for name in names(cells[:1])} <= set(content), heading
+
+
 def test_the_scenario_of_the_documentation_is_one():
-    assert parse_scenario(json.loads(block("process.md", "json")), "docs").name == "two_desks"
+    assert (
+        parse_scenario(json.loads(blocks(page("reference/process-simulator.md"), "json")[0]), "docs").name
+        == "two_desks"
+    )
 
 
-def test_every_command_of_the_list_of_oracles_runs_tests_that_are_there():
-    text = (DOCS / "correctness.md").read_text(encoding="utf-8")
-    commands = [shlex.split(command) for command in re.findall(r"`(\.venv/bin/[^`]*)`", text)]
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "| oracle |" not in line]
-    assert len(commands) == len(rows) > 20, "one in each row"
-    for command in commands:
-        assert command[:3] == [".venv/bin/python", "-m", "pytest"]
-        assert command[3:]
-        for path in command[3:]:
-            assert path.startswith("tests/")
-            assert "\ndef test_" in (ROOT / path).read_text(encoding="utf-8"), path
-    assert "\n$(VENV)/.installed-test:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+def test_every_oracle_is_in_the_list_and_every_row_names_tests():
+    text = page("explanation/correctness.md")
+    assert {path.name for path in (ROOT / "tests" / "oracles").glob("*.py")} <= set(
+        re.findall(r"`tests/oracles/(\w+\.py)`", text)
+    )
+    assert len(rows(text)) > 40
+    for cells in rows(text):
+        assert names(cells[-1:]), cells
+        for name in names(cells[-1:]):
+            assert "\ndef test_" in (ROOT / name).read_text(encoding="utf-8"), name
 
 
-def test_every_oracle_is_in_the_list_and_its_links_lead_somewhere():
-    links = re.findall(r"\]\(([^)]*)\)", (DOCS / "correctness.md").read_text(encoding="utf-8"))
-    targets = {(DOCS / link).resolve() for link in links}
-    assert all(target.is_file() for target in targets)
-    assert set((ROOT / "tests" / "oracles").glob("*.py")) <= targets
+def test_the_extra_of_the_site_and_its_target_are_there():
+    assert "\n$(VENV)/.installed-docs:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "\ndocs =\n" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    assert "make docs" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+
+
+def run_here(words, extra=()):
+    """Run a command of the documentation in this process."""
+    assert words[0] == "longstride"
+    return main([*words[1:], *extra], HYPERPARAMETERS)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Work in an empty folder, as the installed command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["longstride"])
+    return tmp_path
+
+
+def test_the_first_training(elsewhere, capsys):
+    text = page("tutorial/first-training.md")
+    train, evaluate, resume = (words for words in commands(text) if words[0] == "longstride")
+    assert run_here(train, SMALL) == 0
+    lines = capsys.readouterr().out.splitlines()
+    plan, iterations = blocks(text, 'text title="Output of the training"')
+    assert_printed(plan, lines, any_number=True)
+    assert_printed(iterations.splitlines()[0], lines, any_number=True)
+    assert run_here(evaluate, ["--evaluation-episodes", "2"]) == 0
+    table = capsys.readouterr().out
+    compared = [names(cells[:1])[0] for cells in rows(section(text, "3. Compare"))]
+    assert compared and all(f"│ {name} " in table for name in compared)
+    assert "--resume" in resume
+    assert run_here(resume, [*SMALL[2:], "--training-episodes", "2"]) == 0
+    capsys.readouterr()
+    read, act = blocks(text, "python")
+    exec(read, {})
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    exec(act, {})
+    assert 0 <= int(capsys.readouterr().out) < 62
+
+
+def test_the_policy_of_a_run_is_used_from_python(elsewhere, capsys):
+    (train, _) = (words for words in commands((ROOT / "README.md").read_text()) if words[0] == "longstride")
+    assert run_here(train, [*SMALL, "--rollout-steps", "64"]) == 0
+    capsys.readouterr()
+    for text in ((ROOT / "README.md").read_text(), page("how-to/use-a-trained-policy.md")):
+        space: dict = {}
+        for code in blocks(text, "python"):
+            exec(code, space)
+        assert int(space["action"]) in (0, 1)
+    assert space["actions"].shape == (100,)
+    exec(blocks(page("how-to/evaluate-a-policy.md"), "python")[0], {})
+    assert "trained_sampled" in capsys.readouterr().out
+
+
+def test_a_run_from_python(elsewhere, monkeypatch, capsys):
+    (elsewhere / "inventory.py").write_text("\n\n".join(blocks(page("tutorial/your-own-simulator.md"), "python")[:2]))
+    monkeypatch.syspath_prepend(elsewhere)
+    train, again = blocks(page("reference/python-api.md"), "python")
+    smaller = train.replace("training_episodes=20", "training_episodes=1, rollout_steps=64, episodes_per_update=1")
+    assert smaller != train
+    space: dict = {}
+    exec(smaller, space)
+    assert "optimal" in capsys.readouterr().out
+    assert 0 <= int(space["order"]) <= 30
+    exec(again, space)
+    monkeypatch.delitem(sys.modules, "inventory")
+
+
+def test_a_simulator_as_a_gymnasium_environment():
+    pytest.importorskip("gymnasium")
+    space = {"__name__": "example"}
+    exec(blocks(page("how-to/use-a-gymnasium-environment.md"), "python")[0], space)
+    assert (space["observation"].tolist(), space["reward"], space["terminated"]) == ([1.0], 1.0, False)
+
+
+def test_no_page_names_a_figure_without_a_source():
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        assert "not part of the project" not in text, path.name
+        assert os.sep + "tmp" + os.sep not in text, path.name

@@ -1,21 +1,21 @@
-"""docs/gpu_guide.md is true: its commands run, its lines are printed, its tables are those of the program."""
+"""The pages about GPUs are true: their lines are printed, their tables are those of the program."""
 
 import re
-import shlex
-from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
+from helpers.documentation import ROOT, assert_printed, blocks, commands, page, rows, section
 from helpers.fake_gpus import install, of_catalogue
 from helpers.toy_runs import discounts_of, toy_episodes, toy_model, toy_updater
 
 pytest.importorskip("pydantic")
 
-from core.commands import cli, gpu_monitor
+from core.commands import gpu_monitor
 from core.commands.cli import main
 from core.commands.doctor.command import CHECKS
 from core.commands.plan.report import make_report
-from core.config import Config, load_config
+from core.config import Config
 from core.hardware.detect import detect_machine
 from core.hardware.gpu_sampler import Monitor
 from core.hardware.planning.gpu_catalog import (
@@ -34,31 +34,14 @@ from core.training.display.messages import memory_lines, update_line
 from core.training.display.utilization import UtilizationTracker
 from core.training.failures import update_failure_lines
 
-ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "gpu_guide.md").read_text(encoding="utf-8")
-
-
-def blocks(kind):
-    return [body.splitlines() for body in re.findall(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL)]
-
-
-def commands_of_the_guide():
-    found = [shlex.split(line, comments=True) for body in blocks("sh") for line in body]
-    assert all(words[0] == "python" for words in found)
-    return [words[1:] for words in found]
-
-
-def assert_printed(quoted, lines):
-    """Each quoted line is one of the lines, in their order; ``...`` stands for anything."""
-    rest = iter(lines)
-    for line in quoted:
-        pattern = re.compile(".*".join(map(re.escape, line.split("..."))))
-        assert any(pattern.fullmatch(each) for each in rest), f"{line!r} is not printed (there)"
+PLAN, PROBLEMS = page("how-to/plan-a-gpu-run.md"), page("how-to/solve-problems.md")
+RUN = 'text title="Output of a run"'
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["longstride"])  # which sentences tell to type
 
 
 def output_of(capsys, *flags, code=0):
@@ -67,47 +50,25 @@ def output_of(capsys, *flags, code=0):
 
 
 def test_the_lines_of_a_plan(capsys):
-    (quoted,) = blocks("text plan")
+    (quoted,) = blocks(PLAN, 'text title="Output of the plan"')
     assert_printed(quoted, output_of(capsys, "--mode", "plan", "--gpu", "A40"))
-    (quoted,) = blocks("text small")
-    flags = ["--gpu", "RTX 3080", "--episodes-per-update", "512"]
-    assert ["scripts/train.py", "--mode", "plan", *flags] in commands_of_the_guide()
-    assert_printed(quoted, output_of(capsys, "--mode", "plan", *flags))
-
-
-def test_every_command_is_understood():
-    found = commands_of_the_guide()
-    assert len(found) >= 10
-    for script, *flags in found:
-        assert (ROOT / script).is_file()
-        if script == "scripts/gpu_monitor.py":
-            gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags))
-            continue
-        own = vars(cli._parser().parse_known_flags(flags))
-        load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
-    modes = {flags[flags.index("--mode") + 1] for _, *flags in found if "--mode" in flags}
-    assert modes == {"train", "plan", "doctor"}
-
-
-def test_every_file_that_the_guide_names_is_there():
-    inline = re.findall(r"`python (\S+\.py)`", GUIDE) + re.findall(r"`(tests/\S+\.py)`", GUIDE)
-    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]*)\)", GUIDE)]
-    assert inline and links
-    assert all((ROOT / name).is_file() for name in inline)
-    assert all((ROOT / "docs" / link).is_file() for link in links)
+    (quoted,) = blocks(PLAN, 'text title="Output for the RTX 3080"')
+    flags = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512"]
+    assert ["longstride", *flags] in commands(PLAN)
+    assert_printed(quoted, output_of(capsys, *flags))
+    (quoted,) = blocks(page("explanation/predictions.md"), 'text title="Lines of the plan"')
+    assert_printed(quoted, output_of(capsys, "--mode", "plan", "--device", "cpu"))
 
 
 def test_the_doctor_and_its_checks(capsys, monkeypatch):
     install(monkeypatch, [], cuda=None, driver=False)
-    (quoted,) = blocks("text doctor")
     printed = output_of(capsys, "--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop")
-    number = quoted[0].split()[0]
-    assert number == str(len(CHECKS))
-    assert any(re.fullmatch(rf"{number} checks: \d+ broken, \d+ warnings?\.", line) for line in printed)
-    section = GUIDE.partition("## The doctor")[2].partition("\n## ")[0]
-    names = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
-    rows = [line.split("│")[1].strip() for line in printed if line.startswith("│")]
-    assert names[1:] == [row for row in rows if row] and len(rows) >= len(CHECKS)
+    (quoted,) = blocks(PLAN, 'text title="Last line of the doctor"')
+    assert_printed(quoted, printed)
+    assert any(re.fullmatch(rf"{len(CHECKS)} checks: \d+ broken, \d+ warnings?\.", line) for line in printed)
+    listed = [cells[0] for cells in rows(page("reference/doctor.md").partition("| check |")[2])]
+    table = [line.split("│")[1].strip() for line in printed if line.startswith("│")]
+    assert listed == [row for row in table if row] and len(table) >= len(CHECKS)
 
 
 def test_the_lines_of_a_run(monkeypatch):
@@ -143,7 +104,7 @@ def test_the_lines_of_a_run(monkeypatch):
     ]
     tried = trial_lines(trials, fastest(trials).execution)
     lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report)]
-    quoted = blocks("text run")
+    quoted = [*blocks(PLAN, RUN), *blocks(PROBLEMS, RUN), *blocks(page("explanation/update-steps.md"), RUN)]
     assert len(quoted) == 4
     for each in quoted:
         assert_printed(each, lines)
@@ -158,11 +119,11 @@ def _report(updater):
 def test_the_monitor_without_a_driver(monkeypatch, capsys):
     install(monkeypatch, [], driver=False)
     assert gpu_monitor.main([]) == 2
-    assert blocks("text nodriver") == [capsys.readouterr().err.splitlines()]
+    assert blocks(PLAN, 'text title="Without a driver"') == [capsys.readouterr().err]
 
 
 def test_the_table_of_cards_is_the_catalogue():
-    rows = []
+    lines = []
     for card in CARDS:
         gpu = machine_with(card).gpu
         usual, marks = tier_defaults(gpu), MODEL_FLOPS_UTILISATION.get(card.name)
@@ -170,17 +131,11 @@ def test_the_table_of_cards_is_the_catalogue():
         mfu = "-" if marks is None else " / ".join(f"{low}-{high}" for low, high in marks) + " %"
         figures = f"{usual.minibatch:,} | {usual.parallel_episodes:,} | {mfu}"
         precision = choose_precision(True, card.capability).upper()
-        rows.append(f"| {card.name} | {tier_of(gpu)} | {precision} | {tf32} | {figures} |")
-    assert "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n" in GUIDE
+        lines.append(f"| {card.name} | {tier_of(gpu)} | {precision} | {tf32} | {figures} |")
+    assert "|---|---|---|---|---|---|---|\n" + "\n".join(lines) + "\n\n" in page("reference/cards.md")
 
 
-def test_every_knob_is_in_the_glossary_and_no_other():
-    glossary = GUIDE.partition("## Every knob")[2]
-    named = re.findall(r"`([A-Z][A-Z0-9_]+)`", glossary)
-    assert sorted(named) == sorted(name.upper() for name in Config.model_fields)
-
-
-def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
+def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
     instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
     instruments.phase("updating")
@@ -193,9 +148,9 @@ def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
         "epochs": 1,
     }
     figures = instruments.figures(record, toy_model("shop"), 1024)
-    section = GUIDE.partition("## While it runs")[2].partition("\n## ")[0]
+    text = section(page("reference/metrics.md"), "The machine")
     for name in (*figures, *figures["gpu"], *figures["gpu"]["updating"]):
-        assert f"`{name}`" in section or name == "samples", name
+        assert f"`{name}`" in text, name
 
 
 def test_launches_bind_on_every_card_as_the_guide_says():

@@ -1,46 +1,39 @@
-"""docs/your_own_simulator.md does what it says, block by block, from a folder of its own."""
+"""docs/tutorial/your-own-simulator.md does what it says, block by block, from a folder of its own."""
 
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.documentation import ROOT, blocks, commands, page
 
 pytest.importorskip("pydantic")
 
 from core.commands.cli import main
 
-ROOT = Path(__file__).resolve().parents[2]
-TUTORIAL = (ROOT / "docs" / "your_own_simulator.md").read_text(encoding="utf-8")
-SCRIPT = "$LONGSTRIDE/scripts/train.py"
+TUTORIAL = page("tutorial/your-own-simulator.md")
+*RULES, ACT = blocks(TUTORIAL, "python")
+CODE = "\n\n".join(RULES)
+CHECK, TRAIN, EVALUATE, OTHER_LEAD_TIME = commands(TUTORIAL)
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, re.DOTALL)
-
-
-CODE = "\n\n".join(blocks("python"))
-CHECK, TRAIN_AND_EVALUATE, OTHER_LEAD_TIME = blocks("bash")
-TRAIN, EVALUATE = TRAIN_AND_EVALUATE.replace("\\\n", "").splitlines()
-
-
-def run(command, folder):
-    """Run a shell command of the tutorial in a folder; return what it printed, errors included."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "LONGSTRIDE": str(ROOT), "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)
+def run(words, folder):
+    """Run a command of the tutorial in a folder; return what it printed, errors included."""
+    program = {
+        "python": [sys.executable],
+        "longstride": [sys.executable, "-c", "from core.commands.cli import installed as i; raise SystemExit(i())"],
+    }[words[0]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([*program, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
-def here(command):
+def here(words):
     """Run a command of the tutorial in this process, which saves the start of another; return its exit code."""
-    python, script, *arguments = shlex.split(command.replace("\\\n", ""))
-    assert (python, script) == ("python", SCRIPT)
-    return main(arguments, ROOT / "hyperparameters.py")
+    assert words[0] == "longstride"
+    return main(words[1:], ROOT / "hyperparameters.py")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +47,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(folder):
     """Return the folder after the tutorial's training."""
-    assert "Trained 60 episodes" in run(TRAIN, folder)
+    assert "Compare the policy with" in run(TRAIN, folder)
     return folder
 
 
@@ -65,7 +58,7 @@ def costs(path):
 
 def test_the_simulator_passes_the_check(folder, monkeypatch, capsys):
     monkeypatch.syspath_prepend(folder)
-    exec(shlex.split(CHECK)[2], {})
+    exec(CHECK[2], {})
     monkeypatch.delitem(sys.modules, "inventory")
     assert capsys.readouterr().out == "[]\n"
 
@@ -74,9 +67,9 @@ def test_the_mistake_gets_its_sentence(tmp_path):
     correct, wrong = CODE, CODE.replace("        state.arriving[:] = 0\n", "", 1)
     assert wrong != correct
     (tmp_path / "inventory.py").write_text(wrong)
-    sentence = re.search(r"```\n(Inventory, episode .*?)\n```", TUTORIAL).group(1)
+    (sentence,) = blocks(TUTORIAL, 'text title="Output of the check"')
     printed = run(CHECK, tmp_path).splitlines()[-1].replace(f"{tmp_path.resolve()}{os.sep}", "")
-    assert printed == f"core.errors.SimulatorError: {sentence}"
+    assert printed == f"core.errors.SimulatorError: {sentence.rstrip()}"
 
 
 def test_the_policy_comes_close_to_the_optimum(trained, monkeypatch, capsys):
@@ -90,6 +83,15 @@ def test_the_policy_comes_close_to_the_optimum(trained, monkeypatch, capsys):
     assert table["rule_of_thumb"] > 17.0
     assert 13.7 < table["trained"] < 15.9
     assert 13.7 < table["trained_sampled"] < 15.9
+
+
+def test_the_policy_orders(trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    space: dict = {}
+    exec(ACT, space)
+    assert 5 <= int(space["order"]) <= 30, "with 3 items the optimal rule orders 17"
+    full = np.array([25.0, 0.0], np.float32)
+    assert int(space["policy"].act(full)) == 0, "with 25 items it orders none"
 
 
 def test_other_lead_times_come_from_the_command_line(folder, monkeypatch, capsys):

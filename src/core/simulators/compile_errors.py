@@ -8,7 +8,7 @@ from typing import Any
 
 from core.errors import UserError
 
-_REMEDY = "use plain arithmetic, loops and NumPy arrays (docs/simulators.md)"
+_REMEDY = "use plain arithmetic, loops and NumPy arrays (docs/reference/simulator-contract.md)"
 _PLACES = re.compile(r'(?:File "([^"\n]+)", line (\d+))|(?:(?:at|from) ([^\s()]+\.py) \((\d+)\))')
 
 _REASONS = (

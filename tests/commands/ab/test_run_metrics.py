@@ -67,7 +67,7 @@ def test_of_five_values_the_bootstrap_is_too_narrow_and_student_is_not():
     bootstrap = np.mean([each.bootstrap_low <= 0 <= each.bootstrap_high for each in found])
     error = np.sqrt(0.05 * 0.95 / 1000)
     assert abs(student - 0.95) < 3 * error
-    assert 0.79 < bootstrap < 0.87, "docs/training.md says 83 of 100"
+    assert 0.79 < bootstrap < 0.87, "docs/how-to/compare-two-settings.md says 83 of 100"
 
 
 def test_one_pair_has_no_interval_and_zero_no_ratio():

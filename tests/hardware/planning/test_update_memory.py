@@ -224,7 +224,7 @@ def test_what_the_plan_reserves_is_never_less_than_the_footprint(layers, half):
 
 
 def test_the_figures_of_the_documentation():
-    """The rule of thumb against a step, in docs/training.md; the loan desk's sizes by hand."""
+    """The rule of thumb against a step, in docs/explanation/predictions.md; the loan desk's sizes by hand."""
     space = Discrete(62)
     for width, critic, rule, real in ((128, 256, 1, 8), (4096, 4096, 275, 132)):
         shape = mlp_spec((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space=space, action_features=2)
