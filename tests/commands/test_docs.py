@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 
+import longstride
 import pytest
 from helpers.documentation import DOCS, PAGES, ROOT, assert_printed, blocks, commands, names, page, rows, section
 
@@ -102,6 +103,18 @@ def test_the_contract_names_every_function_and_attribute():
     assert functions == {*Compiled._fields, "episode_metrics"}
     attributes = [names(cells[:1])[0] for cells in rows(section(text, "Attributes"))]
     assert sorted(attributes) == sorted(Simulator.__annotations__)
+
+
+def test_the_names_of_the_api_are_in_its_reference():
+    listed = [name for cells in rows(section(page("reference/python-api.md"), "Names")) for name in names(cells[:1])]
+    assert sorted(listed) == sorted(longstride.__all__)
+
+
+def test_every_room_is_in_the_architecture():
+    listed = {names(cells[:1])[0] for cells in rows(section(page("explanation/architecture.md"), "The rooms"))}
+    core = ROOT / "src" / "core"
+    rooms = {str(path.parent.relative_to(core)) for path in core.rglob("__init__.py")} - {"."}
+    assert {room for room in rooms if room.count("/") == 0} <= listed <= rooms
 
 
 @pytest.fixture(scope="module")
