@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from core.commands.cli import main
-from core.simulators.process.scenario import parse_scenario
+from core.simulators.process.scenario_file import parse_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles.process_play import BASE, office, rework, scenario, service
 
 from core.errors import UserError
-from core.simulators.process.scenario import load_scenario, parse_scenario, scenario_content
+from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 
 TASK = {"task": "A"}

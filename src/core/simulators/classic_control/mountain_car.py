@@ -94,11 +94,7 @@ class MountainCarContinuous(Simulator):
         state.velocity = 0.0
         state.single = False
 
-    @staticmethod
-    def observe(state: Any, parameters: MountainCarParameters, observation: np.ndarray) -> None:
-        """Write the state."""
-        observation[0] = state.position
-        observation[1] = state.velocity
+    observe = staticmethod(MountainCar.observe)
 
     @staticmethod
     def step(
