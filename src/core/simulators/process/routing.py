@@ -148,7 +148,7 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         )
     kind, content = next(iter(flow.items()))
     if kind == "task":
-        return routing.add(TASK, _activity(content, index, f"{where}.task"), [after], inside=inside)
+        return routing.add(TASK, index[_name(content, index, f"{where}.task")], [after], inside=inside)
     if not isinstance(content, list) or not content:
         raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
     if kind == "seq":
@@ -217,10 +217,6 @@ def _name(name: Any, index: dict[str, int], where: str) -> str:
     if not isinstance(name, str) or name not in index:
         raise UserError(f"{where}: {_short(name)} is not one of the scenario's activities.")
     return name
-
-
-def _activity(name: Any, index: dict[str, int], where: str) -> int:
-    return index[_name(name, index, where)]
 
 
 def _width(flow: dict[str, Any]) -> int:

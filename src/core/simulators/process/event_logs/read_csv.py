@@ -14,19 +14,16 @@ RawEvent = tuple[int, str, str, str, str, str]
 FIELDS = ("case", "activity", "resource", "start", "end")
 
 _NAMES = {
-    "case": ("case_id", "case:concept:name", "case", "caseid", "case_number", "trace_id", "trace"),
-    "activity": ("activity", "concept:name", "activity_name", "activity_id", "task"),
-    "resource": ("resource", "org:resource", "resource_id", "resource_name", "user", "employee", "worker"),
-    "start": (
-        *("start_time", "start_timestamp", "start:timestamp", "time:start_timestamp"),
-        *("start", "starttime", "start_date"),
-    ),
+    "case": ("case_id", "case_concept_name", "case", "caseid", "case_number", "trace_id", "trace"),
+    "activity": ("activity", "concept_name", "activity_name", "activity_id", "task"),
+    "resource": ("resource", "org_resource", "resource_id", "resource_name", "user", "employee", "worker"),
+    "start": ("start_time", "start_timestamp", "time_start_timestamp", "start", "starttime", "start_date"),
     "end": (
-        *("end_time", "time:timestamp", "end_timestamp", "end", "endtime", "end_date"),
+        *("end_time", "time_timestamp", "end_timestamp", "end", "endtime", "end_date"),
         *("complete_time", "complete_timestamp", "completion_time", "timestamp"),
     ),
 }
-"""Recognised column names; the first one that is present counts, and the first two are the two styles in use."""
+"""Recognised column names as :func:`_plain` writes them; the first one that is present counts."""
 
 _SEPARATORS = (",", ";", "\t")
 _OPTION = "--log-columns"
@@ -103,7 +100,7 @@ def _lines(text: io.TextIOWrapper, source: str) -> Iterator[str]:
 
 def _read_header(header: str, columns: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the separator under which most columns are recognised, and the column names."""
-    known = {name for names in _PLAIN_NAMES.values() for name in names}
+    known = {name for names in _NAMES.values() for name in names}
     splits = {s: [n.strip() for n in next(csv.reader([header], delimiter=s), [])] for s in _SEPARATORS}
 
     def recognised(separator: str) -> tuple[int, int]:
@@ -126,7 +123,7 @@ def _find_columns(names: list[str], columns: Mapping[str, str], source: str) -> 
             continue
         taken = {*columns.values(), *chosen.values()}
         plain = {_plain(n): n for n in reversed(names) if n not in taken}
-        column = next((plain[n] for n in _PLAIN_NAMES[name] if n in plain), None)
+        column = next((plain[n] for n in _NAMES[name] if n in plain), None)
         if column is not None:
             chosen[name] = column
     _need_all(chosen, names, source)
@@ -166,6 +163,3 @@ def _listed(names: list[str]) -> str:
 def _plain(name: str) -> str:
     """Return a column name without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "_", name.lower()).strip("_")
-
-
-_PLAIN_NAMES = {field: tuple(_plain(name) for name in names) for field, names in _NAMES.items()}
