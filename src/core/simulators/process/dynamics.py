@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numba import njit
 
+from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.parameters import POISSON, REPLAY
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 from core.simulators.process.service_times import service_time
 from core.simulators.process.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
@@ -58,45 +58,6 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     if p.shift_count > 0:
         state.next_shift = p.shift_times[0]
     draw_arrival(state, p)
-
-
-@njit(nogil=True)
-def draw_arrival(state, p):  # type: ignore[no-untyped-def]
-    """Set the time of the next arrival; infinity if none comes before the horizon."""
-    if p.arrival_kind == REPLAY:
-        k = state.arrived
-        state.next_arrival = p.arrival_times[k] if k < len(p.arrival_times) else math.inf
-        return
-    state.arrival_stream = advance(state.arrival_stream)
-    exposure = -math.log1p(-uniform(state.arrival_stream))
-    if p.arrival_kind == POISSON:
-        state.next_arrival += exposure / p.arrival_rates[0]
-        return
-    # The rate changes by the hour: use up the exponential exposure hour by hour (inversion).
-    time = state.next_arrival
-    bin_ = np.int64(math.floor(time / p.hour))
-    while time < p.horizon:
-        rate = p.arrival_rates[bin_ % len(p.arrival_rates)]
-        end = (bin_ + 1) * p.hour
-        if exposure < rate * (end - time):
-            state.next_arrival = time + exposure / rate
-            return
-        exposure -= rate * (end - time)
-        time = end
-        bin_ += 1
-    state.next_arrival = math.inf
-
-
-@njit(nogil=True)
-def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
-    """Return arrivals so far minus those expected by now; 0 for arrivals from a log."""
-    if p.arrival_kind == REPLAY:
-        return 0.0
-    if p.arrival_kind == POISSON:
-        return state.arrived - p.arrival_rates[0] * state.time
-    bin_, bins = np.int64(math.floor(state.time / p.hour)), len(p.arrival_rates)
-    expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]
-    return state.arrived - expected - p.arrival_rates[bin_ % bins] * (state.time - bin_ * p.hour)
 
 
 @njit(nogil=True)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.dynamics import clear, draw_arrival, draw_branch, draw_service, stream_after_join
+from core.simulators.process.dynamics import clear, draw_branch, draw_service, stream_after_join
 from core.simulators.process.parameters import Parameters
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 

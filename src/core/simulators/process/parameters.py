@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from core.errors import UserError
+from core.simulators.process.arrivals import arrival_arrays, expected_cases
 from core.simulators.process.routing import TASK, Routing, build_routing
 from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario
 from core.simulators.process.service_times import service_arrays, service_mean
-
-POISSON, WEEKLY, REPLAY = range(3)
 
 _MOST_CASES = 20_000_000
 """Limit of the expected cases of an episode; their state would fill about a gigabyte."""
@@ -102,8 +101,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
-    rates, times, kind = _arrivals(scenario)
-    sizes = _sizes(scenario, routing, rates, times)
+    sizes = _sizes(scenario, routing)
     intervals, first = _duty_intervals(scenario)
     parameters = Parameters(
         pair_activity=activity,
@@ -114,10 +112,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         activity_pairs=activity_pairs,
         **service_arrays(pairs),
         **_nodes(routing),
-        arrival_kind=kind,
-        arrival_rates=rates,
-        arrival_times=times,
-        arrivals_expected=np.append(0.0, np.cumsum(rates * scenario.hour)) if kind == WEEKLY else np.zeros(1),
+        **arrival_arrays(scenario),
         **_shift_changes(scenario),
         duty_intervals=intervals,
         duty_first=first,
@@ -160,31 +155,9 @@ def _nodes(routing: Routing) -> dict[str, Any]:
     }
 
 
-def _arrivals(scenario: Scenario) -> tuple[np.ndarray, np.ndarray, int]:
-    arrivals = scenario.arrivals
-    if arrivals.times is not None:
-        return np.zeros(1), np.array(arrivals.times, np.float64), REPLAY
-    if arrivals.rates is not None:
-        return np.array(arrivals.rates, np.float64), np.zeros(1), WEEKLY
-    return np.array([arrivals.rate], np.float64), np.zeros(1), POISSON
-
-
-def _expected_cases(scenario: Scenario, rates: np.ndarray, times: np.ndarray) -> float:
-    if scenario.arrivals.times is not None:
-        return float(max(1, (times < scenario.horizon.value).sum()))
-    if scenario.arrivals.rates is None:
-        return float(rates[0] * scenario.horizon.value)
-    hours = scenario.horizon.value / scenario.hour
-    weeks, rest = divmod(hours, HOURS_PER_WEEK)
-    whole, part = divmod(rest, 1.0)
-    partial = rates[: int(whole)].sum() + rates[int(whole) % HOURS_PER_WEEK] * part
-    return float((weeks * rates.sum() + partial) * scenario.hour)
-
-
-def _sizes(scenario: Scenario, routing: Routing, rates: np.ndarray, times: np.ndarray) -> Sizes:
+def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
     """Size the state so that a stable process does not fill it: eight standard deviations above the mean."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        expected = _expected_cases(scenario, rates, times)
+    expected = expected_cases(scenario)
     if not expected <= _MOST_CASES:  # NaN included
         raise UserError(
             f"an episode would have {expected:.3g} cases; shorten the horizon to at most {_MOST_CASES:,} of them."
@@ -201,7 +174,7 @@ def _sizes(scenario: Scenario, routing: Routing, rates: np.ndarray, times: np.nd
     changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
     # A step is an assignment or a postponement; at most one postponement follows each event.
     most = 2 * visits * cases + cases + changes
-    return Sizes(cases, waiting, expected, tasks, int(1.1 * most) + 100)
+    return Sizes(cases, waiting, expected, tasks, int(min(1.1 * most, 1e15)) + 100)
 
 
 def _shift_changes(scenario: Scenario) -> dict[str, Any]:

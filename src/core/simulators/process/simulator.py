@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from core.simulators.process import action_features, dynamics, heuristics, metrics, policy_prior
+from core.simulators.process import action_features, arrivals, dynamics, heuristics, metrics, policy_prior
 from core.simulators.process.parameters import Parameters, as_record, build_parameters
 from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
@@ -42,7 +42,7 @@ class ProcessSimulator(Simulator):
     bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
     reset = staticmethod(dynamics.start)
     action_features = staticmethod(action_features.action_features)
-    luck = staticmethod(dynamics.arrivals_in_excess)
+    luck = staticmethod(arrivals.arrivals_in_excess)
     episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario) -> None:
