@@ -147,11 +147,7 @@ class Calls:
             )
 
     def fail(self, problem: str, function: str = "") -> None:
-        """Raise the error that names the problem, episode and step, and the place of the function.
-
-        Raises:
-            SimulatorError: always.
-        """
+        """Raise a SimulatorError that names the problem, episode and step, and the place of the function."""
         where = f" ({place_of_function(self.functions[function])})" if function in self.functions else ""
         raise SimulatorError(f"{self.name}, episode {self.episode}, step {self.step}: {problem}{where}.")
 

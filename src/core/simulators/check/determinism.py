@@ -120,15 +120,12 @@ def _differing(outputs: Outputs, before: Outputs) -> str:
 
 
 def fail_for_leftovers(call: Calls, left: np.ndarray, new_rng: Callable[[], np.random.Generator]) -> None:
-    """Raise the error that names the fields which reset does not set.
+    """Raise a SimulatorError that names the fields which reset does not set.
 
     Args:
         call: checked functions of the simulator.
         left: ``state_dtype``[1], state that an episode left behind.
         new_rng: callable that returns the random stream of the next episode.
-
-    Raises:
-        SimulatorError: always.
     """
     call.step = 0
     one, other = left.copy(), new_state(call.simulator)
@@ -139,11 +136,7 @@ def fail_for_leftovers(call: Calls, left: np.ndarray, new_rng: Callable[[], np.r
 
 
 def fail_for_memory(call: Calls, function: str) -> None:
-    """Raise the error that a function keeps something outside the state record.
-
-    Raises:
-        SimulatorError: always.
-    """
+    """Raise a SimulatorError that a function keeps something outside the state record."""
     call.fail(f"{function} gave something else when the same state was played again: {_outside(call)}", function)
 
 

@@ -123,11 +123,7 @@ class OpenEnvironment:
             self.fail(OBSERVATION_NOT_FINITE)
 
     def fail(self, status: int) -> NoReturn:
-        """Raise the error for a status code of the policy other than ``OK``.
-
-        Raises:
-            SimulatorError: always.
-        """
+        """Raise a SimulatorError for a status code of the policy other than ``OK``."""
         self._fail(_FAULTS[status], PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError)
 
     def _fail_with(self, where: str, error: Exception) -> NoReturn:

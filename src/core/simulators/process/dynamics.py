@@ -24,7 +24,7 @@ def start(state, p, rng):  # type: ignore[no-untyped-def]
     """Fill the record for an empty process at time 0 and run to its first step."""
     state.seed = np.uint64(rng.random() * 2.0**53)
     clear(state, p)
-    run_to_decision(state, p)
+    run_to_step(state, p)
 
 
 @njit(nogil=True)
@@ -61,7 +61,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def run_to_decision(state, p):  # type: ignore[no-untyped-def]
+def run_to_step(state, p):  # type: ignore[no-untyped-def]
     """Process at least one event, then further ones until a pair is feasible or the episode ends."""
     while state.ended == 0:
         resource = NONE

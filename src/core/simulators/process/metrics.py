@@ -17,22 +17,10 @@ def metrics_dtype(resources: int) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
     Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end.
-
-    Args:
-        resources: number of resources.
     """
-    return np.dtype(
-        [
-            ("mean_cycle_time", np.float64),
-            ("median_cycle_time", np.float64),
-            ("p90_cycle_time", np.float64),
-            ("cases_finished", np.float64),
-            ("cases_open", np.float64),
-            ("decisions", np.float64),
-            ("mean_utilisation", np.float64),
-            ("utilisation", np.float64, (resources,)),
-        ]
-    )
+    times = "mean_cycle_time median_cycle_time p90_cycle_time"
+    scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
+    return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
 
 
 def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:

@@ -82,7 +82,7 @@ class ProcessSimulator(Simulator):
         if not postponed:
             dynamics.assign(state, parameters, action)
         if postponed or not dynamics.feasible(state, parameters):
-            dynamics.run_to_decision(state, parameters)
+            dynamics.run_to_step(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
         return reward, False

@@ -15,10 +15,6 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
 
     ``stack_node`` and ``stack_stream`` are scratch of the event loop. ``done`` and ``asked`` are scratch of the action
     features and 0 at all other times.
-
-    Args:
-        parameters: parameters of the scenario.
-        sizes: sizes of the state record.
     """
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1

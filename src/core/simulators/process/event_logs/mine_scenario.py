@@ -147,19 +147,19 @@ def choose_pairs(log: EventLog) -> tuple[np.ndarray, list[str]]:
         kept = best | (counts >= least)
         if counts[kept].sum() >= MIN_COVERAGE * counts.sum():
             break
-    nobody = ~kept.any(1)
-    kept[nobody] = kept.any(0)
+    unassigned = ~kept.any(1)
+    kept[unassigned] = kept.any(0)
     share = counts[kept].sum() / counts.sum()
     notes = [
-        f"Who can do what: the {kept[~nobody].sum()} pairs seen at least {least} times (or most often for their "
+        f"Who can do what: the {kept[~unassigned].sum()} pairs seen at least {least} times (or most often for their "
         f"activity) cover {share:.1%} of the events with a resource; "
         f"{((counts > 0) & ~kept).sum()} rarer pairs are left out."
     ]
     gone = [log.resources[r] for r in np.flatnonzero(~kept.any(0))]
     if gone:
         notes.append(f"{len(gone)} resources have only such rarer pairs and are left out: {_some(gone)}.")
-    if nobody.any():
-        names = _some([log.activities[a] for a in np.flatnonzero(nobody)])
+    if unassigned.any():
+        names = _some([log.activities[a] for a in np.flatnonzero(unassigned)])
         notes.append(f"The log never says who did {names}; everyone can do it in the scenario.")
     return kept, notes
 
