@@ -36,7 +36,7 @@ from core.hardware.types import Machine
 from core.simulators.loading import bundled_scenarios, from_source, load_simulator
 from core.simulators.process.event_logs.event_log import read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.scenario import load_scenario
+from core.simulators.process.scenario_file import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import plan_run

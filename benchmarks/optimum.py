@@ -23,7 +23,8 @@ from benchmarks.decision_problem import Problem, build_problem
 from benchmarks.queue_control import Model, build_model
 from benchmarks.value_iteration import Solution, solve
 from core.errors import UserError
-from core.simulators.process.scenario import Scenario, load_scenario
+from core.simulators.process.scenario import Scenario
+from core.simulators.process.scenario_file import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Function
 from core.training.evaluation.evaluate import evaluate, paired_difference, summarise

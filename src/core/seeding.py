@@ -1,7 +1,7 @@
 """Named random streams: every generator is a pure function of (seed, name, index).
 
-Nothing is drawn from a shared stream, so no generator state has to be saved: episode 17 of a resumed run
-gets the same streams as episode 17 of an uninterrupted one, on any number of threads.
+No stream is shared, so no generator state has to be saved. Episode 17 of a resumed run gets the same streams as
+episode 17 of an uninterrupted run, with any number of threads.
 """
 
 import zlib
@@ -13,8 +13,8 @@ def stream(seed: int, name: str, *index: int) -> np.random.Generator:
     """Return the generator of a named stream.
 
     Args:
-        seed: the run's seed, >= 0.
-        name: what the stream is for, for example ``"simulator"`` or ``"policy"``.
+        seed: seed of the run's random streams, >= 0.
+        name: purpose of the stream, for example ``"simulator"`` or ``"policy"``.
         index: numbers that tell streams of one name apart, usually the episode.
     """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, zlib.crc32(name.encode()), *index))))

@@ -13,7 +13,7 @@ from benchmarks.queue_control import build_model
 from benchmarks.value_iteration import solve
 from core.errors import UserError
 from core.seeding import stream
-from core.simulators.process.scenario import scenario_content
+from core.simulators.process.scenario_file import scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 from core.training.evaluation.evaluate import evaluate

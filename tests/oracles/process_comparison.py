@@ -18,7 +18,8 @@ from core.errors import UserError
 from core.seeding import stream
 from core.simulators.process.action_features import branches_behind
 from core.simulators.process.metrics import run_unhindered
-from core.simulators.process.scenario import DAYS, Scenario, parse_scenario
+from core.simulators.process.scenario import DAYS, Scenario
+from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, metrics_of, new_state
 

@@ -9,7 +9,8 @@ from numba import njit
 from core.rollout.episode_loop import build_play
 from core.seeding import stream
 from core.simulators.process import heuristics
-from core.simulators.process.scenario import Scenario, parse_scenario
+from core.simulators.process.scenario import Scenario
+from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
 

@@ -18,7 +18,8 @@ from core.errors import SimulatorError
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.single_step_policy import build_step_policy
 from core.seeding import stream
-from core.simulators.gym.adapter import GymnasiumSimulator, seed_of
+from core.simulators.gym.adapter import GymnasiumSimulator
+from core.simulators.gym.open_environment import seed_of
 from core.simulators.gym.spaces import build_encode
 
 WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"

@@ -9,7 +9,7 @@ from oracles.toy_simulators import Shop, Tracker
 from core.errors import SimulatorError, UserError
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.check import check_simulator
-from core.simulators.simulator import require_complete
+from core.simulators.validate import require_complete
 
 
 class NoSize(Shop):

@@ -7,8 +7,8 @@ import pytest
 from oracles.toy_simulators import Bandit, Choices, Tracker
 
 from core.errors import UserError
-from core.simulators.simulator import require_complete
 from core.simulators.spaces import Box, Discrete, MultiDiscrete, description
+from core.simulators.validate import require_complete
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from core.hardware.detect import usable_cores
 from core.policies.compiled.forward import align_params
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.training.build.run_settings import load_configured
@@ -74,7 +73,7 @@ def _evaluate(
     progress: Callable[[str], None],
 ) -> Evaluation:
     what = (names, trained, config.evaluation_episodes, config.seed)
-    if isinstance(simulator, GymnasiumSimulator):
+    if not simulator.compiled:
         return evaluate_environment(simulator, *what, progress)
     return evaluate(simulator, *what, config.simulation_threads or usable_cores(), progress)
 

@@ -9,7 +9,6 @@ from rich.console import Console
 from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.run_settings import CONFIG_FILE, load_configured, settings_of_a_run
@@ -59,7 +58,7 @@ def run_replay(config: Config, sources: dict[str, str], episode: int, console: C
     require_memory(config, loaded.simulator, plan, machine)
     model = build_model(config, loaded.simulator, plan.device == "cuda")
     trainer = build_trainer(config, plan, model, loaded, directory, None)
-    if kept_before(directory, episode) and not isinstance(loaded.simulator, GymnasiumSimulator):
+    if kept_before(directory, episode) and loaded.simulator.resumable:
         resume_run(trainer, directory, say, before=episode)
     trainer.collector.compile(trainer.actor_params())
     trainer.updater.compile()

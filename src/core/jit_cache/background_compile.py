@@ -1,8 +1,8 @@
-"""A copy of this process that compiles kernels which this one will need a little later.
+"""Compiles kernels in a copy of this process while this process compiles others.
 
-Numba compiles one function at a time in a process, so a second core is of use only to a second process. The copy puts
-its kernels into the folder, where this process finds them when it comes to them; what is not there by then it compiles
-itself, so that a copy that fails, or comes too late, costs nothing.
+Numba compiles one function at a time in a process, so only a second process can use a second core. The copy puts its
+kernels into the folder, where this process finds them later. It compiles a missing kernel itself, so a copy that fails
+or is late costs nothing.
 """
 
 import ctypes
@@ -18,18 +18,18 @@ from core.jit_cache import cache
 
 @contextmanager
 def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator[None]:
-    """Start the copy as soon as a kernel is not in the folder; it ends with the block at the latest.
+    """Start the copy when the folder lacks a kernel for the first time; end it with the block at the latest.
 
-    On Linux, where a process can be copied with what it has built; elsewhere nothing happens.
+    Without Linux, whose processes can be copied with their memory, nothing happens.
 
     Args:
-        work: functions that compile what this process will need, in the order in which it will need it.
-        cores: that are usable; with one there is nobody to help.
+        work: functions that compile the kernels of this process, in the order of their use.
+        cores: number of usable cores; with one no copy is started.
     """
     copies: list[int] = []
 
     def start() -> None:
-        with suppress(OSError):  # no process more is allowed, or there is no memory for one
+        with suppress(OSError):  # the system allows no further process or has no memory for it
             copies.append(_copy(work))
             cache.CACHE_STATS.loaded_alone = cache.CACHE_STATS.loaded
 
@@ -44,10 +44,10 @@ def compiled_ahead(work: Sequence[Callable[[], object]], cores: int) -> Iterator
 
 
 def _copy(work: Sequence[Callable[[], object]]) -> int:
-    """Run some functions in a copy of this process, which then ends without a word; return the copy's number.
+    """Run functions in a copy of this process, which then exits silently; return the copy's process id.
 
     Raises:
-        OSError: the system gives no process more.
+        OSError: the system allows no further process.
     """
     parent = os.getpid()
     with warnings.catch_warnings():
@@ -65,17 +65,17 @@ def _copy(work: Sequence[Callable[[], object]]) -> int:
 
 
 def _end(pid: int) -> None:
-    """End a copy that may have ended, and that the system has done away with where SIGCHLD is ignored."""
+    """End a copy that may have ended already, and that is gone where SIGCHLD is ignored."""
     with suppress(ChildProcessError, ProcessLookupError):
-        if os.waitpid(pid, os.WNOHANG) == (0, 0):  # it is still there, and nobody else's
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):  # it still runs and is our own child
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
 def _live_and_die_with(parent: int) -> None:
-    """Let go of all that the parent holds, the lock of its run above all, and end when it does."""
+    """Close all files of the parent, above all the lock of its run, and end when the parent ends."""
     os.closerange(0, 65_536)
-    for _ in range(3):  # what a library writes or reads goes nowhere
+    for _ in range(3):  # for libraries that write or read
         os.open(os.devnull, os.O_RDWR)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

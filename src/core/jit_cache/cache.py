@@ -1,7 +1,7 @@
-"""Numba's view of the folder: a kernel is loaded from it in place of being compiled, or put there afterwards.
+"""Loads a kernel from the folder in place of compiling it, or puts it there after compiling.
 
-Numba's own ``cache=True`` does not fit: it looks at the one file that holds a function, so that a changed callee would
-be served as it was, and a kernel that is built for a simulator is another function to it in every process.
+Numba's own ``cache=True`` does not fit. It checks only the file that holds a function, so it would load a kernel whose
+callee has changed. And a kernel that is built for a simulator is a new function to it in every process.
 """
 
 import itertools
@@ -33,15 +33,16 @@ F = TypeVar("F")
 
 @dataclass
 class CacheStats:
-    """What has happened to the kernels of this process that may be loaded.
+    """Counts of the cached kernels of this process.
 
     Attributes:
-        loaded: from the folder.
-        compiled: because the folder did not have them, or could not be used.
-        folder: in use; None before the first kernel and where there is none.
-        note: why the folder is of no use, once; empty if it is, or if nobody wants it.
-        loaded_alone: how many were loaded before a second process began to compile; None without one.
-        at_first_miss: called once, when the folder does not have a kernel (:mod:`core.jit_cache.background_compile`).
+        loaded: number of kernels loaded from the folder.
+        compiled: number of kernels compiled because the folder lacked them or could not be used.
+        folder: folder in use; None before the first kernel and without a folder.
+        note: sentence that the folder cannot be used; empty if it can, or if it is switched off.
+        loaded_alone: number of kernels loaded before a second process began to compile; None without one.
+        at_first_miss: function that is called once, when the folder lacks a kernel
+            (:mod:`core.jit_cache.background_compile`).
     """
 
     loaded: int = 0
@@ -53,11 +54,11 @@ class CacheStats:
 
     @property
     def helped(self) -> bool:
-        """Whether something was loaded since a second process began to compile."""
+        """Whether kernels were loaded after a second process began to compile."""
         return self.loaded_alone is not None and self.loaded > self.loaded_alone
 
     def miss(self) -> None:
-        """Note that the folder does not have a kernel."""
+        """Record that the folder lacks a kernel."""
         call, self.at_first_miss = self.at_first_miss, None
         if call:
             call()
@@ -67,9 +68,9 @@ CACHE_STATS = CacheStats()
 
 
 def cached(kernel: F) -> F:
-    """Return a compiled function that is loaded from the folder where it can be; a plain function stays as it is.
+    """Return a compiled function after connecting it with the folder; a plain function is unchanged.
 
-    For functions that Python calls: those that they call are compiled into them.
+    Only functions that Python calls need it: their callees are compiled into them.
     """
     dispatcher: Any = kernel
     if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
@@ -78,20 +79,20 @@ def cached(kernel: F) -> F:
 
 
 def compile_for(kernel: Any, arguments: Sequence[Any]) -> None:
-    """Compile a function for the types of some arguments, or load it; a plain one (``NUMBA_DISABLE_JIT``) needs none.
+    """Compile a function for the types of some arguments, or load it; with ``NUMBA_DISABLE_JIT`` do nothing.
 
     Raises:
-        NumbaError: it cannot be compiled.
+        NumbaError: Numba cannot compile the function.
     """
     if isinstance(kernel, Dispatcher):
         kernel.compile(tuple(map(typeof, arguments)))
 
 
 class _KernelCache(_Cache):
-    """What Numba asks before and after it compiles a function; nothing that goes wrong here stops it.
+    """The hooks that Numba calls before and after it compiles a function; a failure here does not stop it.
 
     Args:
-        dispatcher: of the function.
+        dispatcher: Numba's dispatcher of the function.
     """
 
     def __init__(self, dispatcher: Any) -> None:
@@ -112,15 +113,15 @@ class _KernelCache(_Cache):
             self._names[sig] = fingerprint(self._dispatcher, tuple(sig), target_context.codegen().magic_tuple())
         except UnhashableError:
             return None
-        found = _rebuilt(read(folder, self._names[sig]), target_context)
-        if found is None or found.signature.args != tuple(sig):
+        function = _rebuilt(read(folder, self._names[sig]), target_context)
+        if function is None or function.signature.args != tuple(sig):
             CACHE_STATS.miss()
             return None
         CACHE_STATS.loaded += 1
-        return found
+        return function
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a function that has been compiled."""
+        """Write a compiled function to the folder."""
         CACHE_STATS.compiled += 1
         name, folder = self._names.pop(sig, None), _folder()
         if name is None or folder is None or data.lifted or not _is_complete(data.library):
@@ -129,19 +130,19 @@ class _KernelCache(_Cache):
             write(folder, name, dumps(data._reduce()))  # type: ignore[no-untyped-call]
         except OSError as error:
             _give_up(f"{folder}: {error.strerror}")
-        except Exception:  # of pickle, for what cannot be pickled
+        except Exception:  # pickle raises many kinds
             return
 
     def enable(self) -> None:
-        """Load and keep functions."""
+        """Load and write functions."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Compile always."""
+        """Load no function."""
         self._enabled = False
 
     def flush(self) -> None:
-        """Do nothing: a file whose fingerprint is another one's is never read."""
+        """Do nothing: a file with another fingerprint is never read."""
 
 
 def _is_complete(library: Any) -> bool:
@@ -155,7 +156,7 @@ def _is_complete(library: Any) -> bool:
 
 
 def _rebuilt(content: bytes | None, target_context: Any) -> Any:
-    """Return a compiled function from what was kept of it, or None: classes and Numba's inner workings may differ."""
+    """Return a compiled function from its file, or None: classes and Numba's internals may have changed."""
     if content is None:
         return None
     try:
@@ -166,7 +167,7 @@ def _rebuilt(content: bytes | None, target_context: Any) -> Any:
 
 
 def _folder() -> Path | None:
-    """Return the folder, opened once a process; None where there is none to use."""
+    """Return the folder, opened once a process; None if there is none to use."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "off" or CACHE_STATS.note:
         return None
@@ -186,16 +187,16 @@ def _give_up(reason: str) -> None:
 
 
 def _number_functions_from_anywhere() -> None:
-    """Make the numbers in the names of compiled functions this process's own.
+    """Start the numbers in the names of compiled functions at random.
 
-    Numba counts the functions of a process from 1, and equal names are one function to the linker: a kernel from the
-    folder could be bound to a function of this process that is called and numbered alike, and use its closure.
+    Numba counts the functions of a process from 1, and the linker takes equal names for one function. A kernel from the
+    folder could be linked to a function of this process with the same name and number, and use its closure.
     """
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
 
 
 _IS_COUNTED = isinstance(vars(FunctionIdentity).get("_unique_ids"), itertools.count)
-"""A Numba that counts in another way, which nobody has looked at yet, compiles everything itself."""
+"""False for a Numba that numbers functions in another, untested way: it compiles everything itself."""
 _number_functions_from_anywhere()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_number_functions_from_anywhere)

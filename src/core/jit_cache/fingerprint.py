@@ -1,8 +1,8 @@
-"""What a kernel's machine code depends on, as one digest; anything that cannot be judged is refused.
+"""Digest of everything that a kernel's machine code depends on; anything unknown is refused.
 
-Numba freezes what a function reaches: the functions that it calls, values in its closure, its module's globals. So all
-of that is walked by value, as it is in memory now, and the files that it came from are added whole. A digest that
-changes without need costs a compilation; one that stays although something has changed would train on old code.
+Numba freezes what a function reaches: the functions that it calls, values in its closure, its module's globals. All of
+that is added by its present value, and its source files are added whole. A digest that changes without need costs a
+compilation; a digest that misses a change would train on old code.
 """
 
 import enum
@@ -50,12 +50,12 @@ def fingerprint(dispatcher: Any, signature: tuple[Any, ...], machine: tuple[str,
     """Return the digest of all that a kernel's machine code depends on.
 
     Args:
-        dispatcher: of Numba.
+        dispatcher: Numba's dispatcher of the kernel.
         signature: types of the arguments.
-        machine: what code is generated for, of Numba's ``codegen().magic_tuple()``.
+        machine: target of the generated code, from Numba's ``codegen().magic_tuple()``.
 
     Raises:
-        NotJudgedError: it reaches something that is unknown here.
+        UnhashableError: the kernel reaches a value of an unknown kind.
     """
     walk = _Walk()
     walk.add((*_surroundings(), *machine))
@@ -68,14 +68,14 @@ def fingerprint(dispatcher: Any, signature: tuple[Any, ...], machine: tuple[str,
 
 
 def _surroundings() -> tuple[str, ...]:
-    """Return versions, Numba's settings as they are now, and our own sources."""
+    """Return versions, Numba's present settings, and the digest of our own sources."""
     settings = {n: str(v) for n, v in vars(config).items() if n.isupper() and isinstance(v, _ATOMS)}
     compiling = [f"{n}={v}" for n, v in sorted(settings.items()) if "THREADS" not in n and "CACHE" not in n]
     return sys.version, numba.__version__, llvmlite.__version__, np.__version__, *compiling, package_digest()
 
 
 def _describe(kind: Any) -> str:
-    """Return an argument's type in words that leave nothing out."""
+    """Return a complete description of an argument's type."""
     if isinstance(kind, _PLAIN_TYPES):
         return f"{type(kind).__name__} {kind}"
     if isinstance(kind, _TUPLE_TYPES):
@@ -86,11 +86,11 @@ def _describe(kind: Any) -> str:
 
 
 class _Walk:
-    """Feeds a digest with everything that can be reached from a value.
+    """Adds everything that can be reached from a value to a digest.
 
     Attributes:
-        digest: of what has been added.
-        modules: names of those whose functions have been added.
+        digest: digest of all added values.
+        modules: names of the modules of all added functions.
     """
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class _Walk:
         """Add a value.
 
         Args:
-            value: any.
-            names: attributes that may be read of it, if it is a module.
+            value: value of any kind.
+            names: attributes that may be read, if the value is a module.
 
         Raises:
-            NotJudgedError: the value is of an unknown kind.
+            UnhashableError: the value is of an unknown kind.
         """
         if isinstance(value, enum.Enum):
             self._put("member", f"{type(value).__module__}.{value}", repr(value.value))
@@ -137,7 +137,7 @@ class _Walk:
             self._put(str(layout), value.tobytes())
 
     def _add_object(self, value: Any, names: frozenset[str]) -> None:
-        """Add what may lead back to itself: each is followed once."""
+        """Add an object that may refer to itself; each is followed once."""
         key = (id(value), names if isinstance(value, ModuleType) else None)
         if key in self._seen:
             return self._put("again", str(self._seen[key][0]))
@@ -197,14 +197,14 @@ class _Walk:
                 self.add(constant)
 
     def _add_intrinsic(self, value: Any) -> None:
-        """Add a function that writes machine code itself: one of our own, whose sources are part of every digest."""
+        """Add a function that generates code: one of our own, whose sources are part of every digest."""
         if not value._defn.__module__.startswith("core.") or value._defn.__closure__:
             raise UnhashableError(f"{value._defn.__module__}.{value._defn.__qualname__}, which generates code")
         self._put("intrinsic", value._defn.__module__, value._defn.__qualname__)
 
     def _add_named(self, value: Any) -> None:
-        """Add a function or class that its name stands for: one of a known library, or a class of plain content."""
-        name = getattr(value, "__module__", None) or "numpy"  # a ufunc of NumPy 1 does not say where it is from
+        """Add a function or class by its name: one of a known library, or a class of plain content."""
+        name = getattr(value, "__module__", None) or "numpy"  # a ufunc of NumPy 1 has no module
         home: Any = sys.modules.get(name)
         self._put("named", name, _name_of(value))
         if home is not None and is_trusted(home) and getattr(home, _name_of(value), None) is value:
@@ -219,7 +219,7 @@ class _Walk:
 
 
 def _names_in(code: CodeType) -> frozenset[str]:
-    """Return every name that code may look up, by strings (``getattr``) too, in functions inside it as well."""
+    """Return every name that code may look up, by strings (``getattr``) too, inner functions included."""
     inner = (_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     strings = (constant for constant in code.co_consts if isinstance(constant, str))
     return frozenset(code.co_names).union(strings, *inner)

@@ -1,4 +1,4 @@
-"""The files that code came from, as digests: our own package whole, a user's modules with all that they import."""
+"""Digests of source files: our whole package, and a user's modules with all that they import."""
 
 import hashlib
 import sys
@@ -19,7 +19,7 @@ _INSTALLED = "site-packages", "dist-packages"
 
 
 class UnhashableError(Exception):
-    """A kernel reaches something of which nobody can say whether it has changed."""
+    """A kernel depends on something whose changes cannot be detected."""
 
 
 @cache
@@ -33,7 +33,7 @@ def package_digest() -> str:
 
 
 def is_trusted(module: ModuleType) -> bool:
-    """Whether a version, which is part of every fingerprint, stands for a module: Python's own, NumPy's, Numba's."""
+    """Return whether a module belongs to Python, NumPy or Numba, whose versions are part of every fingerprint."""
     path = _file_of(module)
     if path is None:
         return module.__name__ in sys.builtin_module_names
@@ -43,36 +43,36 @@ def is_trusted(module: ModuleType) -> bool:
 
 
 def source_tokens(names: Sequence[str]) -> Iterator[str]:
-    """Yield what stands for the files of some modules and of those that they import.
+    """Yield a token for each file of some modules and of those that they import.
 
-    What a module does when it is imported may matter too (it may teach Numba a function), so files count whole. Of an
-    installed package only the file itself counts, by its stamp.
+    Importing a module may have effects (such as an extension of Numba), so files count whole. Of an installed package
+    only the file itself counts, by its size and time.
 
     Args:
-        names: of the modules.
+        names: names of the modules.
 
     Raises:
-        NotJudgedError: one of them came from no file.
+        UnhashableError: a module came from no file.
     """
     for name in names:
         if _file_of(sys.modules.get(name)) is None:
             raise UnhashableError(f"code of {name}, which is no file")
-    found: dict[str, ModuleType | None] = {}
+    modules: dict[str, ModuleType | None] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in modules:
             continue
-        module = found[name] = sys.modules.get(name)
+        module = modules[name] = sys.modules.get(name)
         if module is not None and (path := _file_of(module)) and not _is_ours_or_installed(path):
             waiting += _imports_of(module)
-    for name in sorted(found):
-        if stamp := _stamp(found[name]):
+    for name in sorted(modules):
+        if stamp := _stamp(modules[name]):
             yield f"{name} {stamp}"
 
 
 def _imports_of(module: ModuleType) -> Iterator[str]:
-    """Yield the names of modules that a module's globals come from."""
+    """Yield the modules of a module's globals by name."""
     for value in list(vars(module).values()):
         name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         if isinstance(name, str):

@@ -1,7 +1,7 @@
-"""The folder on disk where machine code lies, one file a kernel, named by its fingerprint.
+"""The folder of compiled kernels, one file a kernel, named by its fingerprint.
 
-A file is complete or not there: it is written under another name and renamed, and it begins with the digest of the
-rest. Files are pickles, which can do anything when they are read, so the folder must be the user's own.
+A file is complete or absent: it is written under another name and renamed, and it begins with the digest of the rest.
+Files are pickles, which can run code when they are read, so only the user may be able to write to the folder.
 """
 
 import hashlib
@@ -13,20 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST_BYTES = 256 * 2**20
-"""Of all files; those unused for longest go first. A kernel has 0.1 to 2 MB."""
+"""Limit of all files together; the least recently used are removed first. A kernel has 0.1 to 2 MB."""
 
 _UNFINISHED, _UNFINISHED_SECONDS = ".tmp", 3600.0
 
 
 class UnusableFolderError(Exception):
-    """The folder cannot be used; the text says why."""
+    """The folder cannot be used; the message names the reason."""
 
 
 def usual_folder() -> Path:
     """Return the folder in the user's cache directory (XDG base directory specification).
 
     Raises:
-        UnusableFolderError: the user has no home.
+        UnusableFolderError: the user has no home directory.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
@@ -36,25 +36,25 @@ def usual_folder() -> Path:
 
 
 def open_folder(path: Path) -> Path:
-    """Make the folder if needed, for nobody else, and return it.
+    """Make the folder if needed, accessible only to this user, and return it.
 
     Raises:
-        UnusableFolderError: it cannot be made, or somebody else could put something into it.
+        UnusableFolderError: the folder cannot be made, or another user could write to it.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise UnusableFolderError(error.strerror or str(error)) from error
     if hasattr(os, "getuid") and (
-        not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022
+        not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022
     ):
         raise UnusableFolderError("it is not a directory that only you can write to")
     return path
 
 
 def read(folder: Path, name: str) -> bytes | None:
-    """Return what was written under a name; None if there is nothing or it is damaged."""
+    """Return the content of a file; None if it is missing or damaged."""
     path = folder / name
     try:
         content = path.read_bytes()
@@ -66,10 +66,10 @@ def read(folder: Path, name: str) -> bytes | None:
 
 
 def write(folder: Path, name: str, content: bytes) -> None:
-    """Write a file, and remove old ones where there are too many; processes may do so at the same time.
+    """Write a file, and remove old ones if there are too many; several processes may do so at once.
 
     Raises:
-        OSError: it cannot be written; nothing is left of it.
+        OSError: the file cannot be written; nothing is left of it.
     """
     descriptor, temporary = tempfile.mkstemp(_UNFINISHED, dir=folder)
     try:
@@ -84,13 +84,13 @@ def write(folder: Path, name: str, content: bytes) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what processes that died have left, and the files unused for longest beyond the most bytes."""
+    """Remove files that dead processes left, and the least recently used files beyond the limit."""
     files, now = [], time.time()
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):  # another process may have removed it
-                facts = entry.stat(follow_symlinks=False)
-                files.append((facts.st_mtime, facts.st_size, entry.path))
+                status = entry.stat(follow_symlinks=False)
+                files.append((status.st_mtime, status.st_size, entry.path))
     total = 0
     for used, size, path in sorted(files, reverse=True):
         total += size

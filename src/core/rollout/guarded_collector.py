@@ -15,7 +15,6 @@ from core.rollout.episode_collector import Collector, CollectorState, Played
 from core.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot, find_fault
 from core.seeding import stream
 from core.simulators.check.time_limit import TooLong, time_limit
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.simulator import Simulator, new_state
 
 T = TypeVar("T")
@@ -80,7 +79,7 @@ class GuardedCollector:
 
     def _in_time(self, play: Callable[[], T]) -> T:
         """Play; raise TooLong where it takes too long."""
-        if isinstance(self.simulator, GymnasiumSimulator):  # ordinary Python, some of which wants the main thread
+        if not self.simulator.compiled:  # ordinary Python, some of which wants the main thread
             if not self.seconds:
                 return play()
             with time_limit(self.seconds):
@@ -97,7 +96,7 @@ class GuardedCollector:
             if isinstance(error, TooLong)
             else str(error)
         )
-        if isinstance(self.simulator, GymnasiumSimulator):
+        if not self.simulator.resumable:
             return said
         retrace = FaultLocator(self.simulator, self.spec, actor_params)
         exact = find_fault(

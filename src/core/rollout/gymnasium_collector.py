@@ -10,8 +10,8 @@ from core.rollout.fixed_length_collector import fill
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.gym.adapter import GymnasiumSimulator, OpenEnvironment, seed_of
-from core.simulators.simulator import OK
+from core.simulators.gym.open_environment import OpenEnvironment, seed_of
+from core.simulators.simulator import OK, Simulator
 
 
 class _Instance:
@@ -26,7 +26,7 @@ class _Instance:
         rng: of the environment's seed, then of the policy: one generator, put into the state of each episode's stream.
     """
 
-    def __init__(self, simulator: GymnasiumSimulator, steps: int, new: Allocate) -> None:
+    def __init__(self, simulator: Simulator, steps: int, new: Allocate) -> None:
         space = simulator.action_space
         self.environment = OpenEnvironment(simulator)
         self.trajectory = allocate(steps, simulator.observation_size, space, 0, new, steps)
@@ -51,7 +51,7 @@ class GymnasiumCollector:
 
     def __init__(
         self,
-        simulator: GymnasiumSimulator,
+        simulator: Simulator,
         spec: PolicySpec,
         seed: int,
         parallel: int,
@@ -119,16 +119,16 @@ class GymnasiumCollector:
 
     def _go_on_with(self, copy: _Instance, seat: PolicySlot, begin: int) -> int:
         """Play a copy's episode to its end or to the end of the rollout; return the row after."""
-        look, step, sample = copy.environment.look, copy.environment.step, self._acting.sample
+        observe, step, sample = copy.environment.observe, copy.environment.step, self._acting.sample
         rows, handle, actions, total = copy.trajectory, seat.handle, seat.actions, copy.total
         observations, rewards, masked = rows.observations, rows.rewards, copy.environment.masked
         if not masked:
             rows.masks[begin:] = True
         ended, cut = False, False
         for t in range(begin, self.steps):
-            look(observations[t])
+            observe(observations[t])
             if masked:
-                copy.environment.look_at_mask(rows.masks[t])
+                copy.environment.read_mask(rows.masks[t])
             status = sample(handle, t)
             if status != OK:
                 copy.environment.fail(status)
@@ -141,7 +141,7 @@ class GymnasiumCollector:
         rows.terminated[begin:end], rows.truncated[begin:end] = False, False
         rows.terminated[t], rows.truncated[t] = ended, cut
         copy.total, copy.over = total, ended or cut
-        look(observations[end])
+        observe(observations[end])
         copy.environment.check_finite(observations[end])
         return end
 

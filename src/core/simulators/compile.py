@@ -12,12 +12,10 @@ from core.simulators.spaces import Discrete
 
 
 def compile_each(simulator: Simulator) -> None:
-    """Compile every function and heuristic for the arguments that the compiled loops hand over.
-
-    The loops use what was compiled here, so nothing is compiled twice.
+    """Compile every function and heuristic for the argument types of the compiled loops, which use the result.
 
     Raises:
-        UserError: Numba cannot compile one; it names the function and the line.
+        UserError: Numba cannot compile a function; the sentence names the function and the line.
     """
     for name, arguments in _arguments(simulator).items():
         function = function_of(simulator, name)
@@ -31,7 +29,7 @@ def compile_heuristic(simulator: Simulator, name: str) -> None:
     """Compile one heuristic.
 
     Raises:
-        UserError: Numba cannot compile it; the sentence names the line.
+        UserError: Numba cannot compile the heuristic; the sentence names the line.
     """
     state, rng = new_state(simulator)[0], stream(0, "compile")
     action = () if isinstance(simulator.action_space, Discrete) else (_action(simulator),)
@@ -42,12 +40,12 @@ def compile_heuristic(simulator: Simulator, name: str) -> None:
 def _compile(simulator: Simulator, name: str, function: Function, arguments: tuple[Any, ...]) -> None:
     try:
         compile_for(cached(compiled(function)), arguments)
-    except Exception as error:  # Numba raises more than its own NumbaError, KeyError for instance
+    except Exception as error:  # Numba raises KeyError and others beside NumbaError
         raise describe_compile_error(simulator, error, name, function) from error
 
 
 def _arguments(simulator: Simulator) -> dict[str, tuple[Any, ...]]:
-    """Return, for each function of the contract, arguments of the types that it is called with."""
+    """Return arguments of the right types for each function of the contract."""
     state, rng, mask = new_state(simulator)[0], stream(0, "compile"), _mask(simulator)
     both = (state, simulator.parameters)
     features = np.zeros((len(mask), simulator.action_feature_size), np.float32)
@@ -69,6 +67,6 @@ def _mask(simulator: Simulator) -> np.ndarray:
 
 
 def _action(simulator: Simulator) -> Any:
-    """Return an action of the kind that ``step`` receives."""
+    """Return an action of the type that ``step`` receives."""
     space = simulator.action_space
     return 0 if isinstance(space, Discrete) else np.zeros(space.shape, space.dtype)

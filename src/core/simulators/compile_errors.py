@@ -1,4 +1,4 @@
-"""Numba's reports, which fill screens, as one sentence with the user's own line."""
+"""Numba's long error reports as one sentence with the user's own line."""
 
 import inspect
 import linecache
@@ -44,7 +44,7 @@ _REASONS = (
         rf"\1 does not take these arguments in compiled code (\2); {_REMEDY}",
     ),
 )
-"""Patterns of Numba's reports, and what they mean to somebody who writes a simulator."""
+"""Patterns of Numba's reports, and their meaning for the author of a simulator."""
 
 
 def describe_compile_error(
@@ -53,13 +53,13 @@ def describe_compile_error(
     """Turn Numba's report into a sentence with the user's own line, where the report allows it.
 
     Args:
-        simulator: whose functions do not compile.
-        error: what Numba raised.
-        name: of the function that does not compile, where only one was compiled.
-        function: that function.
+        simulator: simulator whose functions do not compile.
+        error: exception that Numba raised.
+        name: name of the function that does not compile; empty where several were compiled.
+        function: function of this name.
     """
-    what = type(simulator).__name__ + (f".{name}" if name else "")
-    return UserError(f"Numba cannot compile {what}{_where(simulator, error, function)}: {_reason(error)}.")
+    subject = type(simulator).__name__ + (f".{name}" if name else "")
+    return UserError(f"Numba cannot compile {subject}{_where(simulator, error, function)}: {_reason(error)}.")
 
 
 def place(file: str, line: int) -> str:
@@ -69,8 +69,8 @@ def place(file: str, line: int) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason in a few words, in ours where the report is a usual one."""
-    if isinstance(error, KeyError):  # how Numba answers to a field that a record lacks
+    """Return the reason in a few words, in our own for the usual reports."""
+    if isinstance(error, KeyError):  # raised by Numba for a field that a record lacks
         return f"there is no field {error.args[0]} in the record; add it to state_dtype or correct its name"
     report = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", str(error))
     for pattern, meaning in _REASONS:
@@ -83,7 +83,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _where(simulator: object, error: BaseException, function: Callable[..., Any] | None) -> str:
-    """Return the innermost line of the user's that the error names, else where the function begins."""
+    """Return the user's line that the error names, else the line where the function begins."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     own = _own_files(simulator) | ({code.co_filename} if code else set())
     if isinstance(error, KeyError) and code:
@@ -97,15 +97,15 @@ def _where(simulator: object, error: BaseException, function: Callable[..., Any]
 
 
 def _own_files(simulator: object) -> set[str]:
-    """Return the files that the simulator's class and its heuristics are written in."""
+    """Return the files of the simulator's class and of its heuristics."""
     functions = [*vars(type(simulator)).values(), *getattr(simulator, "heuristics", {}).values()]
     plain = [getattr(f, "__func__", getattr(f, "py_func", f)) for f in functions]
     files = {f.__code__.co_filename for f in plain if inspect.isfunction(f)}
-    return files | {inspect.getsourcefile(kind) or "" for kind in type(simulator).__mro__[:1]}
+    return files | {inspect.getsourcefile(type(simulator)) or ""}
 
 
 def _line_of_field(code: Any, field: str) -> int:
-    """Return the first line of a function that reads or writes a field, else its first line."""
+    """Return the first line of a function that names a field, else the function's first line."""
     first: int = code.co_firstlineno
     lines = sorted({line for _, _, line in code.co_lines() if line})
     return next((n for n in lines if re.search(rf"\.{field}\b", linecache.getline(code.co_filename, n))), first)

@@ -6,16 +6,21 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from core.errors import UserError
+from core.errors import UserError, one_line, suggestion
 from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator
-from core.simulators.process.scenario import Scenario, load_scenario, parse_scenario, scenario_content
-from core.simulators.simulator import Simulator, require_complete
+from core.simulators.process.event_logs.event_log import EventLog, read_event_log
+from core.simulators.process.event_logs.mine_scenario import mine_scenario
+from core.simulators.process.event_logs.read_csv import parse_log_columns
+from core.simulators.process.scenario import Scenario
+from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.simulator import Simulator
+from core.simulators.validate import require_complete
 
 PROCESS = "process"
 CLASSIC_CONTROL = {
@@ -29,25 +34,25 @@ CLASSIC_CONTROL = {
 
 @dataclass(frozen=True)
 class LoadedSimulator:
-    """A simulator and where it comes from.
+    """A simulator and its source.
 
     Attributes:
-        simulator: ready to be compiled.
-        source: JSON values from which :func:`from_source` makes it again.
-        scenario: of a process simulator, else None.
-        notes: sentences for the user, for example what mining a log decided.
-        log: the event log that the scenario was mined from, or None.
+        simulator: complete simulator.
+        source: JSON values from which :func:`from_source` builds it again.
+        scenario: scenario of a process simulator, else None.
+        notes: sentences for the user, for example decisions of the mining of a log.
+        log: event log that the scenario was mined from, or None.
     """
 
     simulator: Simulator
     source: dict[str, Any]
     scenario: Scenario | None = None
     notes: list[str] = field(default_factory=list)
-    log: Any = None
+    log: EventLog | None = None
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Return the scenarios that come with the project: name -> file."""
+    """Return the files of the bundled scenarios by name."""
     folder = Path(str(files("core.simulators.process") / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.json"))}
 
@@ -56,15 +61,14 @@ def find_scenario(name: str) -> Scenario:
     """Read a bundled scenario or a scenario file.
 
     Raises:
-        UserError: there is none of this name, or it describes an impossible process.
+        UserError: no scenario has this name, or it describes an impossible process.
     """
     bundled = bundled_scenarios()
     if name in bundled:
         return load_scenario(bundled[name])
     if not Path(name).suffix and not Path(name).exists():
-        near = get_close_matches(name, bundled, 1)
-        hint = f"did you mean {near[0]}?" if near else f"bundled are {', '.join(bundled)}."
-        raise UserError(f"There is no scenario {name}, neither bundled nor as a file; {hint}")
+        ending = suggestion(name, bundled, f"bundled are {', '.join(bundled)}")
+        raise UserError(f"There is no scenario {name}, neither bundled nor as a file{ending}")
     return load_scenario(Path(name))
 
 
@@ -87,25 +91,28 @@ def load_simulator(
         options: keyword arguments of the class or of ``gymnasium.make``, JSON values; the process simulator has none.
 
     Raises:
-        UserError: something named does not exist or is not usable.
+        UserError: a named thing does not exist or is not usable.
     """
     if name != PROCESS:
         return _class_simulator(name, dict(options or {}))
     _refuse_options(options)
-    if event_log:
-        return _from_log(Path(event_log), log_columns, log_arrivals)
-    return _process(find_scenario(scenario))
+    if not event_log:
+        return _process(find_scenario(scenario))
+    path = Path(event_log)
+    log = read_event_log(path, parse_log_columns(log_columns) if log_columns else None)
+    mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=log_arrivals)
+    return _process(mined.scenario, mined.notes, log)
 
 
 def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None) -> LoadedSimulator:
     """Build the simulator that a checkpoint was trained on.
 
     Args:
-        source: of the checkpoint.
+        source: JSON values of the checkpoint, from :class:`LoadedSimulator`.
         changes: options that replace the checkpoint's own of the same name.
 
     Raises:
-        UserError: it cannot be built here.
+        UserError: the simulator cannot be built here.
     """
     options = source.get("options", {})
     if not isinstance(options, dict):
@@ -116,40 +123,28 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
 
 
-def _process(scenario: Scenario, notes: list[str] | None = None, log: Any = None) -> LoadedSimulator:
-    from core.simulators.process.simulator import ProcessSimulator
-
+def _process(scenario: Scenario, notes: list[str] | None = None, log: EventLog | None = None) -> LoadedSimulator:
     source = {"simulator": PROCESS, "scenario": scenario_content(scenario)}
     return LoadedSimulator(ProcessSimulator(scenario), source, scenario, notes or [], log)
 
 
-def _from_log(path: Path, columns: str, arrivals: str) -> LoadedSimulator:
-    from core.simulators.process.event_logs.event_log import parse_log_columns, read_event_log
-    from core.simulators.process.event_logs.mine_scenario import mine_scenario
-
-    log = read_event_log(path, parse_log_columns(columns) if columns else None)
-    mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals)
-    return _process(mined.scenario, list(mined.notes), log)
-
-
 def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
     """Build a simulator from the name of its class or environment, or its short name, and its arguments."""
+    source = {"simulator": name, "options": options}
     if name.startswith(PREFIX):
-        environment = GymnasiumSimulator(name.removeprefix(PREFIX), options)
-        return LoadedSimulator(environment, {"simulator": name, "options": options})
+        return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), options), source)
     kind = _simulator_class(CLASSIC_CONTROL.get(name, name))
     _check_option_names(name, kind, options)
-    given = ", ".join(f"{option}={value}" for option, value in options.items())
     try:
         simulator = kind(**options)
     except UserError:
         raise
     except Exception as error:
-        how = f"with {given}" if options else "without arguments (--simulator-option NAME=VALUE gives one)"
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise UserError(f"{name} cannot be built {how}: {type(error).__name__}: {reason}.") from error
+        given = "with " + ", ".join(f"{option}={value}" for option, value in options.items())
+        arguments = given if options else "without arguments (--simulator-option NAME=VALUE gives one)"
+        raise UserError(f"{name} cannot be built {arguments}: {type(error).__name__}: {one_line(error)}.") from error
     require_complete(simulator)
-    return LoadedSimulator(simulator, {"simulator": name, "options": options})
+    return LoadedSimulator(simulator, source)
 
 
 def _check_option_names(name: str, kind: type[Simulator], options: Mapping[str, Any]) -> None:
@@ -160,9 +155,8 @@ def _check_option_names(name: str, kind: type[Simulator], options: Mapping[str, 
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for option in options:
         if option not in known:
-            near = get_close_matches(option, known, 1)
-            there = f" (there are {', '.join(known)})" if known else "; it takes none"
-            raise UserError(f"{name} has no option {option}{there}" + (f"; did you mean {near[0]}?" if near else "."))
+            names = f" (there are {', '.join(known)})" if known else "; it takes none"
+            raise UserError(f"{name} has no option {option}{names}{suggestion(option, known)}")
 
 
 def _refuse_options(options: Mapping[str, Any] | None) -> None:
@@ -175,14 +169,12 @@ def _simulator_class(name: str) -> type[Simulator]:
     module_name, _, class_name = name.rpartition(":")
     if not module_name or not class_name:
         built_in = [PROCESS, *CLASSIC_CONTROL]
-        near = get_close_matches(name.lower(), built_in, 1)
-        hint = f"did you mean {near[0]}?" if near else f"built in are {', '.join(built_in)}."
-        raise UserError(f"SIMULATOR {name!r} is neither built in nor module:Class nor file.py:Class; {hint}")
+        ending = suggestion(name.lower(), built_in, f"built in are {', '.join(built_in)}")
+        raise UserError(f"SIMULATOR {name!r} is neither built in nor module:Class nor file.py:Class{ending}")
     module = _module_from_file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
     kind = getattr(module, class_name, None)
     if kind is None:
-        near = get_close_matches(class_name, dir(module), 1)
-        raise UserError(f"{module_name} has no {class_name}" + (f"; did you mean {near[0]}?" if near else "."))
+        raise UserError(f"{module_name} has no {class_name}{suggestion(class_name, dir(module))}")
     if not (isinstance(kind, type) and issubclass(kind, Simulator)):
         raise UserError(f"{name} is not a subclass of core.simulators.simulator.Simulator.")
     return kind

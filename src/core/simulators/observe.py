@@ -1,4 +1,4 @@
-"""Reading a simulator's state into observation, mask and features, compiled, with the checks that make faults speak."""
+"""Compiled reading of a simulator's state into observation, mask and features, with checks of the contract."""
 
 import numpy as np
 from numba import njit
@@ -17,7 +17,7 @@ from core.simulators.simulator import (
 )
 
 _GUARD = np.float32(-7.0e37)
-"""Lies behind the observation that a simulator writes; anything else there means it wrote too much."""
+"""Value behind the observation; another value there means that ``observe`` wrote too much."""
 
 _GUARD_SIZE = 16
 
@@ -25,11 +25,15 @@ _INFINITE = np.float32(np.inf)
 
 
 def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
-    """Compile the reading of a simulator's state.
+    """Build the compiled function that reads a simulator's state.
+
+    Args:
+        simulator: simulator whose sizes are used.
+        functions: compiled functions of the simulator.
 
     Returns:
-        ``observe_state(state, parameters, guarded, observation, mask, features) -> status`` fills the last three;
-        ``guarded`` comes from :func:`new_guarded`.
+        ``observe_state(state, parameters, guarded, observation, mask, features) -> status``. It fills observation
+        float32[O], mask bool[n] and features float32[n, F]; ``guarded`` is scratch from :func:`new_guarded`.
     """
     observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
     size, choices = simulator.observation_size, simulator.action_space.choices
@@ -69,14 +73,14 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
 def compile_observe_state(
     simulator: Simulator, state: np.record, observation: np.ndarray, mask: np.ndarray, features: np.ndarray
 ) -> None:
-    """Compile the reading of a simulator's state as the loops need it, or load it.
+    """Compile ``observe_state`` for the types that the loops use, or load it from the cache.
 
     Args:
-        simulator: the simulator.
-        state: a record of its state.
-        observation: float32[observations]; only its type counts, and that of the next two.
-        mask: bool[values of all choices].
-        features: float32[values of all choices, k].
+        simulator: simulator to read.
+        state: record of its state; of this and the next arguments only the types count.
+        observation: float32[observation_size].
+        mask: bool[n], n values of all choices.
+        features: float32[n, action_feature_size].
     """
     guarded = np.zeros(simulator.observation_size + _GUARD_SIZE, np.float32)
     observe_state = build_observe_state(simulator, compile_functions(simulator))
@@ -85,16 +89,16 @@ def compile_observe_state(
 
 @njit(nogil=True)
 def all_finite(values):  # type: ignore[no-untyped-def]
-    """Return whether float32[n] holds neither NaN nor infinity."""
+    """Return whether ``values``, float32[n], holds neither NaN nor infinity."""
     finite = True
-    for i in range(len(values)):  # no way out on the first that is not: then the compiler can take 16 at a time
+    for i in range(len(values)):  # no early exit, so that the compiler can take 16 at a time
         finite &= abs(values[i]) < _INFINITE
     return finite
 
 
 @njit(nogil=True)
 def new_guarded(size):  # type: ignore[no-untyped-def]
-    """Return float32[size + guard], zero where the observation goes and the guard behind it."""
+    """Return float32[size + 16]: zeros for the observation, then the guard values."""
     guarded = np.full(size + _GUARD_SIZE, _GUARD, np.float32)
     guarded[:size] = 0.0
     return guarded

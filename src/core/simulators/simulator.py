@@ -1,7 +1,7 @@
 """The simulator contract: the public interface that users write against.
 
 A simulator is a description (sizes, spaces, dtypes) and a few plain functions in the subset of Python that Numba
-compiles. Its whole state is one NumPy record, so an episode can be copied, resumed to the bit, and run as ordinary
+compiles. Its whole state is one NumPy record. So an episode can be copied, resumed to the bit, and run as ordinary
 Python with ``NUMBA_DISABLE_JIT=1``.
 """
 
@@ -14,11 +14,14 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from core.errors import PolicyNotFiniteError, SimulatorError, UserError
+from core.errors import PolicyNotFiniteError, SimulatorError, one_line
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.spaces import ActionSpace, Box, MultiDiscrete, description
+from core.simulators.spaces import ActionSpace, MultiDiscrete, description
 
 Function = Callable[..., Any]
+
+OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
+POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE = 5, 6, 7
 
 
 class Simulator:
@@ -34,16 +37,15 @@ class Simulator:
       masks one after another; it comes in all True.
     * ``action_features(state, parameters, mask, features)`` (optional, not for Box) writes float32[n,
       action_feature_size], figures about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to
-      its logits, with learned weights ``w`` that all actions share: what is known about an action need not be learned
-      action by action.
-    * ``truncated(state, parameters) -> bool`` (optional): the episode is cut here although the process goes on, so
-      its last state is valued (bootstrapped); ``max_steps`` truncates as well.
+      its logits. All actions share the learned weights ``w``, so a known figure need not be learned for each action.
+    * ``truncated(state, parameters) -> bool`` (optional) cuts the episode where the process itself does not end. The
+      value of the last state is bootstrapped. ``max_steps`` truncates as well.
     * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
       change, for example luck minus its mean. Its increments are added to the rewards that the policy learns from,
-      not to the return that is reported; one that moves against the luck in the rewards makes learning far less noisy.
-    * ``luck(state, parameters) -> float`` (optional): a running sum that is expected to stay where it is, whatever the
-      policy does (a martingale), for example arrivals so far minus those expected by now. What a unit of it is worth is
-      estimated in each update and taken out of the advantages: policies are neither praised nor blamed for it.
+      not to the return that is reported. One that moves against the luck in the rewards makes learning less noisy.
+    * ``luck(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under every policy
+      (a martingale), for example arrivals so far minus those expected by now. Each update estimates the effect of one
+      unit and subtracts it from the advantages, so that a policy gets neither credit nor blame for luck.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
@@ -54,23 +56,28 @@ class Simulator:
 
     Attributes:
         observation_size: number of float32 values in an observation.
-        action_space: the actions.
-        max_steps: an episode is truncated after this many decisions.
+        action_space: space of the actions.
+        max_steps: environment steps after which an episode is truncated.
         state_dtype: dtype of the state record.
-        parameters: a NamedTuple of read-only arrays and scalars, handed to every function.
-        metrics_dtype: named figures of a finished episode, or None.
-        initial_logits: float[n], for MultiDiscrete float[sum(sizes)], what an untrained policy prefers (added to the
-            output biases), or None for nothing; not for Box.
-        action_feature_size: figures per action that ``action_features`` writes.
-        initial_feature_weights: float[action_feature_size], the shared weights of an untrained policy, or None for 0.
-        main_metric: the metric shown while training and used to choose the best checkpoint.
+        parameters: NamedTuple of read-only arrays and scalars that every function receives.
+        metrics_dtype: dtype of the metrics of a finished episode, or None.
+        initial_logits: float[n], for MultiDiscrete float[sum(sizes)], preferences of an untrained policy (added to
+            the output biases), or None; not for Box.
+        action_feature_size: number of figures per action that ``action_features`` writes.
+        initial_feature_weights: float[action_feature_size], shared weights of an untrained policy, or None for 0.
+        main_metric: name of the metric that progress shows and that chooses the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
-        mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` are for, such as the mean time between two
-            decisions or between two arrivals.
-        heuristics: name -> ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for MultiDiscrete and
-            Box ``heuristic(state, parameters, mask, rng, action)``, which writes the array (it comes in all 0).
-        bounds: name -> ``bound(state, parameters, metrics)``, not compiled: takes the state as ``reset`` left
-            it and fills metrics that no policy can beat on this episode's random draws.
+        mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` refer to, such as the mean time between two
+            steps or between two arrivals.
+        expected_steps: environment steps of a nominal episode, or None if only ``max_steps`` is known.
+        heuristics: mapping from a name to ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for
+            MultiDiscrete and Box ``heuristic(state, parameters, mask, rng, action)`` writes the array, which comes in
+            all 0.
+        bounds: mapping from a name to ``bound(state, parameters, metrics)``, not compiled. A bound takes the state
+            as ``reset`` left it and fills metrics that no policy can beat on this episode's random draws.
+        compiled: False for an environment that Python steps; it has no functions to compile.
+        resumable: False if an unfinished episode cannot be saved and continued.
+        default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
     """
 
     observation_size: int
@@ -85,15 +92,19 @@ class Simulator:
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
     mean_interval: float = 1.0
+    expected_steps: int | None = None
     heuristics: Mapping[str, Function] = {}
     bounds: Mapping[str, Function] = {}
+    compiled: bool = True
+    resumable: bool = True
+    default_rollout_steps: int = 0
 
     def message(self, state: np.void) -> str | None:
-        """Return a sentence about how this episode ended if a user should read one, else None."""
+        """Return a sentence for the user about how this episode ended, or None."""
         return None
 
     def description(self) -> dict[str, Any]:
-        """Return what a checkpoint records to be refused by another simulator: JSON values only."""
+        """Return the JSON values in a checkpoint that must be the same in the simulator that loads it."""
         kind = type(self)
         return {
             "simulator": f"{kind.__module__}:{kind.__qualname__}",
@@ -123,19 +134,19 @@ def function_of(simulator: Simulator, name: str) -> Function | None:
 
 
 def new_state(simulator: Simulator) -> np.ndarray:
-    """Return an array with one zeroed state record; index it with 0 to get the record."""
+    """Return an array with one zeroed state record, ``state_dtype``[1]; index 0 is the record."""
     return np.zeros(1, simulator.state_dtype).view(np.recarray)
 
 
 def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None = None) -> dict[str, Any]:
     """Return the metrics of a finished episode as JSON values (a list for a metric of several numbers).
 
-    Metrics that are left unfilled are left out.
+    Metrics that stay unfilled are left out.
 
     Args:
-        simulator: the simulator.
-        states: array with the state record at the end of the episode.
-        fill: ``fill(state, parameters, metrics)``; the simulator's own ``episode_metrics`` by default.
+        simulator: simulator of the episode.
+        states: ``state_dtype``[1], the state at the end of the episode.
+        fill: function ``fill(state, parameters, metrics)``; None for the simulator's own ``episode_metrics``.
     """
     fill = fill or function_of(simulator, "episode_metrics")
     if simulator.metrics_dtype is None or fill is None:
@@ -149,94 +160,26 @@ def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None =
 
 
 def compile_functions(simulator: Simulator) -> Compiled:
-    """Wrap the functions of a simulator with ``njit``; Numba compiles them at their first call.
-
-    Raises:
-        UserError: a required function or attribute is missing.
-    """
-    require_complete(simulator)
-    defaults = {
-        "action_mask": _all_allowed,
-        "action_features": _no_features,
-        "truncated": _never,
-        "time": _zero,
-        "control_variate": _zero,
-        "luck": _zero,
-    }
-    functions = {
-        name: compiled(function_of(simulator, name) or defaults[name])
-        for name in ("reset", "observe", "step", *defaults)
-    }
-    return Compiled(**functions)
+    """Wrap the functions of a complete simulator with ``njit``; Numba compiles them at their first call."""
+    return Compiled(*(compiled(function_of(simulator, name) or _DEFAULTS[name]) for name in Compiled._fields))
 
 
 @cache
 def compiled(function: Function) -> Function:
-    """Return a function compiled without the GIL, the same one each time; a compiled one stays as it is."""
+    """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one is unchanged."""
     return function if hasattr(function, "py_func") else njit(nogil=True)(function)
 
 
-def require_complete(simulator: Simulator) -> None:
-    """Check that a simulator states its sizes and defines its functions.
-
-    Raises:
-        UserError: something is missing or of the wrong kind.
-    """
-    name = type(simulator).__name__
-    for attribute in ("observation_size", "action_space", "max_steps", "state_dtype"):
-        if not hasattr(simulator, attribute):
-            raise UserError(f"{name} has no {attribute}: set it in the class (docs/reference/simulator-contract.md).")
-    for attribute in ("reset", "observe", "step"):
-        if function_of(simulator, attribute) is None:
-            raise UserError(f"{name} defines no function {attribute}: see docs/reference/simulator-contract.md.")
-    for attribute in ("observation_size", "max_steps"):
-        if not isinstance(getattr(simulator, attribute), int) or getattr(simulator, attribute) < 1:
-            raise UserError(f"{name}.{attribute} must be a positive integer, not {getattr(simulator, attribute)!r}.")
-    _require_space(simulator)
-    _require_features(simulator)
-    if np.dtype(simulator.state_dtype).names is None:
-        raise UserError(f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...]).")
-
-
-def _require_space(simulator: Simulator) -> None:
-    """Check the action space and what depends on it.
-
-    Raises:
-        UserError: it is none that is supported, or something does not go with it.
-    """
-    name, space, logits = type(simulator).__name__, simulator.action_space, simulator.initial_logits
-    if not isinstance(space, ActionSpace):
-        raise UserError(
-            f"{name}.action_space must be Discrete(n), MultiDiscrete(sizes) or Box(low, high) of "
-            f"core.simulators.spaces, not {space!r}."
-        )
-    if isinstance(space, Box) and function_of(simulator, "action_mask") is not None:
-        raise UserError(f"{name} has a Box of actions, which cannot be masked: remove action_mask.")
-    if isinstance(space, Box) and logits is not None:
-        raise UserError(f"{name} has a Box of actions, which has no logits: remove initial_logits.")
-    if logits is not None and np.shape(logits) != (space.outputs,):
-        raise UserError(f"{name}.initial_logits must be an array of {space.outputs} numbers, one an action.")
-
-
-def _require_features(simulator: Simulator) -> None:
-    """Check that what is said about action features belongs together.
-
-    Raises:
-        UserError: it does not.
-    """
-    name, weights, size = type(simulator).__name__, simulator.initial_feature_weights, simulator.action_feature_size
-    if (size > 0) != (function_of(simulator, "action_features") is not None):
-        raise UserError(f"{name}: action_features and a positive action_feature_size belong together; set both.")
-    if size > 0 and isinstance(simulator.action_space, Box):
-        raise UserError(f"{name} has a Box of actions, which has no logits to add to: remove action_features.")
-    if weights is not None and np.shape(weights) != (size,):
-        raise UserError(f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers.")
-
-
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:
-    """Turn the status code of a compiled loop into the error that names episode and step."""
-    name = type(simulator).__name__
-    what = {
+    """Return the error for a status code of a compiled loop.
+
+    Args:
+        status: status code other than ``OK``.
+        simulator: simulator that was played.
+        episode: name of the episode.
+        step: number of the environment step, from 0.
+    """
+    fault = {
         OBSERVATION_TOO_LONG: f"observe wrote more than the declared observation_size = {simulator.observation_size}",
         OBSERVATION_NOT_FINITE: "observe wrote a NaN or an infinite value",
         EMPTY_MASK: empty_mask(simulator.action_space),
@@ -246,11 +189,11 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids or that is not finite",
     }[status]
     kind = PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError
-    return kind(f"{name}, episode {episode}, step {step}: {what}.")
+    return kind(f"{type(simulator).__name__}, episode {episode}, step {step}: {fault}.")
 
 
 def empty_mask(space: ActionSpace) -> str:
-    """Say what a mask lacks that leaves nothing to choose from."""
+    """Return the clause about a mask that allows nothing."""
     return f"action_mask allowed no {'value of a choice' if isinstance(space, MultiDiscrete) else 'action'}"
 
 
@@ -259,24 +202,23 @@ def naming_the_episode(simulator: Simulator, episode: str | Callable[[], str]) -
     """Turn an exception of a simulator's own code into one sentence that names the episode.
 
     Args:
-        simulator: whose code runs.
-        episode: its name; of several a function that returns which one it was.
+        simulator: simulator whose code runs in the block.
+        episode: name of the episode, or a function that returns it once the exception was raised.
+
+    Raises:
+        UserError: Numba cannot compile a function.
+        SimulatorError: a function of the simulator raised.
     """
     try:
         yield
     except NumbaError as error:
         raise describe_compile_error(simulator, error) from error
     except Exception as error:
-        what = " ".join(str(error).split())[:300]  # Numba's reports fill screens
         name = episode if isinstance(episode, str) else episode()
         raise SimulatorError(
-            f"{type(simulator).__name__}, episode {name}: {type(error).__name__}: {what}; set "
+            f"{type(simulator).__name__}, episode {name}: {type(error).__name__}: {one_line(error)}; set "
             "NUMBA_DISABLE_JIT=1 to see the line."
         ) from error
-
-
-OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
-POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE = 5, 6, 7
 
 
 @njit(nogil=True)
@@ -297,3 +239,13 @@ def _never(state, parameters):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _zero(state, parameters):  # type: ignore[no-untyped-def]
     return 0.0
+
+
+_DEFAULTS: dict[str, Function] = {
+    "action_mask": _all_allowed,
+    "action_features": _no_features,
+    "truncated": _never,
+    "time": _zero,
+    "control_variate": _zero,
+    "luck": _zero,
+}

@@ -1,8 +1,8 @@
-"""Action spaces of a simulator, and what the rest of the project asks of each.
+"""Action spaces of a simulator.
 
-Every space answers the same questions: ``choices``, the sizes of its categorical choices (none in a Box); ``outputs``,
-how many numbers the actor computes (a logit for each value of each choice, a mean for each real number); ``shape`` and
-``dtype`` of an action as the trajectory keeps it; ``in_words``, for people.
+Every space has ``choices``, the sizes of its categorical choices (none in a Box); ``outputs``, how many numbers the
+actor computes (a logit for each value of each choice, a mean for each real number); ``shape`` and ``dtype`` of an
+action in the trajectory; ``in_words``, a description for messages.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Discrete:
-    """The actions 0 .. n - 1.
+    """The actions 0 .. n - 1; ``step`` receives an integer.
 
-    ``step`` receives an integer.
+    Attributes:
+        n: number of actions.
 
     Raises:
         ValueError: n is not a positive integer.
@@ -32,17 +33,17 @@ class Discrete:
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """One choice."""
+        """Size of the one choice."""
         return (self.n,)
 
     @property
     def outputs(self) -> int:
-        """A logit for each action."""
+        """Number of logits, one for each action."""
         return self.n
 
     @property
     def in_words(self) -> str:
-        """For people."""
+        """Description for messages."""
         return f"{self.n} actions"
 
 
@@ -52,6 +53,9 @@ class MultiDiscrete:
 
     ``step`` receives int64[len(sizes)]. A mask is the choices' masks one after another, bool[sum(sizes)], and each
     choice needs an allowed value.
+
+    Attributes:
+        sizes: number of values of each choice.
 
     Raises:
         ValueError: sizes is empty or holds something other than positive integers.
@@ -67,33 +71,38 @@ class MultiDiscrete:
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """The sizes."""
+        """Sizes of the choices."""
         return self.sizes
 
     @property
     def outputs(self) -> int:
-        """A logit for each value of each choice."""
+        """Number of logits, one for each value of each choice."""
         return sum(self.sizes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A value of each choice."""
+        """Shape of an action, a value of each choice."""
         return (len(self.sizes),)
 
     @property
     def in_words(self) -> str:
-        """For people."""
+        """Description for messages."""
         return f"actions of {len(self.sizes)} choices ({', '.join(map(str, self.sizes))})"
 
 
 @dataclass(frozen=True)
 class Box:
-    """Real vectors with a lower and an upper bound each, infinite ones allowed.
+    """Real vectors with a lower and an upper bound each, which may be infinite; there are no masks.
 
     The policy is a Gaussian with a standard deviation that does not depend on the state. ``step`` receives
-    float32[len(low)] within the bounds: a draw beyond them is clipped, and the policy learns from the unclipped one;
-    with ``squashed`` the draw goes through tanh onto the bounds instead, and the log-probability is that of the
-    squashed distribution. There are no masks.
+    float32[len(low)] within the bounds. A draw beyond them is clipped, and the policy learns from the unclipped one.
+    With ``squashed`` the draw goes through tanh onto the bounds instead, and the log-probability is that of the
+    squashed distribution.
+
+    Attributes:
+        low: lower bound of each number.
+        high: upper bound of each number.
+        squashed: True for tanh in place of clipping.
 
     Raises:
         ValueError: low and high differ in length or are out of order (as float32), or ``squashed`` meets an infinite
@@ -119,23 +128,23 @@ class Box:
 
     @property
     def bounds(self) -> np.ndarray:
-        """float32[2, numbers], low and high."""
+        """Lower and upper bounds, float32[2, numbers]."""
         with np.errstate(over="ignore"):
             return np.array([self.low, self.high]).astype(np.float32)
 
     @property
     def outputs(self) -> int:
-        """A mean for each number."""
+        """Number of means, one for each number."""
         return len(self.low)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A number for each pair of bounds."""
+        """Shape of an action, a number for each pair of bounds."""
         return (len(self.low),)
 
     @property
     def in_words(self) -> str:
-        """For people."""
+        """Description for messages."""
         return f"actions of {len(self.low)} real numbers"
 
 
@@ -143,5 +152,5 @@ ActionSpace = Discrete | MultiDiscrete | Box
 
 
 def description(space: ActionSpace) -> int | str:
-    """Return what a checkpoint records of a space, so that another one is refused."""
+    """Return the JSON value in a checkpoint that tells this action space from others."""
     return space.n if isinstance(space, Discrete) else str(space)

@@ -4,6 +4,7 @@ import re
 import signal
 import threading
 import time
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -486,7 +487,8 @@ class Slow(Walk):
 
 
 def test_without_a_main_thread_there_is_no_limit(monkeypatch):
-    monkeypatch.setattr("core.simulators.check.check_simulator.compile_each", lambda simulator: None)
+    module = import_module("core.simulators.check.check_simulator")  # the package has a function of this name
+    monkeypatch.setattr(module, "compile_each", lambda simulator: None)
     with pytest.raises(SimulatorError, match="still running"):
         check_simulator(Slow(), 5, seconds_per_call=0.01)
     found = []
@@ -671,7 +673,7 @@ class Compared(Walk):
             ["observe writes very different scales: the standard deviation is ", " at 0 and ", "NORMALISE_OBSERV"],
         ),
         (Large, ["observe wrote 3e+07 at 0; float32 keeps seven digits"]),
-        (Unending, ["ended no episode in 200 decisions and max_steps is 1,000,000,000", "lower max_steps"]),
+        (Unending, ["ended no episode in 200 steps and max_steps is 1,000,000,000", "lower max_steps"]),
         (NegativeIndex, ["mask was read or written at -", "mask[state.x % 3 - 1] = True", "say so with % len"]),
         (NegativeField, ["state.past was read or written at -1 (line", "state.past[action - 1] = 1"]),
         (Fraction, ["was written into state.x, which keeps ", "state.x = min(0.75 * action, 8)", "write int(...)"]),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from core.errors import UserError
-from core.simulators.process.event_logs.event_log import parse_log_columns, read_event_log
+from core.simulators.process.event_logs.event_log import read_event_log
+from core.simulators.process.event_logs.read_csv import parse_log_columns
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
 

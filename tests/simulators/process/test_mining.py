@@ -23,7 +23,7 @@ from core.simulators.process.event_logs.working_hours import (
     worked_time,
 )
 from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario import load_scenario, scenario_content
+from core.simulators.process.scenario_file import load_scenario, scenario_content
 from core.simulators.process.service_times import table_mean
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, SPT, Episode, play, summary
 
-from core.simulators.process.scenario import load_scenario
+from core.simulators.process.scenario_file import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 
 pytestmark = pytest.mark.slow

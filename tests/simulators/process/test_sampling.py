@@ -11,9 +11,9 @@ from oracles.process_play import FIFO, LAZY, RANDOM, SPT, bound_of, office, play
 from scipy import stats
 
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.parameters import build_parameters, service_mean
+from core.simulators.process.parameters import build_parameters
 from core.simulators.process.scenario import Scenario
-from core.simulators.process.service_times import normal_quantile, service_time
+from core.simulators.process.service_times import normal_quantile, service_mean, service_time
 from core.simulators.process.simulator import ProcessSimulator
 
 # Service times

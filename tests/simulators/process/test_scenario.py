@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles.process_play import BASE, office, rework, scenario, service
 
 from core.errors import UserError
-from core.simulators.process.scenario import load_scenario, parse_scenario, scenario_content
+from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 
 TASK = {"task": "A"}
@@ -252,8 +252,9 @@ def test_an_activity_that_no_case_reaches_does_not_matter():
         {"horizon": {"value": 1e13}},
         {"horizon": {"value": 1e300}, "arrivals": {"process": "poisson", "rate": 1e300}},
         {**weekly([1e308] * 168), "horizon": {"value": 1.0}},
+        {**weekly([1.0] * 168), "time_unit": "days", "horizon": {"value": 1e308}},
     ],
-    ids=["no activity at all", "5e12 cases", "infinitely many cases", "infinitely many a week"],
+    ids=["no activity at all", "5e12 cases", "infinitely many cases", "infinitely many a week", "a huge horizon"],
 )
 def test_a_scenario_that_cannot_be_simulated_is_refused_with_a_sentence(changes):
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from oracles.toy_environments import first_of
 
 from core.commands.cli import main
 from core.seeding import stream
-from core.simulators.gym.adapter import seed_of
+from core.simulators.gym.open_environment import seed_of
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 

@@ -1,7 +1,8 @@
-"""check_simulator: plays a simulator as ordinary Python and says, in sentences, what is wrong with it.
+"""check_simulator: plays a simulator as ordinary Python and reports in sentences what is wrong with it.
 
-``places`` finds the user's line, ``helpers`` and ``watch`` make visible what NumPy and Numba pass in silence, ``calls``
-checks single calls, ``repeat`` plays again, ``play`` puts them together, ``hints`` looks at what came out.
+``check_simulator`` plays, replays and compiles; ``calls`` checks single calls; ``determinism`` compares repeated ones;
+``advice`` gives hints about the results. ``instrumented_arrays`` and ``checked_helpers`` detect what NumPy and Numba do
+not report, and ``source_location`` finds the user's line.
 """
 
 from core.simulators.check.check_simulator import check_simulator

@@ -1,10 +1,8 @@
-"""What is no error and yet worth a sentence."""
+"""Hints about properties of a simulator that are no errors."""
 
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +15,12 @@ _LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
 
 
 def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
-    """Note observations that are large or of very different scales.
+    """Add hints about observations that are large or of very different scales.
 
     Args:
-        observations: float32[decisions, observation_size].
-        name: of the simulator.
-        hints: where to note.
+        observations: float32[steps, observation_size].
+        name: name of the simulator.
+        hints: collector of the hints.
     """
     values = observations.astype(np.float64)
     largest, spread = np.abs(values).max(axis=0), values.std(axis=0)
@@ -44,44 +42,39 @@ def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
 
 
 def hint_at_endless_episodes(simulator: Simulator, played: int, hints: Hints) -> None:
-    """Note that nothing but a huge max_steps seems to end an episode."""
+    """Add a hint if nothing but a huge max_steps seems to end an episode.
+
+    Args:
+        simulator: simulator that ended no episode.
+        played: number of environment steps that were played.
+        hints: collector of the hints.
+    """
     if simulator.max_steps > _LONG:
         gigabytes = simulator.max_steps * (4 * simulator.observation_size + simulator.action_space.outputs + 32) / 1e9
         hints.add(
-            f"{type(simulator).__name__} ended no episode in {played} decisions and max_steps is "
+            f"{type(simulator).__name__} ended no episode in {played} steps and max_steps is "
             f"{simulator.max_steps:,}: a recorded episode takes about {gigabytes:.2g} GB; lower max_steps if no "
-            "episode needs so many decisions."
+            "episode needs so many steps."
         )
 
 
 def hint_at_compared_actions(step: Function, hints: Hints) -> None:
-    """Note lines of ``step`` that compare the action for equality with a fraction."""
+    """Add a hint for each line of ``step`` that compares the action for equality with a fraction."""
     function = plain(step)
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):  # no source, or none that stands alone: nothing to hint at
+    except (OSError, TypeError, SyntaxError):  # no source, or not the source of one function
         return
-    parameters = function.__code__.co_varnames
-    is_action = _names_an(parameters[2])
+    action = function.__code__.co_varnames[2]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and _compares_with_fraction(node, is_action):
+        if not isinstance(node, ast.Compare) or not any(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops):
+            continue
+        sides = [side.value if isinstance(side, ast.Subscript) else side for side in (node.left, *node.comparators)]
+        fraction = any(isinstance(s, ast.Constant) and isinstance(s.value, float) and s.value % 1 for s in sides)
+        if fraction and any(isinstance(side, ast.Name) and side.id == action for side in sides):
             where = place(function.__code__.co_filename, first + node.lineno - 1)
             hints.add(
                 f"step asks whether the action equals a fraction ({where}); integers and float32 numbers hardly ever "
                 "do, so compare with < and >."
             )
-
-
-def _names_an(parameter: str) -> Callable[[Any], bool]:
-    def is_action(node: Any) -> bool:
-        node = node.value if isinstance(node, ast.Subscript) else node
-        return isinstance(node, ast.Name) and node.id == parameter
-
-    return is_action
-
-
-def _compares_with_fraction(node: ast.Compare, is_action: Callable[[Any], bool]) -> bool:
-    sides = [node.left, *node.comparators]
-    fraction = any(isinstance(s, ast.Constant) and isinstance(s.value, float) and s.value % 1 for s in sides)
-    return fraction and any(map(is_action, sides)) and any(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops)

@@ -1,51 +1,48 @@
-"""Calls the plain functions of a simulator and turns what goes wrong into sentences."""
+"""Calls the plain functions of a simulator and turns every breach of the contract into a sentence."""
 
 from typing import Any
 
 import numpy as np
 from numba.core.errors import NumbaError
 
-from core.errors import SimulatorError
+from core.errors import SimulatorError, one_line
 from core.simulators.check.checked_helpers import CheckedHelpers
 from core.simulators.check.instrumented_arrays import Hints, watched
 from core.simulators.check.random_action import split_mask
 from core.simulators.check.source_location import place_of_error, place_of_function
 from core.simulators.check.time_limit import TooLong, time_limit
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.simulator import Function, Simulator, empty_mask, function_of, metrics_of
-
-FUNCTIONS = (
-    *("reset", "observe", "action_mask", "action_features", "step", "truncated", "time", "control_variate", "luck"),
-    "episode_metrics",
-)
+from core.simulators.simulator import Compiled, Function, Simulator, empty_mask, function_of, metrics_of
 
 
 class Calls:
     """The functions of a simulator as ordinary Python, each call checked.
 
     Args:
-        simulator: the simulator.
-        seconds: that a call may take.
-        hints: where to note what is no error.
-        compiled_helpers: whether the compiled functions that the simulator's call stay compiled.
+        simulator: simulator to call.
+        seconds: time limit of a call.
+        hints: collector of hints.
+        compiled_helpers: False to run the simulator's compiled helpers as ordinary Python too.
 
     Attributes:
-        episode: that is being played, for the sentences.
-        step: likewise.
+        episode: name of the present episode, for messages.
+        step: number of the present step, for messages.
+        functions: plain functions that the simulator defines, by name.
     """
 
     def __init__(self, simulator: Simulator, seconds: float, hints: Hints, compiled_helpers: bool = True) -> None:
         self.simulator, self.hints, self._seconds = simulator, hints, seconds
         self.name, self.step = type(simulator).__name__, 0
         self.episode: Any = 0
-        helpers, defined = CheckedHelpers(compiled_helpers), {name: function_of(simulator, name) for name in FUNCTIONS}
+        helpers = CheckedHelpers(compiled_helpers)
+        defined = {name: function_of(simulator, name) for name in (*Compiled._fields, "episode_metrics")}
         self.functions: dict[str, Function] = {name: helpers.ordinary(f) for name, f in defined.items() if f}
 
     def __call__(self, function: str, *arguments: Any) -> Any:
         """Call a function with the arguments of the contract; None if the simulator does not define it.
 
         Raises:
-            SimulatorError: it raised or took too long.
+            SimulatorError: the function raised or took too long.
         """
         if function not in self.functions:
             return None
@@ -53,17 +50,20 @@ class Calls:
             with time_limit(self._seconds):
                 return self.functions[function](*arguments)
         except TooLong as error:
-            raise self._too_long(function, error) from None
+            remedy = "; see to it that its loops end, or do less in a call"
+            failure = f"was still running after {self._seconds:g} s"
+            raise self._call_error(function, error, failure, "", remedy) from None
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error, function) from error
         except Exception as error:
-            raise self._raised(function, error) from error
+            reason = f": {type(error).__name__}: {one_line(error)}"
+            raise self._call_error(function, error, "failed", reason) from error
 
     def reading(self, function: str, state: Any, *arguments: Any) -> Any:
         """Call a function that may not change the state.
 
         Raises:
-            SimulatorError: it did, or what ``__call__`` raises.
+            SimulatorError: the function changed the state, raised or took too long.
         """
         before = state.copy()
         result = self.keeping_parameters(function, state, *arguments)
@@ -72,10 +72,14 @@ class Calls:
         return result
 
     def keeping_parameters(self, function: str, state: Any, *arguments: Any) -> Any:
-        """Call a function and see to it that the parameters stay as they are."""
+        """Call a function, which may not change the parameters.
+
+        Raises:
+            SimulatorError: the function changed the parameters, raised or took too long.
+        """
         before = _contents(self.simulator.parameters)
         result = self(function, state, self.simulator.parameters, *arguments)
-        changed = [name for name, now in _contents(self.simulator.parameters).items() if now != before[name]]
+        changed = [name for name, value in _contents(self.simulator.parameters).items() if value != before[name]]
         if changed:
             self.fail(f"{function} changed {changed[0]}, which all episodes share; keep it in the state", function)
         return result
@@ -91,7 +95,7 @@ class Calls:
         return observation
 
     def action_mask(self, state: Any) -> np.ndarray:
-        """Return a mask that allows something, bool[*]."""
+        """Return a mask that allows a value of each choice, bool[n], n values of all choices."""
         mask = np.ones(sum(self.simulator.action_space.choices), np.bool_)
         self.reading("action_mask", state, watched(mask, self.hints, "mask"))
         if not all(part.any() for part in split_mask(self.simulator.action_space, mask)):
@@ -99,7 +103,7 @@ class Calls:
         return mask
 
     def action_features(self, state: Any, mask: np.ndarray) -> np.ndarray:
-        """Return finite features, float32[*, action_feature_size]."""
+        """Return finite features, float32[n, action_feature_size], for a mask bool[n]."""
         features, given = np.zeros((len(mask), self.simulator.action_feature_size), np.float32), mask.copy()
         self.reading("action_features", state, given, watched(features, self.hints, "features"))
         if not np.isfinite(features).all():
@@ -109,8 +113,9 @@ class Calls:
         return features
 
     def outcome(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[float, bool]:
-        """Make a step; return its reward and whether it terminated."""
-        outcome = self.keeping_parameters("step", state, action, rng)
+        """Make a step with a copy of the action; return its reward and whether it terminated."""
+        given = action.copy() if isinstance(action, np.ndarray) else action
+        outcome = self.keeping_parameters("step", state, given, rng)
         if not isinstance(outcome, tuple) or len(outcome) != 2:
             self.fail(f"step returned {outcome!r}; return (reward, terminated)", "step")
         reward, terminated = outcome
@@ -120,14 +125,14 @@ class Calls:
         return float(reward), bool(terminated)
 
     def truncated(self, state: Any) -> bool:
-        """Return whether the simulator cuts the episode here."""
+        """Return whether the simulator truncates the episode in this state."""
         cut = self.reading("truncated", state) if "truncated" in self.functions else False
         if not isinstance(cut, (bool, np.bool_)):
             self.fail(f"truncated returned {cut!r}; return True or False", "truncated")
         return bool(cut)
 
     def number(self, function: str, state: Any) -> float:
-        """Return what ``time``, ``control_variate`` or ``luck`` says, 0 where it is not defined."""
+        """Return the value of ``time``, ``control_variate`` or ``luck``, 0 if it is not defined."""
         if function not in self.functions:
             return 0.0
         value = self.reading(function, state)
@@ -135,40 +140,33 @@ class Calls:
         return float(value)
 
     def metrics(self, states: np.ndarray) -> None:
-        """Fill the metrics of a finished episode."""
+        """Fill the metrics of a finished episode from its last state, ``state_dtype``[1]."""
         if "episode_metrics" in self.functions:
             metrics_of(
                 self.simulator, states, lambda state, _, metrics: self.reading("episode_metrics", state, metrics)
             )
 
-    def fail(self, what: str, function: str = "") -> None:
-        """Raise the error that says what is wrong, where it happened and where the function stands."""
+    def fail(self, problem: str, function: str = "") -> None:
+        """Raise a SimulatorError that names the problem, episode and step, and the place of the function."""
         where = f" ({place_of_function(self.functions[function])})" if function in self.functions else ""
-        raise SimulatorError(f"{self.name}, episode {self.episode}, step {self.step}: {what}{where}.")
+        raise SimulatorError(f"{self.name}, episode {self.episode}, step {self.step}: {problem}{where}.")
 
-    def _require_number(self, what: str, value: Any, function: str) -> None:
+    def _require_number(self, clause: str, value: Any, function: str) -> None:
         real = isinstance(value, (int, float, np.integer, np.floating, np.bool_))
         if not real or not np.isfinite(value):
-            self.fail(f"{what} {value if real else repr(value)}; return a finite number", function)
+            self.fail(f"{clause} {value if real else repr(value)}; return a finite number", function)
 
-    def _raised(self, function: str, error: Exception) -> SimulatorError:
-        where = place_of_error(error.__traceback__) or place_of_function(self.functions[function])
-        what = " ".join(str(error).split()).rstrip(".")
-        return SimulatorError(
-            f"{self.name}.{function} failed in episode {self.episode}, step {self.step}: {type(error).__name__}: "
-            f"{what} ({where})."
-        )
-
-    def _too_long(self, function: str, error: TooLong) -> SimulatorError:
+    def _call_error(
+        self, function: str, error: BaseException, failure: str, reason: str, remedy: str = ""
+    ) -> SimulatorError:
         where = place_of_error(error.__traceback__) or place_of_function(self.functions[function])
         return SimulatorError(
-            f"{self.name}.{function} was still running after {self._seconds:g} s in episode {self.episode}, step "
-            f"{self.step} ({where}); see to it that its loops end, or do less in a call."
+            f"{self.name}.{function} {failure} in episode {self.episode}, step {self.step}{reason} ({where}){remedy}."
         )
 
 
 def changed_fields(before: Any, after: Any) -> str:
-    """Return the names of the fields in which two records differ, for people."""
+    """Return the names of the fields in which two records differ, for messages."""
     names = [
         name for name in before.dtype.names if np.asarray(before[name]).tobytes() != np.asarray(after[name]).tobytes()
     ]
@@ -179,6 +177,7 @@ def _contents(parameters: Any) -> dict[str, bytes]:
     """Return the bytes of every array in the parameters by name."""
     if isinstance(parameters, (np.ndarray, np.generic)):
         return {"parameters": parameters.tobytes()}
-    names = getattr(parameters, "_fields", range(len(parameters)) if isinstance(parameters, tuple) else ())
-    fields = zip(names, parameters if isinstance(parameters, tuple) else (), strict=True)
+    if not isinstance(parameters, tuple):
+        return {}
+    fields = zip(getattr(parameters, "_fields", range(len(parameters))), parameters, strict=True)
     return {f"parameters.{name}": value.tobytes() for name, value in fields if isinstance(value, np.ndarray)}

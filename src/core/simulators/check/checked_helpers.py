@@ -1,4 +1,4 @@
-"""Compiled helpers of a simulator, compiled anew with a check of every index."""
+"""A simulator's compiled helpers, compiled again with a check of every index."""
 
 from types import FunctionType
 from typing import Any
@@ -12,14 +12,13 @@ from core.simulators.simulator import Function
 
 
 class CheckedHelpers:
-    """Makes copies of functions whose compiled helpers check their indices, which compiled code leaves out.
+    """Copies functions so that their compiled helpers check every index, which compiled code does not.
 
-    The helpers stay compiled, as they may be slow or mean something else in ordinary Python. Only those that a module
-    names are found, not the attributes of a class or of another module.
+    The helpers stay compiled: in ordinary Python they may be slow or have another meaning. Only helpers that a module
+    names are found, not attributes of a class or of another module.
 
     Args:
-        compiled: False for helpers as ordinary Python, where one is suspected never to end: compiled code cannot be
-            interrupted.
+        compiled: False to run helpers as ordinary Python, which can be interrupted if one never ends.
     """
 
     def __init__(self, compiled: bool = True) -> None:
@@ -28,7 +27,7 @@ class CheckedHelpers:
         self._helpers: dict[int, Any] = {}
 
     def ordinary(self, function: Function) -> Function:
-        """Return the plain function behind a function of a simulator, calling checked helpers."""
+        """Return the plain function behind a simulator's function; it calls checked helpers."""
         python = plain(function)
         if not isinstance(python, FunctionType) or not _calls_compiled(python):
             return python
@@ -45,7 +44,7 @@ class CheckedHelpers:
         return self._modules[id(names)]
 
     def _checked(self, helper: Any) -> Any:
-        """Return a helper with a check of every index, and those that it calls."""
+        """Return a helper that checks every index, as do the helpers that it calls."""
         if id(helper) not in self._helpers:
             options = {**helper.targetoptions, "boundscheck": True}
             self._helpers[id(helper)] = None  # a helper may call itself through its module

@@ -1,4 +1,4 @@
-"""Records and arrays that look like ordinary ones and notice what NumPy lets pass in silence."""
+"""Views of records and arrays that report what NumPy accepts in silence."""
 
 import linecache
 import math
@@ -11,26 +11,26 @@ from core.simulators.compile_errors import place
 
 
 class Hints:
-    """Sentences for the user, each place once, in the order in which they came up."""
+    """Sentences for the user in the order of their discovery, one for each place."""
 
     def __init__(self) -> None:
-        self._found: dict[Any, str] = {}
+        self._sentences: dict[Any, str] = {}
 
     def add(self, sentence: str, key: Any = None) -> None:
-        """Keep a sentence unless there is one of the same key (by default: the same sentence)."""
-        self._found.setdefault(key or sentence, sentence)
+        """Keep a sentence unless one has the same key (by default: the sentence itself)."""
+        self._sentences.setdefault(key or sentence, sentence)
 
-    def at_caller(self, what: str, remedy: str) -> None:
+    def at_caller(self, event: str, remedy: str) -> None:
         """Keep a sentence about the user's line that is running, the first about each line and remedy."""
         where = place_of_caller()
-        self.add(f"{what} ({place(*where)}); {remedy}.", (*where, remedy))
+        self.add(f"{event} ({place(*where)}); {remedy}.", (*where, remedy))
 
     def as_list(self) -> list[str]:
-        """Return them."""
-        return list(self._found.values())
+        """Return the sentences."""
+        return list(self._sentences.values())
 
     def arithmetic_overflow(self, kind: str, flag: int) -> None:
-        """Note an overflow; NumPy calls this within ``np.errstate(over="call")``."""
+        """Report an overflow; NumPy calls this within ``np.errstate(over="call")``."""
         self.at_caller(
             "Arithmetic overflowed",
             "compiled code computes short integers with 64 bits and gets another result; use int64 or float64 fields",
@@ -38,12 +38,12 @@ class Hints:
 
 
 def watched(array: np.ndarray, hints: Hints, name: str) -> np.ndarray:
-    """Return a view of an array that notes negative indices and refuses integers that do not fit.
+    """Return a view of an array that reports negative indices and refuses integers that do not fit.
 
     Args:
-        array: what to watch.
-        hints: where to note.
-        name: of the array, for people.
+        array: array of any shape and dtype.
+        hints: collector of the reports.
+        name: name of the array, for messages.
     """
     view = array.view(_Array)
     view.hints, view.label = hints, name
@@ -51,7 +51,7 @@ def watched(array: np.ndarray, hints: Hints, name: str) -> np.ndarray:
 
 
 def watched_record(states: np.ndarray, hints: Hints) -> np.ndarray:
-    """Return a view of an array of state records whose records are watched, arrays in them included."""
+    """Return a view of ``state_dtype``[1] whose records are watched, arrays in them included."""
     kind = type("record", (_Record,), {"hints": hints})
     return states.view(np.ndarray).view(np.dtype((kind, np.dtype((np.void, states.dtype)))))
 
@@ -100,7 +100,7 @@ class _Record(np.record):  # type: ignore[misc]  # final in the stubs, not in Nu
 
 
 def _set(write: Any, where: Any, value: Any, name: str, dtype: np.dtype[Any]) -> None:
-    """Write; NumPy refuses Python integers that do not fit, and says so in its own words."""
+    """Write; if NumPy refuses a Python integer that does not fit, raise our sentence."""
     try:
         write(where, value)
     except OverflowError as error:
@@ -108,7 +108,7 @@ def _set(write: Any, where: Any, value: Any, name: str, dtype: np.dtype[Any]) ->
 
 
 def _compare(value: Any, stored: Any, name: str, hints: Hints | None) -> None:
-    """Compare a number with what the record made of it."""
+    """Compare a number with the value that was stored for it."""
     if not isinstance(value, (int, float, np.number)) or not isinstance(stored, np.number) or hints is None:
         return
     if isinstance(stored, np.integer) and (not math.isfinite(value) or int(value) != int(stored)):
@@ -123,5 +123,5 @@ def _compare(value: Any, stored: Any, name: str, hints: Hints | None) -> None:
 
 
 def _deliberate() -> bool:
-    """Whether the user's line that is running writes a negative index as such."""
+    """Return whether the user's line that is running writes out a negative index."""
     return "[-" in linecache.getline(*place_of_caller()).replace(", -", "[-")

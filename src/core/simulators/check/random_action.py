@@ -12,6 +12,11 @@ def random_action(space: ActionSpace, mask: np.ndarray, rng: np.random.Generator
 
     Values of a choice are equally likely; a real number is uniform between finite bounds, else a standard normal one
     away from the finite bound.
+
+    Args:
+        space: action space.
+        mask: bool[n], allowed values of all choices one after another; not used for a Box.
+        rng: generator of the draw.
     """
     if isinstance(space, Box):
         return np.array([_random_number(low, high, rng) for low, high in space.bounds.T.tolist()], np.float32)
@@ -27,6 +32,5 @@ def _random_number(low: float, high: float, rng: np.random.Generator) -> float:
 
 
 def split_mask(space: ActionSpace, mask: np.ndarray) -> list[np.ndarray]:
-    """Return the masks of the choices of a space, bool[size] each."""
-    ends = np.cumsum(space.choices, dtype=np.int64)
-    return [mask[end - size : end] for size, end in zip(space.choices, ends, strict=True)]
+    """Return the masks of the choices of a space, bool[size] each, from their concatenation bool[n]."""
+    return np.split(mask, np.cumsum(space.choices, dtype=np.int64)[:-1]) if space.choices else []

@@ -13,10 +13,13 @@ class TooLong(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`TooLong` in the body after some seconds.
+    """Raise :class:`TooLong` in the block after some seconds.
 
-    Only in the main thread and where the system has interval timers, else the body takes as long as it takes; so it
-    does within compiled code. While Numba compiles a function that the body calls, the time begins again.
+    There is no limit outside the main thread, on a system without interval timers, and within compiled code. While
+    Numba compiles a function that the block calls, the time begins again.
+
+    Args:
+        seconds: longest duration of the block.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

@@ -7,11 +7,11 @@ Sources: the equations, constants and limits are those of Gymnasium (Farama Foun
 from Barto, Sutton and Anderson (1983) for the pole, Moore (1990) for the mountain car, and Sutton (1996) and Sutton
 and Barto (2018) for the acrobot.
 
-Agreement: operations come in Gymnasium's order and are rounded to float32 where Gymnasium on NumPy 2 rounds, so the
-same state and action give the same outcome up to the last places of sine, cosine and square, which differ between
-libraries. The tests allow a step 1e-11 in the state, 1e-9 in the reward (Pendulum's has a float32 term) and two units
-in the last place of float32 in the observation, and nothing in ``terminated``, the time limits and the random draws;
-whole episodes that are not put right in between may differ by 1e-6, the acrobot's by more, as it is chaotic.
+Agreement: operations have Gymnasium's order and are rounded to float32 where Gymnasium on NumPy 2 rounds. So the same
+state and action give the same outcome up to the last places of sine, cosine and square, which differ between
+libraries. In a step the tests allow 1e-11 in the state, 1e-9 in the reward (Pendulum's has a float32 term), two units
+in the last place of float32 in the observation, and no difference in ``terminated``, time limits and random draws.
+Whole episodes may differ by 1e-6, the acrobot's by more, as it is chaotic.
 """
 
 from core.simulators.classic_control.acrobot import Acrobot

@@ -28,7 +28,7 @@ class Acrobot(Simulator):
     more than a link's length above the fixed joint.
 
     Args:
-        max_steps: an episode is truncated after this many steps of 0.2 s.
+        max_steps: environment steps, of 0.2 s each, after which an episode is truncated.
     """
 
     observation_size = 6

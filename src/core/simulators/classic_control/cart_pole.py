@@ -20,7 +20,7 @@ LARGEST_ANGLE = 12 * 2 * math.pi / 360  # rad
 
 
 class CartPoleParameters(NamedTuple):
-    """What never changes in an episode: which reward is paid."""
+    """Constants of an episode: the kind of reward."""
 
     sutton_barto_reward: bool
 
@@ -32,8 +32,8 @@ class CartPole(Simulator):
     angular velocity (rad/s). Reward: 1 a step. Terminated when the cart leaves ±2.4 m or the pole ±12°.
 
     Args:
-        max_steps: an episode is truncated after this many steps of 0.02 s.
-        sutton_barto_reward: pay 0 a step and -1 for the fall instead.
+        max_steps: environment steps, of 0.02 s each, after which an episode is truncated.
+        sutton_barto_reward: True for a reward of 0 a step and -1 for the fall.
 
     Raises:
         ValueError: ``sutton_barto_reward`` is neither True nor False.

@@ -18,7 +18,7 @@ POWER, CONTINUOUS_GOAL = 0.0015, 0.45  # of MountainCarContinuous
 
 
 class MountainCarParameters(NamedTuple):
-    """What never changes in an episode: how fast the car must be at the goal (position units a step)."""
+    """Constants of an episode: least velocity at the goal, position units a step."""
 
     goal_velocity: float
 
@@ -30,8 +30,8 @@ class MountainCar(Simulator):
     Reward: -1 a step. Terminated at the goal, position 0.5.
 
     Args:
-        max_steps: an episode is truncated after this many steps.
-        goal_velocity: at least this fast at the goal.
+        max_steps: environment steps after which an episode is truncated.
+        goal_velocity: least velocity at the goal, position units a step.
     """
 
     observation_size = 2
@@ -69,14 +69,14 @@ class MountainCar(Simulator):
 class MountainCarContinuous(Simulator):
     """Accelerate by any force between -1 and 1, float32[1]; Gymnasium's MountainCarContinuous-v0.
 
-    Observation: as of MountainCar. Reward: 100 at the goal, position 0.45, less 0.1 · action² a step, of the action as
-    it is given; the force is clipped.
+    Observation: the same as MountainCar's. Reward: 100 at the goal, position 0.45, less 0.1 · action² a step. The force
+    is clipped, the action in the reward is not.
 
-    Gymnasium holds the state in float64 until the first step and in float32 afterwards; ``single`` says which.
+    Gymnasium holds the state in float64 until the first step and in float32 afterwards (``single``).
 
     Args:
-        max_steps: an episode is truncated after this many steps.
-        goal_velocity: at least this fast at the goal.
+        max_steps: environment steps after which an episode is truncated.
+        goal_velocity: least velocity at the goal, position units a step.
     """
 
     observation_size = 2
@@ -94,11 +94,7 @@ class MountainCarContinuous(Simulator):
         state.velocity = 0.0
         state.single = False
 
-    @staticmethod
-    def observe(state: Any, parameters: MountainCarParameters, observation: np.ndarray) -> None:
-        """Write the state."""
-        observation[0] = state.position
-        observation[1] = state.velocity
+    observe = staticmethod(MountainCar.observe)
 
     @staticmethod
     def step(
@@ -121,7 +117,7 @@ class MountainCarContinuous(Simulator):
 def _acceleration(force: float, position: float, single: bool) -> float:
     """Return the change of velocity: the clipped force's part less the slope's.
 
-    In Gymnasium a force within its bounds is a float32 and makes the sum one, a clipped one is a float64.
+    In Gymnasium a force within its bounds is a float32, and so is the sum; a clipped force is a float64.
     """
     within = -1.0 <= force <= 1.0
     push = rounded(min(max(force, -1.0), 1.0) * rounded(POWER, within), within)

@@ -14,7 +14,7 @@ SECONDS = 0.05  # of a step; mass (kg) and length (m) of the rod are 1
 
 
 class PendulumParameters(NamedTuple):
-    """What never changes in an episode: gravity, m/s²."""
+    """Constants of an episode: gravity, m/s²."""
 
     gravity: float
 
@@ -26,7 +26,7 @@ class Pendulum(Simulator):
     Reward: minus angle² + 0.1 · velocity² + 0.001 · torque², with the angle between -π and π. Never terminated.
 
     Args:
-        max_steps: an episode is truncated after this many steps of 0.05 s.
+        max_steps: environment steps, of 0.05 s each, after which an episode is truncated.
         g: gravity, m/s².
     """
 
@@ -55,7 +55,7 @@ class Pendulum(Simulator):
     def step(
         state: Any, parameters: PendulumParameters, action: np.ndarray, rng: np.random.Generator
     ) -> tuple[float, bool]:
-        """Turn by one step; what depends on the torque alone is float32, as the torque is."""
+        """Turn by one step; terms of the torque alone are float32, as the torque is."""
         torque = min(max(np.float64(action[0]), -LARGEST_TORQUE), LARGEST_TORQUE)
         effort = rounded(rounded(0.001, True) * rounded(torque * torque, True), True)
         angle = (state.angle + np.pi) % (2 * np.pi) - np.pi

@@ -8,7 +8,7 @@ from numba import njit
 def rounded(x: float, single: bool) -> float:
     """Return x, rounded to the nearest float32 if ``single``.
 
-    A sum, difference or product of two float32 values that is computed in float64 and rounded by this function is the
-    one that float32 arithmetic gives.
+    A sum, difference or product of two float32 values that is computed in float64 and then rounded equals the result
+    of float32 arithmetic.
     """
     return np.float64(np.float32(x)) if single else np.float64(x)

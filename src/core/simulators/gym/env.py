@@ -1,4 +1,4 @@
-"""A simulator as a ``gymnasium.Env``. It imports gymnasium: ``to_gymnasium`` of the bridge imports it when asked."""
+"""A simulator as a ``gymnasium.Env``; this file imports gymnasium, so ``to_gymnasium`` imports it only when called."""
 
 from typing import Any
 
@@ -21,28 +21,30 @@ from core.simulators.simulator import (
     new_state,
 )
 from core.simulators.spaces import Box, Discrete
+from core.simulators.validate import require_complete
 
 
 class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
-    """Plays a simulator with its compiled functions.
+    """Steps the compiled functions of a simulator.
 
-    Observations are float32[observation_size]. ``info["action_mask"]`` and :meth:`action_masks` (what sb3-contrib's
-    MaskablePPO asks for) are bool[values of all choices]; a Box has none. At the end ``info["metrics"]`` holds the
-    simulator's figures. ``terminated`` and ``truncated`` are kept apart; ``max_steps`` truncates. The reward is that of
+    Observations are float32[observation_size]. ``info["action_mask"]`` and :meth:`action_masks` (for sb3-contrib's
+    MaskablePPO) are bool[n], n values of all choices; a Box has none. At the end ``info["metrics"]`` holds the
+    simulator's metrics. ``terminated`` and ``truncated`` are kept apart; ``max_steps`` truncates. The reward is that of
     ``step``, without the control variate.
 
     Args:
-        simulator: the simulator.
+        simulator: simulator to step.
 
     Raises:
-        UserError: it lacks something.
+        UserError: the simulator is incomplete.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name, of the class)
 
     def __init__(self, simulator: Simulator) -> None:
+        require_complete(simulator)
         self.simulator, self._functions = simulator, compile_functions(simulator)
-        self._look = build_observe_state(simulator, self._functions)
+        self._observe_state = build_observe_state(simulator, self._functions)
         self.action_space = to_gymnasium_space(simulator.action_space)
         self.observation_space = spaces.Box(-np.inf, np.inf, (simulator.observation_size,), np.float32)
         self._states, self._guarded = new_state(simulator), new_guarded(simulator.observation_size)
@@ -66,10 +68,10 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
         return self._observe()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Decide; numbers beyond the bounds of a Box are clipped.
+        """Make an environment step; numbers beyond the bounds of a Box are clipped.
 
         Raises:
-            UserError: the action is none, or the mask forbids it, or the episode is over.
+            UserError: the action is invalid, or the mask forbids it, or the episode is over.
             SimulatorError: the simulator broke its contract.
         """
         if self._over:
@@ -90,19 +92,19 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
         return observation, float(reward), terminated, truncated, info
 
     def action_masks(self) -> np.ndarray:
-        """Return bool[values of all choices], what is allowed now."""
+        """Return the mask of the present state, bool[n], n values of all choices."""
         return self._mask.copy()
 
     def _observe(self) -> tuple[np.ndarray, dict[str, Any]]:
         observation = np.zeros(self.simulator.observation_size, np.float32)
-        where = (self._states[0], self.simulator.parameters, self._guarded)
-        status = self._look(*where, observation, self._mask, self._features)
-        if status != OK and not (self._over and status == EMPTY_MASK):  # after the end nothing need be allowed
+        source = (self._states[0], self.simulator.parameters, self._guarded)
+        status = self._observe_state(*source, observation, self._mask, self._features)
+        if status != OK and not (self._over and status == EMPTY_MASK):  # a last state may allow nothing
             raise describe_fault(status, self.simulator, str(self._episode), self._steps)
         return observation, {"action_mask": self._mask.copy()} if len(self._mask) else {}
 
     def _admitted(self, action: Any) -> Any:
-        """Return the action as the simulator's step takes it."""
+        """Return an allowed action as the simulator's step takes it, or raise."""
         space = self.simulator.action_space
         if isinstance(space, Box):
             return self._within(np.asarray(action, np.float32))

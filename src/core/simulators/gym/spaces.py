@@ -1,6 +1,6 @@
 """Gymnasium's spaces and ours: observations as rows of float32, actions to and from arrays.
 
-Gymnasium is imported where it is used: it is optional.
+Gymnasium is optional, so it is imported where it is used.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,24 +12,24 @@ from core.errors import UserError
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
 Encode = Callable[[Any, np.ndarray], None]
-"""``encode(observation, row)`` writes an observation into float32[size], or raises ValueError with what is wrong."""
+"""``encode(observation, row)`` writes an observation into float32[size], or raises ValueError with the problem."""
 
 Decode = Callable[[np.ndarray], Any]
-"""``decode(action)`` returns what the environment's step receives."""
+"""``decode(action)`` returns the action for the environment's step."""
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
 ACTIONS = "Discrete, MultiDiscrete, MultiBinary and Box (of real numbers)"
 
 
 def build_encode(space: Any, where: str) -> tuple[int, Encode]:
-    """Return the length of an observation's row and what writes it, in the order of ``gymnasium``'s ``flatten``.
+    """Return the size of an observation's row and its writer, in the order of ``gymnasium``'s ``flatten``.
 
     Args:
-        space: of the environment's observations.
-        where: names the environment.
+        space: space of the environment's observations.
+        where: name of the environment, for messages.
 
     Raises:
-        UserError: a space that has no fixed number of values.
+        UserError: the space has no fixed number of values.
     """
     leaves = list(_leaves(space, "observation", where))
     if len(leaves) == 1 and leaves[0][1] is space:
@@ -52,7 +52,7 @@ def build_encode(space: Any, where: str) -> tuple[int, Encode]:
 
 
 def _leaves(space: Any, name: str, where: str) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
-    """Yield name, space and getter of each part of a Dict or Tuple; of any other space itself."""
+    """Yield name, space and getter of each part of a Dict or Tuple, or of the space itself."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -72,7 +72,7 @@ def _inside(key: Any, find: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _leaf_encode(space: Any, name: str) -> tuple[int, Encode]:
-    """Return the length of the row of one simple space and what writes it."""
+    """Return the size of a simple space's row and its writer."""
     from gymnasium import spaces
     from gymnasium.spaces.utils import flatdim, flatten
 
@@ -91,10 +91,10 @@ def _leaf_encode(space: Any, name: str) -> tuple[int, Encode]:
 
 
 def _as_declared(observation: Any, shape: tuple[int, ...], dtype: Any, name: str) -> np.ndarray:
-    """Return an observation as an array of the declared shape; a dtype that loses nothing of the kind may differ.
+    """Return an observation as an array of the declared shape; its dtype may be another one of the same kind.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the observation has another shape or kind.
     """
     array = np.asarray(observation)
     if array.shape != shape:
@@ -105,14 +105,14 @@ def _as_declared(observation: Any, shape: tuple[int, ...], dtype: Any, name: str
 
 
 def action_space_of(space: Any, where: str) -> tuple[ActionSpace, Decode]:
-    """Return our action space for Gymnasium's, and what turns our action into one of its own.
+    """Return our action space for Gymnasium's, and the function that turns our action into one of its own.
 
     Args:
-        space: of the environment's actions.
-        where: names the environment.
+        space: space of the environment's actions.
+        where: name of the environment, for messages.
 
     Raises:
-        UserError: a space that is not supported.
+        UserError: the space is not supported.
     """
     from gymnasium import spaces
 
@@ -138,7 +138,7 @@ def action_space_of(space: Any, where: str) -> tuple[ActionSpace, Decode]:
 
 
 def to_gymnasium_space(space: ActionSpace) -> Any:
-    """Return Gymnasium's space for ours: the actions that ``step`` takes."""
+    """Return Gymnasium's space for one of ours."""
     from gymnasium import spaces
 
     if isinstance(space, Discrete):

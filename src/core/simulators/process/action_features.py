@@ -1,8 +1,9 @@
-"""What can be expected of the next hours: when people will be free, and how soon a queue is served without waiting.
+"""Action features: expected delays in the near future, computed from the state.
 
-A quick colleague who is about to be free can be better than a slow one who is free now. Whether that is so depends on
-all who can do the activity, on what they are doing and when they leave, which a network learns slowly from raw
-figures; it is computed here instead.
+A fast resource that will soon be free can be better than a slow one that is free now. That depends on all resources
+that can do the activity, on their present tasks and shifts. A network learns this slowly from raw figures, so it is
+computed here. Arguments are ``state`` (``state.py``), ``p`` (``parameters.py``) and int64 indices: r a resource, a an
+activity. Times are float64 in the scenario's unit.
 """
 
 import math
@@ -13,16 +14,22 @@ from numba import njit
 from core.simulators.process.service_times import mean_residual
 
 _MOST_TASKS = 16
-"""Of a queue that are dealt out one by one; a longer queue is taken to last in proportion."""
+"""Tasks of a queue that are assigned one by one; the time for a longer queue is taken to be in proportion."""
 
 
 @njit(nogil=True)
 def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
-    """Write, for each feasible pair, by how much refusing it would delay its queue, and what else its case waits for.
+    """Write the features of each feasible pair.
 
-    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3; feature
-    1 is the same where it is negative: somebody else is expected to be done sooner, although they are not free now.
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
+    1 is feature 0 where that is negative: another resource is expected to finish sooner, although it is not free now.
     Feature 2, where cases have parallel branches, is :func:`branches_behind`.
+
+    Args:
+        state: state record.
+        p: record of the parameters.
+        mask: bool[P + 1], feasible pairs and postpone.
+        features: float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
     """
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
@@ -40,7 +47,7 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
-    """Return the expected time until a resource can begin a task: its present one is done and it is on duty."""
+    """Return the expected time until a resource can begin a task: done with its present one and on duty."""
     wait, pair = 0.0, state.busy_pair[r]
     if pair >= 0:
         wait = mean_residual(
@@ -59,7 +66,7 @@ def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def least_wait(state, p, r):  # type: ignore[no-untyped-def]
-    """Return a time that :func:`time_until_ready` cannot fall below, without its logarithm and two erfc."""
+    """Return a lower bound of :func:`time_until_ready`, without its logarithm and two erfc."""
     change = state.change_at[r] - state.time
     if not state.on_duty[r]:
         return change
@@ -69,10 +76,10 @@ def least_wait(state, p, r):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
-    """Return the expected time until as many tasks are done as wait for an activity, if its people did nothing else.
+    """Return the expected time until the tasks that wait for an activity are done, if its resources did nothing else.
 
-    Each task goes to whoever would finish it first (list scheduling), with mean service times in place of random ones.
-    When somebody will be ready is costly to say, so it is asked only of those whose turn it would be at the soonest.
+    Each task goes to the resource that would finish it first (list scheduling), with mean service times in place of
+    random ones. :func:`time_until_ready` is costly, so it is computed only for a resource that might be next.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
     for pair in range(first, last):
@@ -93,16 +100,16 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
             break
         state.done[chosen] += p.pair_mean[chosen]
     earliest = state.done[chosen]
-    for pair in range(first, last):  # who only reads leaves the record as it was
+    for pair in range(first, last):  # features must leave the record unchanged
         state.done[pair], state.asked[pair] = 0.0, 0
     return earliest * state.queue_length[a] / tasks
 
 
 @njit(nogil=True)
 def branches_behind(state, p, a):  # type: ignore[no-untyped-def]
-    """Return the share of the branches that the head of a queue will be joined with which nobody has done or works on.
+    """Return the share of the sibling branches of a queue's head that are neither done nor in service.
 
-    0 means that no other queue holds the case up: it has no parallel branches, or this is the last to be taken up.
+    0 means that no other queue delays the case: it has no parallel branches, or this branch is the last to start.
     """
     slot = state.queue_head[a]
     case, join = state.slot_case[slot], p.node_inside[state.slot_node[slot]]

@@ -1,9 +1,9 @@
 """Counter-based random numbers: every case carries its own stream.
 
 A case's arrivals, branches and service times are functions of the episode's seed and the case, not of the order in
-which a policy serves cases. Two policies on the same seed therefore meet the same cases with the same luck (common
-random numbers), which makes their comparison far sharper. The generator is SplitMix64 (Steele, Lea and Flood, "Fast
-splittable pseudorandom number generators", OOPSLA 2014).
+which a policy serves cases. So two policies on the same seed see the same cases with the same luck (common random
+numbers), which makes their comparison far more precise. A stream is its state, a uint64. The generator is SplitMix64
+(Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 
 @njit(nogil=True)
 def mix(z):  # type: ignore[no-untyped-def]
-    """Scramble a uint64 (the finaliser of SplitMix64)."""
+    """Return the scrambled bits of a uint64 (the finaliser of SplitMix64)."""
     z = (z ^ (z >> _S30)) * _M1
     z = (z ^ (z >> _S27)) * _M2
     return z ^ (z >> _S31)
@@ -31,11 +31,11 @@ def advance(stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def uniform(stream):  # type: ignore[no-untyped-def]
-    """Return the number in [0, 1) of a stream's current state, with 53 random bits."""
+    """Return the float64 in [0, 1) of a stream's current state, with 53 random bits."""
     return np.float64(mix(stream) >> _S11) * 2.0**-53
 
 
 @njit(nogil=True)
 def child(stream, index):  # type: ignore[no-untyped-def]
-    """Return an independent stream named by a non-negative integer."""
+    """Return an independent stream for a non-negative integer."""
     return mix(mix(stream) + np.uint64(index) * _GOLDEN)

@@ -1,7 +1,8 @@
-"""The event loop of the process simulator: arrivals, routing, service, shifts, the reward's clock.
+"""The event loop of the process simulator: arrivals, routing, service, shifts, and the integral behind the reward.
 
-Every function works on the state record (fields in ``state.py``) and the parameters (in ``parameters.py``). Ties in
-time are taken in the order completion, shift change, arrival, and among completions by resource.
+Every function works on ``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``. Simultaneous
+events are processed in the order completion, shift change, arrival, and completions in the order of the resources.
+Times are float64 in the scenario's unit; indices are int64; random streams are uint64 (``counter_rng.py``).
 """
 
 import math
@@ -9,8 +10,8 @@ import math
 import numpy as np
 from numba import njit
 
+from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.parameters import POISSON, REPLAY
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 from core.simulators.process.service_times import service_time
 from core.simulators.process.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
@@ -20,15 +21,15 @@ JOIN_STREAM = 2**32
 
 @njit(nogil=True)
 def start(state, p, rng):  # type: ignore[no-untyped-def]
-    """Fill the record for an empty process at time 0 and run to its first decision."""
+    """Fill the record for an empty process at time 0 and run to its first step."""
     state.seed = np.uint64(rng.random() * 2.0**53)
     clear(state, p)
-    run_to_decision(state, p)
+    run_to_step(state, p)
 
 
 @njit(nogil=True)
 def clear(state, p):  # type: ignore[no-untyped-def]
-    """Fill the record for an empty process at time 0 with the first arrival of its seed drawn."""
+    """Fill the record for an empty process at time 0 and draw the first arrival of its seed."""
     state.arrival_stream = child(state.seed, 0)
     state.time, state.area, state.control, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0, 0.0
     state.arrived, state.open, state.waiting, state.busy, state.decisions = 0, 0, 0, 0, 0
@@ -60,46 +61,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def draw_arrival(state, p):  # type: ignore[no-untyped-def]
-    """Set the time of the next arrival, infinity where there is none before the horizon."""
-    if p.arrival_kind == REPLAY:
-        k = state.arrived
-        state.next_arrival = p.arrival_times[k] if k < len(p.arrival_times) else math.inf
-        return
-    state.arrival_stream = advance(state.arrival_stream)
-    exposure = -math.log1p(-uniform(state.arrival_stream))
-    if p.arrival_kind == POISSON:
-        state.next_arrival += exposure / p.arrival_rates[0]
-        return
-    # A rate that changes by the hour: spend the exponential exposure hour by hour (inversion).
-    time = state.next_arrival
-    bin_ = np.int64(math.floor(time / p.hour))
-    while time < p.horizon:
-        rate = p.arrival_rates[bin_ % len(p.arrival_rates)]
-        end = (bin_ + 1) * p.hour
-        if exposure < rate * (end - time):
-            state.next_arrival = time + exposure / rate
-            return
-        exposure -= rate * (end - time)
-        time = end
-        bin_ += 1
-    state.next_arrival = math.inf
-
-
-@njit(nogil=True)
-def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
-    """Return arrivals so far minus those expected by now; 0 where they are repeated from a log."""
-    if p.arrival_kind == REPLAY:
-        return 0.0
-    if p.arrival_kind == POISSON:
-        return state.arrived - p.arrival_rates[0] * state.time
-    bin_, bins = np.int64(math.floor(state.time / p.hour)), len(p.arrival_rates)
-    expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]
-    return state.arrived - expected - p.arrival_rates[bin_ % bins] * (state.time - bin_ * p.hour)
-
-
-@njit(nogil=True)
-def run_to_decision(state, p):  # type: ignore[no-untyped-def]
+def run_to_step(state, p):  # type: ignore[no-untyped-def]
     """Process at least one event, then further ones until a pair is feasible or the episode ends."""
     while state.ended == 0:
         resource = NONE
@@ -128,7 +90,7 @@ def run_to_decision(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and add to the integrals over time of open cases and (control variate) of busy resources."""
+    """Move the clock and add to the time integrals of open cases and of busy resources (the control variate)."""
     state.area += state.open * (time - state.time)
     state.control += state.busy * (time - state.time)
     state.time = time
@@ -166,7 +128,7 @@ def arrive(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
-    """Move a case's token into a node and on, until every token waits, is joined, or has left."""
+    """Move a case's token into a node and further, until every token waits, is joined, or has left."""
     depth = 1
     state.stack_node[0] = node
     state.stack_stream[0] = stream
@@ -191,7 +153,7 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
             state.joined[case, join] += 1
             if state.joined[case, join] == p.join_size[join]:
                 state.stack_node[depth] = p.branch_node[first]
-                # Named by the join, not by the branch that happens to be last: the same luck under every policy.
+                # Named by the join, not by the last branch: the same luck under every policy.
                 state.stack_stream[depth] = stream_after_join(child(state.seed, case + 1), join)
                 depth += 1
         else:
@@ -201,13 +163,13 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def stream_after_join(case_stream, join):  # type: ignore[no-untyped-def]
-    """Return the stream with which a case goes on after a join; no branch of a fork has the same one."""
+    """Return the stream of a case after a join; it differs from the stream of every branch."""
     return child(child(case_stream, JOIN_STREAM), join)
 
 
 @njit(nogil=True)
 def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
-    """Return the index of the branch of an XOR node that a uniform number chooses."""
+    """Return the branch of an XOR node that a uniform number u in [0, 1) chooses."""
     branch = p.node_first[node]
     while branch < p.node_first[node] + p.node_count[node] - 1 and u >= p.branch_cumulative[branch]:
         branch += 1
@@ -216,7 +178,7 @@ def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
-    """Let a task join the tail of its activity's queue."""
+    """Add a task to the tail of its activity's queue."""
     slot = state.free_slot
     if slot >= len(state.slot_next):
         state.overflow = WAITING_FULL
@@ -258,7 +220,7 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
-    """Return the u-quantile of a pair's service time."""
+    """Return the u-quantile of a pair's service time; u in [0, 1)."""
     return service_time(
         p.service_kind[pair],
         p.service_scale[pair],
@@ -271,7 +233,7 @@ def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def complete(state, p, resource):  # type: ignore[no-untyped-def]
-    """End a service: the resource is free if still on duty, the case moves on."""
+    """End a service: free the resource if it is still on duty, and move the case to its next node."""
     case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
     state.busy_time[resource] += state.time - state.started[resource]
     state.busy_pair[resource] = NONE
@@ -283,7 +245,7 @@ def complete(state, p, resource):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def change_shift(state, p):  # type: ignore[no-untyped-def]
-    """Let the next resource come or go; one that is busy finishes its task first."""
+    """Let the next resource come or go; a busy one finishes its task first."""
     resource = p.shift_resource[state.shift]
     state.on_duty[resource] = p.shift_on[state.shift]
     state.available[resource] = 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0

@@ -1,4 +1,7 @@
-"""The usual rules for who works on what next. None of them postpones while a pair is feasible."""
+"""The usual rules for who works on which task next; none postpones while a pair is feasible.
+
+Each takes the state record, the parameters, the mask bool[P + 1] and a generator, and returns an action, int64.
+"""
 
 import math
 
@@ -26,7 +29,7 @@ def random(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def shortest_processing_time(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Choose the feasible pair with the least mean service time, uniformly among equals."""
+    """Choose the feasible pair with the least mean service time, uniformly among ties."""
     chosen, best, equals = len(p.pair_mean), math.inf, 0
     for pair in range(len(p.pair_mean)):
         if mask[pair] and p.pair_mean[pair] <= best:
@@ -45,13 +48,13 @@ def first_in_first_out(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Serve the oldest case by a resource chosen as often as the log shows it on this activity."""
+    """Serve the oldest case; choose its resource in proportion to the resource's events of this activity in the log."""
     return _serve_oldest(state, p, mask, rng, True)
 
 
 @njit(nogil=True)
 def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
-    """Return int64[A], the oldest case in each activity's queue, a very large number where no pair is feasible.
+    """Return int64[A], the number of the oldest case in each activity's queue; ``NOBODY`` if no pair is feasible.
 
     Cases are numbered by arrival.
     """
@@ -77,7 +80,7 @@ def _serve_oldest(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def
         if mask[pair] and oldest[p.pair_activity[pair]] == case:
             habit += p.pair_habit[pair]
             equal += 1.0
-    habitual = by_habit and habit > 0.0  # or nobody feasible was ever logged on this activity
+    habitual = by_habit and habit > 0.0  # the log may show no feasible resource on this activity
     target = rng.random() * (habit if habitual else equal)
     chosen = postpone
     for pair in range(postpone):

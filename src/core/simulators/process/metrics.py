@@ -1,4 +1,4 @@
-"""Figures of a finished episode of the process simulator, and the bound that no allocation can beat."""
+"""Metrics of a finished episode of the process simulator, and a lower bound for every policy."""
 
 import math
 from typing import Any
@@ -6,33 +6,25 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.dynamics import clear, draw_arrival, draw_branch, draw_service, stream_after_join
+from core.simulators.process.dynamics import clear, draw_branch, draw_service, stream_after_join
 from core.simulators.process.parameters import Parameters
 from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 
 
 def metrics_dtype(resources: int) -> np.dtype:
-    """Return the metrics of an episode: times in the scenario's unit, utilisation as a share of the time on duty.
+    """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
-    Cycle times count cases that arrived after the warm-up; open cases count with their age at the end.
+    Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end.
     """
-    return np.dtype(
-        [
-            ("mean_cycle_time", np.float64),
-            ("median_cycle_time", np.float64),
-            ("p90_cycle_time", np.float64),
-            ("cases_finished", np.float64),
-            ("cases_open", np.float64),
-            ("decisions", np.float64),
-            ("mean_utilisation", np.float64),
-            ("utilisation", np.float64, (resources,)),
-        ]
-    )
+    times = "mean_cycle_time median_cycle_time p90_cycle_time"
+    scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
+    return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
 
 
 def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
-    """Fill the metrics from the state at the end of an episode."""
+    """Fill the record ``metrics`` from the state at the end of an episode."""
     summarise_cycle_times(state, p, metrics)
     working = np.where(state.busy_pair >= 0, state.time - state.started, 0.0)
     on_duty = time_on_duty(p, float(state.time))
@@ -55,12 +47,12 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
 
 
 def time_on_duty(p: Parameters, end: float) -> np.ndarray:
-    """Return float64[resources], how long each resource was on duty from time 0 to ``end``."""
+    """Return float64[R], the time that each resource was on duty from time 0 to ``end``."""
     if p.shift_count == 0:
         return np.full(len(p.on_duty_at_start), end)
     weeks = np.arange(math.ceil(end / p.week)) * p.week
     times = (weeks[:, None] + p.shift_times).ravel()
-    # Whoever comes or goes at time 0 is in on_duty_at_start already.
+    # Changes at time 0 are in on_duty_at_start already.
     happened = (times > 0.0) & (times < end)
     resource, on = np.tile(p.shift_resource, len(weeks))[happened], np.tile(p.shift_on, len(weeks))[happened]
     sign = np.where(on == 1, -1.0, 1.0)
@@ -71,11 +63,11 @@ def time_on_duty(p: Parameters, end: float) -> np.ndarray:
 
 
 def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
-    """Fill the metrics of an episode in which nobody ever waits for a person.
+    """Fill the metrics of an episode in which no task waits for a busy resource.
 
-    The same arrivals, branches and luck as the episode of this seed; each task starts as soon as anybody who can do it
-    is on duty and takes what the fastest who can do it would need. No allocation finishes any case earlier: service
-    times are quantiles of one number per task, so the fastest is at most what anybody would have needed.
+    Arrivals, branches and random numbers are those of the episode of this seed. Each task starts as soon as a resource
+    that can do it is on duty, and takes the service time of the fastest. No policy finishes any case earlier: service
+    times are quantiles of one number per task, so no resource is faster than the fastest.
 
     Call it after ``reset``; the state afterwards holds the bound's completions.
     """
@@ -85,7 +77,7 @@ def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
 
 @njit(nogil=True)
 def run_unhindered(state, p):  # type: ignore[no-untyped-def]
-    """Play the episode of a state's seed with as many copies of each resource as are ever needed."""
+    """Simulate the episode of a state's seed with as many copies of each resource as are needed."""
     clear(state, p)
     while state.next_arrival < p.horizon and state.arrived < len(state.arrival_time):
         case = state.arrived
@@ -100,7 +92,7 @@ def run_unhindered(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-def]
-    """Return when a case would be complete if nobody were ever busy with another one."""
+    """Return the completion time of a case whose resources are never busy with another case."""
     size = len(p.node_kind) + 1
     nodes, streams, times = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size)
     joined, join_time = np.zeros(len(p.join_size), np.int64), np.zeros(len(p.join_size))
@@ -141,7 +133,7 @@ def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-d
 
 @njit(nogil=True)
 def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
-    """Return the first moment from ``time`` on at which somebody who can do an activity is on duty."""
+    """Return the earliest time, not before ``time``, at which a resource for an activity is on duty."""
     first, last = p.duty_first[activity], p.duty_first[activity + 1] - 1
     if p.duty_intervals[last, 1] == math.inf:
         return time
@@ -149,14 +141,14 @@ def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
     if time == week and week > 0.0 and p.duty_intervals[last, 1] == p.week:
         return time  # the last moment of a shift that ends with the week
     for i in range(first, last + 1):
-        if time <= week + p.duty_intervals[i, 1]:  # whoever leaves at this instant may still start
+        if time <= week + p.duty_intervals[i, 1]:  # a resource that leaves at this instant may still start
             return max(time, week + p.duty_intervals[i, 0])
     return week + p.week + p.duty_intervals[first, 0]
 
 
 @njit(nogil=True)
 def fastest_service(p, activity, u):  # type: ignore[no-untyped-def]
-    """Return the least u-quantile of the service times of all who can do an activity."""
+    """Return the least u-quantile of the service times of an activity's pairs; u in [0, 1)."""
     fastest = math.inf
     for pair in range(p.activity_pairs[activity], p.activity_pairs[activity + 1]):
         fastest = min(fastest, draw_service(p, pair, u))

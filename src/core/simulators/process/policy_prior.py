@@ -1,8 +1,8 @@
-"""What an untrained policy prefers: a rule of thumb from which learning starts.
+"""The policy prior: what an untrained policy prefers, a rule of thumb from which learning starts.
 
-The rule scores a pair by four figures. Two do not change: how slow the person is at this activity, compared with the
-fastest and with how slow they are at everything else (so that people do what they are comparatively good at), and how
-much work a case still has ahead (cases that are nearly done go first). Two come from
+Three figures of a pair do not change: how slow its resource is at the activity compared with the fastest, compared
+with the resource's own average (so that resources do what they are comparatively good at), and the work that a case
+still has ahead (cases that are nearly done go first). The others come from
 :func:`core.simulators.process.action_features.action_features`. Learning changes all of it.
 """
 
@@ -16,12 +16,12 @@ _FEATURE_WEIGHTS = 0.7, 6.0, -2.0
 
 
 def feature_weights(routing: Routing) -> np.ndarray:
-    """Return float32[F], the initial weights of the action features; without parallel branches there is no third."""
+    """Return float32[F], the initial weights of the action features; a flow without joins has only two."""
     return np.array(_FEATURE_WEIGHTS if routing.joins else _FEATURE_WEIGHTS[:2], np.float32)
 
 
 def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:
-    """Return float32[P + 1], the logits of pairs and of postpone before the action features are added."""
+    """Return float32[P + 1], the logits of the pairs and of postpone before the action features are added."""
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     fastest = np.minimum.reduceat(p.pair_mean, p.activity_pairs[:-1])
     counts = np.bincount(p.pair_activity, minlength=activities)

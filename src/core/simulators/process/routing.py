@@ -1,4 +1,4 @@
-"""The flow of a case as a table of nodes that compiled code can walk.
+"""The flow of a case as a table of nodes for compiled code.
 
 A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, or a first-order Markov chain over activities. Both become
 nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of them, END closes
@@ -25,13 +25,13 @@ class Routing:
 
     Attributes:
         kind: kind of each node.
-        target: the activity of a TASK, the join number of a JOIN, else -1.
-        successors: following nodes.
-        probabilities: of the successors (1 for all but XOR).
+        target: activity of a TASK, number of a JOIN, else -1.
+        successors: next nodes of each node.
+        probabilities: probabilities of the next nodes (1 for all kinds but XOR).
         root: first node of a case.
         joins: number of branches that each join waits for.
-        width: the largest number of tasks of one case that can wait at once.
-        inside: the innermost join that each node's case must pass after it, -1 where there is none.
+        width: largest number of tasks of one case that can wait at once.
+        inside: innermost join around each node, -1 for none.
     """
 
     kind: list[int] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Routing:
         return reached
 
     def expected_visits(self) -> np.ndarray:
-        """Return how often a case visits each node on average, by solving the flow equations.
+        """Return float64[N], how often a case visits each node on average, by solving the flow equations.
 
         Raises:
             UserError: a case that reaches some activity can never end.
@@ -93,20 +93,20 @@ class Routing:
         return visits
 
     def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
-        """Return float64[A], the expected work until the end of a case that waits for each activity, that one included.
+        """Return float64[A], the expected work from each activity on to the end of a case, that activity included.
 
-        Of parallel branches the longest counts. An activity that several nodes stand for gets their mean, one that no
-        node stands for its own work.
+        Of parallel branches the longest counts. An activity of several nodes gets their mean; an activity of no node
+        gets its own work.
 
         Args:
-            work: float64[A], the time that each activity takes.
+            work: float64[A], time that each activity takes.
         """
         ahead = np.zeros(len(self.kind))
         for _ in range(_MOST_SWEEPS):
             previous = ahead.copy()
             for node, kind in enumerate(self.kind):
-                following = ahead[self.successors[node]]
-                rest = following.max(initial=0.0) if kind == FORK else following @ self.probabilities[node]
+                branches = ahead[self.successors[node]]
+                rest = branches.max(initial=0.0) if kind == FORK else branches @ self.probabilities[node]
                 ahead[node] = rest + (work[self.target[node]] if kind == TASK else 0.0)
             if np.allclose(ahead, previous, rtol=1e-6, atol=0.0):
                 break
@@ -119,7 +119,7 @@ class Routing:
 
 
 def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
-    """Compile the flow of a scenario.
+    """Turn the flow of a scenario file into nodes.
 
     Raises:
         UserError: the flow is malformed; the message says where.
@@ -136,7 +136,7 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
 
 
 def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int, inside: int) -> int:
-    """Compile one element of a flow tree that continues at node ``after``; return its first node.
+    """Add one element of a flow tree that continues at node ``after``; return its first node.
 
     ``inside`` is the number of the innermost join around it, -1 for none.
     """
@@ -148,7 +148,7 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         )
     kind, content = next(iter(flow.items()))
     if kind == "task":
-        return routing.add(TASK, _activity(content, index, f"{where}.task"), [after], inside=inside)
+        return routing.add(TASK, index[_name(content, index, f"{where}.task")], [after], inside=inside)
     if not isinstance(content, list) or not content:
         raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
     if kind == "seq":
@@ -172,7 +172,7 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
 
 
 def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: int) -> None:
-    """Compile ``{"start": [...], "next": {activity: [...]}}``."""
+    """Add the nodes of ``{"start": [...], "next": {activity: [...]}}``."""
     if not isinstance(flow["next"], dict):
         raise UserError(f"flow.next: expected an object with a list for each activity, not {_short(flow['next'])}.")
     tasks = {name: routing.add(TASK, i, []) for name, i in index.items()}
@@ -217,10 +217,6 @@ def _name(name: Any, index: dict[str, int], where: str) -> str:
     if not isinstance(name, str) or name not in index:
         raise UserError(f"{where}: {_short(name)} is not one of the scenario's activities.")
     return name
-
-
-def _activity(name: Any, index: dict[str, int], where: str) -> int:
-    return index[_name(name, index, where)]
 
 
 def _width(flow: dict[str, Any]) -> int:

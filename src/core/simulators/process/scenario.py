@@ -1,14 +1,10 @@
-"""Scenario files: JSON of schema resource-allocation-scenario/1, validated with sentences."""
+"""Scenarios of schema resource-allocation-scenario/1: what they hold and which of them are possible."""
 
-import json
 import math
-from collections.abc import Sequence
-from difflib import get_close_matches
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import UserError
 
@@ -23,14 +19,14 @@ class _Strict(BaseModel):
 
 
 class Horizon(_Strict):
-    """How long an episode is, in time units."""
+    """Length of an episode, in time units."""
 
     stop: Literal["time"] = "time"
     value: float = Field(gt=0)
 
 
 class Arrivals(_Strict):
-    """When cases arrive: ``poisson`` (rate), ``weekly`` (rate of each hour of the week) or ``replay`` (times).
+    """Arrivals of cases: ``poisson`` (rate), ``weekly`` (rate of each hour of the week) or ``replay`` (times).
 
     Rates are cases per time unit; times are time units since the start of the episode.
     """
@@ -42,11 +38,11 @@ class Arrivals(_Strict):
 
 
 class Service(_Strict):
-    """How long a resource takes for an activity it can do, in time units.
+    """Service time of a resource for an activity that it can do, in time units.
 
-    ``exponential`` and ``constant`` take mean; ``lognormal`` mean and cv (standard deviation / mean); ``uniform`` low
-    and high; ``quantiles`` a list of at least two times in even steps of probability. ``observations`` counts how
-    often a log showed this pair: the ``logged`` heuristic chooses resources in that proportion.
+    ``exponential`` and ``constant`` need mean; ``lognormal`` needs mean and cv (standard deviation / mean);
+    ``uniform`` needs low and high; ``quantiles`` needs at least two times in even steps of probability.
+    ``observations`` counts the events of this pair in a log: the ``logged`` heuristic chooses in that proportion.
     """
 
     activity: str
@@ -61,7 +57,7 @@ class Service(_Strict):
 
 
 class Shift(_Strict):
-    """One stretch of working hours, the same on each of some days; ``to`` may be 24:00."""
+    """An interval of working hours, the same on each of some days; ``to`` may be 24:00."""
 
     days: list[Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]] = Field(
         min_length=1
@@ -71,7 +67,7 @@ class Shift(_Strict):
 
 
 class Capacity(_Strict):
-    """Limits that end an episode with a message when they are reached."""
+    """Limits at which an episode ends with a message."""
 
     open_cases: int | None = Field(default=None, ge=1)
     waiting_tasks: int | None = Field(default=None, ge=1)
@@ -103,84 +99,36 @@ class Scenario(_Strict):
         """Length of an hour in time units (NaN where the unit is abstract)."""
         return 1.0 / HOURS_PER_UNIT[self.time_unit] if self.time_unit in HOURS_PER_UNIT else math.nan
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether the hour of the week matters."""
+        return bool(self.working_hours) or self.arrivals.rates is not None
 
-def load_scenario(path: Path) -> Scenario:
-    """Read and check a scenario file.
+    def weekly_hours(self, names: set[str]) -> list[tuple[float, float]]:
+        """Return the hours of the week in which at least one of some resources is on duty, as merged intervals."""
+        if any(name not in self.working_hours for name in names):
+            return [(0.0, float(HOURS_PER_WEEK))]
+        intervals = sorted(
+            (24.0 * DAYS.index(day) + hour_of(shift.from_), 24.0 * DAYS.index(day) + hour_of(shift.to))
+            for name in names
+            for shift in self.working_hours[name]
+            for day in shift.days
+        )
+        merged: list[tuple[float, float]] = []
+        for start, end in intervals:
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+        return merged
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Check what the types of single fields cannot express.
 
     Raises:
-        UserError: the file is missing, is not JSON, or describes an impossible process.
+        UserError: fields contradict each other; the message names the place.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"There is no scenario file {path}.") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read the scenario file {path}: {error}.") from None
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not valid JSON: {error}.") from None
-    return parse_scenario(data, str(path))
-
-
-def parse_scenario(data: Any, source: str) -> Scenario:
-    """Check the content of a scenario file.
-
-    Args:
-        data: what the JSON holds.
-        source: where it comes from, for messages.
-
-    Raises:
-        UserError: it describes an impossible process; the message names the place.
-    """
-    if not isinstance(data, dict):
-        raise UserError(f"{source}: a scenario is a JSON object, not {type(data).__name__}.")
-    from core.simulators.process.parameters import build_parameters
-
-    try:
-        scenario = Scenario.model_validate(data)
-        _check(scenario)
-        build_parameters(scenario)
-    except ValidationError as error:
-        raise UserError(f"{source}: {_sentence(error)}") from None
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
-    return scenario
-
-
-def scenario_content(scenario: Scenario) -> dict[str, Any]:
-    """Return a scenario as the JSON values that :func:`parse_scenario` reads."""
-    return scenario.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
-
-
-def _sentence(error: ValidationError) -> str:
-    """Turn the first problem that pydantic found into a sentence with its place."""
-    problem = error.errors()[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        known = [name for field in _keys(problem["loc"]) for name in field]
-        near = get_close_matches(str(problem["loc"][-1]), known, 1)
-        return f"unknown key {where}" + (f"; did you mean {near[0]}?" if near else ".")
-    if problem["type"] == "missing":
-        return f"{where} is missing."
-    return f"{where}: {problem['msg']} (it is {str(problem['input'])[:60]!r})."
-
-
-def _keys(location: Sequence[int | str]) -> list[list[str]]:
-    """Return the keys that may stand where an unknown one was found."""
-    models: dict[str, type[BaseModel]] = {
-        "horizon": Horizon,
-        "arrivals": Arrivals,
-        "service": Service,
-        "capacity": Capacity,
-        "working_hours": Shift,
-    }
-    found = models.get(str(location[0])) if len(location) > 1 else Scenario
-    return [[field.alias or name for name, field in found.model_fields.items()]] if found else []
-
-
-def _check(scenario: Scenario) -> None:
-    """Check what no single field shows."""
     for kind in ("activities", "resources"):
         names = getattr(scenario, kind)
         if len(set(names)) != len(names):
@@ -255,12 +203,12 @@ def _check_hours(scenario: Scenario) -> None:
             raise UserError(f"working_hours: nobody who can do {activity!r} is ever on duty.")
 
 
-def _need_real_time(scenario: Scenario, what: str) -> None:
+def _need_real_time(scenario: Scenario, place: str) -> None:
     if scenario.time_unit == "abstract":
-        raise UserError(f"{what}: hours of the week need a time_unit of seconds, minutes, hours or days.")
+        raise UserError(f"{place}: hours of the week need a time_unit of seconds, minutes, hours or days.")
 
 
 def hour_of(clock: str) -> float:
-    """Return "HH:MM" in hours."""
+    """Return the hours of a time of day ``"HH:MM"``."""
     hours, minutes = clock.split(":")
     return int(hours) + int(minutes) / 60

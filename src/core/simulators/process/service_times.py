@@ -1,18 +1,22 @@
-"""Service-time distributions, sampled by inversion so that one uniform number is one service."""
+"""Service-time distributions, sampled by inversion so that one uniform number is one service.
+
+A distribution is a kind (int64) and three float64. ``mean`` is the mean of an exponential, constant or lognormal time
+and the scale of a table. ``low`` is the least uniform time, the sigma of a lognormal time, or a table's first index.
+``high`` is the greatest uniform time or one past the table's last index. A table holds quantiles in even steps of
+probability. All tables of a scenario lie one after another in ``table``, float64[K]. Times are in the scenario's unit.
+"""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from core.simulators.process.scenario import Service
+
 EXPONENTIAL, CONSTANT, UNIFORM, LOGNORMAL, QUANTILES = range(5)
-KINDS = {
-    "exponential": EXPONENTIAL,
-    "constant": CONSTANT,
-    "uniform": UNIFORM,
-    "lognormal": LOGNORMAL,
-    "quantiles": QUANTILES,
-}
+_KINDS = "exponential", "constant", "uniform", "lognormal", "quantiles"
 
 _CENTRE = np.array(
     [
@@ -40,12 +44,48 @@ _TAIL = np.array(
 )  # fmt: skip
 
 
+def service_mean(entry: Service) -> float:
+    """Return the mean service time of a checked entry of a scenario, in time units."""
+    if entry.quantiles is not None:
+        return table_mean(np.array(entry.quantiles))
+    if entry.low is not None and entry.high is not None:
+        return (entry.low + entry.high) / 2
+    assert entry.mean is not None  # the scenario was checked
+    return entry.mean
+
+
+def service_arrays(entries: Sequence[Service]) -> dict[str, Any]:
+    """Return the arrays ``service_...`` and ``pair_least_rest`` of the parameters for the entries of all pairs."""
+    rows: list[tuple[int, float, float, float]] = []
+    tables, tails = [np.zeros(0)], [np.zeros(0)]
+    for entry in entries:
+        scale, low, high = entry.mean or 1.0, entry.low or 0.0, entry.high or 0.0
+        if entry.quantiles is not None:
+            low = float(sum(map(len, tables)))
+            high = low + len(entry.quantiles)
+            tables.append(np.array(entry.quantiles))
+            tails.append(_table_tails(tables[-1]))
+        if entry.cv is not None:
+            low = math.sqrt(math.log1p(entry.cv**2))
+        rows.append((_KINDS.index(entry.distribution), scale, low, high))
+    kinds, scales, lows, highs = zip(*rows, strict=True)
+    return {
+        "pair_least_rest": np.array([least_residual(*row[:3]) for row in rows]),
+        "service_kind": np.array(kinds, np.int64),
+        "service_scale": np.array(scales, np.float64),
+        "service_low": np.array(lows, np.float64),
+        "service_high": np.array(highs, np.float64),
+        "service_table": np.concatenate(tables),
+        "service_tail": np.concatenate(tails),
+    }
+
+
 def table_mean(values: np.ndarray) -> float:
-    """Return the mean of the distribution whose quantile function interpolates these values linearly."""
+    """Return the mean of the distribution whose quantile function interpolates float64[K] linearly."""
     return float((values[:-1] + values[1:]).mean() / 2.0)
 
 
-def table_tails(values: np.ndarray) -> np.ndarray:
+def _table_tails(values: np.ndarray) -> np.ndarray:
     """Return float64[K], the sum of the means of the steps from each of the K values of a table to the last."""
     steps = (values[:-1] + values[1:]) / 2.0
     return np.append(np.cumsum(steps[::-1])[::-1], 0.0)
@@ -68,16 +108,9 @@ def normal_quantile(u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[no-untyped-def]
-    """Return the expected remaining service time of a task that is not done after ``elapsed``; 0 if it is overdue.
+    """Return the expected remaining time of a service that takes longer than ``elapsed``, float64; 0 if overdue.
 
-    Args:
-        kind: as in :func:`service_time`.
-        mean: the same.
-        low: the same.
-        high: the same.
-        table: the same.
-        tail: float64[*], from :func:`table_tails`.
-        elapsed: since the service began.
+    ``tail``, float64[K], holds for each value of a table the sum of the means of the steps after it.
     """
     if kind == EXPONENTIAL:
         return mean
@@ -106,7 +139,7 @@ _lognormal_residual = njit(nogil=True)(_lognormal_in_python)
 
 @njit(nogil=True)
 def _table_residual(mean, start, end, table, tail, elapsed):  # type: ignore[no-untyped-def]
-    """Return E[S - e | S > e] of a quantile function that is linear between the entries of a table."""
+    """Return E[S - e | S > e] for a quantile function that is linear between the values of a table."""
     e = elapsed / mean
     if e >= table[end - 1]:
         return 0.0
@@ -119,15 +152,15 @@ def _table_residual(mean, start, end, table, tail, elapsed):  # type: ignore[no-
 
 
 def least_residual(kind: int, mean: float, sigma: float) -> float:
-    """Return a time that :func:`mean_residual` cannot fall below, whatever the elapsed time; 0 where it ends at 0.
+    """Return a lower bound of :func:`mean_residual` over all elapsed times; 0 where the remaining time falls to 0.
 
-    That of a lognormal time falls, and rises again from before the hazard rate's maximum, which lies where the elapsed
-    time's logarithm is less than 1 / sigma standard deviations above its mean.
+    The remaining time of a lognormal service falls, then rises again from before the hazard rate's maximum. That lies
+    where the elapsed time's logarithm is less than 1 / sigma standard deviations above its mean.
 
     Args:
-        kind: as in :func:`service_time`.
-        mean: of an exponential or lognormal time.
-        sigma: of a lognormal one.
+        kind: kind of the distribution.
+        mean: mean of an exponential or lognormal time.
+        sigma: sigma of a lognormal time.
     """
     if kind == EXPONENTIAL:
         return mean
@@ -135,12 +168,12 @@ def least_residual(kind: int, mean: float, sigma: float) -> float:
         return 0.0
     elapsed = np.exp(sigma * np.linspace(-6.0, 6.0 + 1.0 / sigma, 500) - sigma**2 / 2.0)
     least = min(_lognormal_in_python(1.0, sigma, float(e)) for e in elapsed)  # compiling it would take longer
-    return 0.99 * mean * least  # the least of all may lie between two of these
+    return 0.99 * mean * least  # the minimum may lie between two of these points
 
 
 @njit(nogil=True)
 def _ratio(coefficients, r):  # type: ignore[no-untyped-def]
-    """Return the quotient of the two polynomials whose coefficients are the rows, highest power first."""
+    """Return the quotient of two polynomials; float64[2, 8] holds their coefficients, highest power first."""
     numerator, denominator = 0.0, 0.0
     for k in range(coefficients.shape[1]):
         numerator = numerator * r + coefficients[0, k]
@@ -150,16 +183,7 @@ def _ratio(coefficients, r):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def service_time(kind, mean, low, high, table, u):  # type: ignore[no-untyped-def]
-    """Return the u-quantile of a service-time distribution.
-
-    Args:
-        kind: one of the constants above.
-        mean: mean of an exponential, constant or lognormal time; scale of a table.
-        low: least uniform time; sigma of a lognormal one; first index of a table in ``table``.
-        high: greatest uniform time; one past the last index of a table.
-        table: float64[*], all tables of a scenario one after another, each in even steps of probability.
-        u: float64 in [0, 1).
-    """
+    """Return the u-quantile of a service time, float64; u is a float64 in [0, 1)."""
     if kind == EXPONENTIAL:
         return -mean * math.log1p(-u)
     if kind == CONSTANT:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from core.simulators.process import action_features, dynamics, heuristics, metrics, policy_prior
-from core.simulators.process.parameters import Parameters, as_record, build_parameters, has_clock
+from core.simulators.process import action_features, arrivals, dynamics, heuristics, metrics, policy_prior
+from core.simulators.process.parameters import Parameters, as_record, build_parameters
 from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
@@ -17,15 +17,19 @@ from core.simulators.spaces import Discrete
 
 
 class ProcessSimulator(Simulator):
-    """Who works on which case next.
+    """Decides who works on which case next.
 
     Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
     the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
-    Reward: minus the integral of the number of open cases since the last decision, divided by the expected number of
-    cases, so that an episode's return is minus its mean cycle time up to the randomness in the number of arrivals.
+    Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
+    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals.
 
     Args:
-        scenario: a checked scenario.
+        scenario: checked scenario.
+
+    Attributes:
+        scenario: scenario that is simulated.
+        sizes: sizes of the state record and of a nominal episode.
     """
 
     main_metric = "mean_cycle_time"
@@ -36,6 +40,10 @@ class ProcessSimulator(Simulator):
         "spt": heuristics.shortest_processing_time,
     }
     bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
+    reset = staticmethod(dynamics.start)
+    action_features = staticmethod(action_features.action_features)
+    luck = staticmethod(arrivals.arrivals_in_excess)
+    episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -44,9 +52,10 @@ class ProcessSimulator(Simulator):
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
-        if has_clock(scenario):
+        if scenario.has_clock:
             self.observation_size += resources + 4
         self.max_steps = self.sizes.max_steps
+        self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
         self.initial_logits = policy_prior.initial_logits(parameters, routing)
         self.initial_feature_weights = policy_prior.feature_weights(routing)
@@ -58,32 +67,22 @@ class ProcessSimulator(Simulator):
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
 
     @staticmethod
-    def reset(state: Any, parameters: Parameters, rng: np.random.Generator) -> None:
-        """Start an empty process and run it to its first decision."""
-        dynamics.start(state, parameters, rng)
-
-    @staticmethod
     def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
-        """Allow the feasible pairs and postpone."""
+        """Write the mask, bool[P + 1]: the feasible pairs and postpone."""
         for a in range(len(state.queue_length)):
             waits = state.queue_length[a] > 0
             for pair in range(parameters.activity_pairs[a], parameters.activity_pairs[a + 1]):
                 mask[pair] = waits and state.available[parameters.pair_resource[pair]] != 0
 
     @staticmethod
-    def action_features(state: Any, parameters: Parameters, mask: np.ndarray, features: np.ndarray) -> None:
-        """Write for each feasible pair by how much refusing it would delay its queue, and what else its case awaits."""
-        action_features.action_features(state, parameters, mask, features)
-
-    @staticmethod
     def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
-        """Assign or postpone, and run to the next decision; never terminates, the horizon truncates."""
+        """Assign or postpone, and run to the next step; never terminates, the horizon truncates."""
         state.decisions += 1
         postponed = action == len(parameters.pair_mean)
         if not postponed:
             dynamics.assign(state, parameters, action)
         if postponed or not dynamics.feasible(state, parameters):
-            dynamics.run_to_decision(state, parameters)
+            dynamics.run_to_step(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
         return reward, False
@@ -100,27 +99,22 @@ class ProcessSimulator(Simulator):
 
     @staticmethod
     def control_variate(state: Any, parameters: Parameters) -> float:
-        """Return the time worked so far minus what was expected beyond the fastest who could have been chosen.
+        """Return the time worked so far minus the expected excess over the fastest possible choices.
 
-        Its expectation is the sum over all tasks of the fastest mean service time, whatever the policy; added to the
+        Under every policy its expectation is the sum over all tasks of the fastest mean service time. Added to the
         reward it leaves the cost of cases that wait while nobody works on them, plus, at once, the expected cost of
-        choosing somebody slow. The luck of long and short services is gone.
+        choosing a slow resource. The luck of long and short services is gone.
         """
         return state.control * parameters.reward_scale  # type: ignore[no-any-return]
 
     @staticmethod
-    def luck(state: Any, parameters: Parameters) -> float:
-        """Return by how many cases arrivals are ahead of their rate: no policy can hasten or delay them."""
-        return dynamics.arrivals_in_excess(state, parameters)  # type: ignore[no-any-return]
-
-    @staticmethod
     def observe(state: Any, parameters: Parameters, observation: np.ndarray) -> None:
-        """Write the observation.
+        """Write the observation, float32[observation_size].
 
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
         and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
-        queue's head in mean service times) and queue length; log(1 + open cases) and open cases; where the hour
-        matters, whether each resource is on duty and sine and cosine of the hour of the day and of the week.
+        queue's head in mean service times) and queue length; log(1 + open cases) and open cases. Where the hour
+        matters, then whether each resource is on duty, and sine and cosine of the hour of the day and of the week.
         """
         p = parameters
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
@@ -154,13 +148,8 @@ class ProcessSimulator(Simulator):
             observation[k], observation[k + 1] = math.sin(day), math.cos(day)
             observation[k + 2], observation[k + 3] = math.sin(day / 7.0), math.cos(day / 7.0)
 
-    @staticmethod
-    def episode_metrics(state: Any, parameters: Parameters, metrics_record: Any) -> None:
-        """Fill the record of :func:`core.simulators.process.metrics.metrics_dtype`."""
-        metrics.episode_metrics(state, parameters, metrics_record)
-
     def message(self, state: Any) -> str | None:
-        """Say which capacity ended an episode, if one did."""
+        """Return which capacity ended an episode, or None."""
         if state.overflow == 0:
             return None
         capacity = {
@@ -177,6 +166,6 @@ class ProcessSimulator(Simulator):
         )
 
     def description(self) -> dict[str, Any]:
-        """Add the scenario's name and a digest of its content to the contract's description."""
+        """Return the contract's description with the scenario's name and a digest of its content."""
         digest = hashlib.sha256(self.scenario.model_dump_json().encode()).hexdigest()
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}

@@ -11,8 +11,6 @@ from core.rollout.episode_collector import Collector, EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
-from core.simulators.gym.adapter import ROLLOUT_STEPS as GYMNASIUM_ROLLOUT_STEPS
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.simulator import Simulator
 
 _DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
@@ -20,13 +18,12 @@ _DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
 
 def rollout_steps(config: Config, simulator: Simulator) -> int:
     """Return the decisions that each copy plays in a rollout, 0 for a whole episode."""
-    return config.rollout_steps or (GYMNASIUM_ROLLOUT_STEPS if isinstance(simulator, GymnasiumSimulator) else 0)
+    return config.rollout_steps or simulator.default_rollout_steps
 
 
 def expected_samples(simulator: Simulator) -> int:
     """Return the number of decisions of a nominal episode."""
-    sizes = getattr(simulator, "sizes", None)
-    return round(sizes.expected_tasks) if sizes is not None else simulator.max_steps
+    return simulator.expected_steps or simulator.max_steps
 
 
 def copies_per_update(config: Config, simulator: Simulator) -> int:
@@ -54,7 +51,7 @@ def host_rollout(config: Config, simulator: Simulator) -> HostRollout:
         copies=copies,
         decisions=decisions,
         rows=rows,
-        at_most=not steps and getattr(simulator, "sizes", None) is None,
+        at_most=not steps and simulator.expected_steps is None,
         bytes=copies * trajectory_bytes(decisions, *sizes),
         pinned_bytes=copies * trajectory_bytes(rows, *sizes, cuts=steps),
     )
@@ -87,7 +84,7 @@ def build_collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Sim
 def _collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
     how = (spec, config.seed, copies_per_update(config, simulator))
     new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
-    if isinstance(simulator, GymnasiumSimulator):
+    if not simulator.compiled:
         return GymnasiumCollector(simulator, *how, steps, new)
     if steps:
         return FixedLengthCollector(simulator, *how, steps, plan.simulation_threads, new)

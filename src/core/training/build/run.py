@@ -12,7 +12,6 @@ from core.hardware.planning.plan import Plan
 from core.jit_cache.background_compile import compiled_ahead
 from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
@@ -130,7 +129,7 @@ def _build_locked(
         say(lock.note)
     for note in loaded.notes:
         say(note)
-    if config.simulator != PROCESS and not isinstance(simulator, GymnasiumSimulator):
+    if config.simulator != PROCESS and simulator.compiled:
         for hint in check_simulator(simulator):
             say(f"Hint: {hint}")
     config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
@@ -166,7 +165,7 @@ def _build_locked(
 def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:
     from core.training.evaluation.process_fidelity import fidelity_report, render_markdown
 
-    assert loaded.scenario is not None
+    assert loaded.scenario is not None and loaded.log is not None
     say("Comparing log and simulation under the logged allocation habits ...")
     report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
     write_json(directory / "fidelity.json", report.as_dict())

@@ -12,8 +12,8 @@ from core.policies.spec import PolicySpec
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
-from core.simulators.gym.adapter import GymnasiumSimulator, OpenEnvironment, seed_of
-from core.simulators.simulator import OK, Function
+from core.simulators.gym.open_environment import OpenEnvironment, seed_of
+from core.simulators.simulator import OK, Function, Simulator
 from core.training.evaluation.evaluate import Evaluation, Records, TrainedPolicy
 
 Decide = Callable[[], np.ndarray]
@@ -21,7 +21,7 @@ Decide = Callable[[], np.ndarray]
 
 
 def evaluate_environment(
-    simulator: GymnasiumSimulator,
+    simulator: Simulator,
     names: Sequence[str],
     trained: TrainedPolicy | None,
     episodes: int,
@@ -60,7 +60,7 @@ class GymEvaluator:
         spec: architecture of the policy; None for heuristics alone.
     """
 
-    def __init__(self, simulator: GymnasiumSimulator, spec: PolicySpec | None = None) -> None:
+    def __init__(self, simulator: Simulator, spec: PolicySpec | None = None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
         self._rows = allocate(1, simulator.observation_size, simulator.action_space)
         self._acting = build_step_policy(spec) if spec else None
@@ -90,7 +90,7 @@ class GymEvaluator:
             if not ended:
                 messages.append(
                     f"Episode {where} was stopped after {self._environment.steps:,} decisions and counts up to there: "
-                    f"{self._simulator.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
+                    f"{self._environment.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
                 )
         return records, messages
 
@@ -106,9 +106,9 @@ def _play(environment: OpenEnvironment, decide: Decide, rows: Trajectory, longes
     total, ended = 0.0, False
     rows.masks[0] = True
     while not ended and environment.steps < longest:
-        environment.look(rows.observations[0])
+        environment.observe(rows.observations[0])
         if environment.masked:
-            environment.look_at_mask(rows.masks[0])
+            environment.read_mask(rows.masks[0])
         reward, terminated, truncated = environment.step(decide())
         total, ended = total + reward, terminated or truncated
     return {"return": total, "length": environment.steps}, ended
@@ -124,7 +124,7 @@ def _policy(environment: OpenEnvironment, seat: PolicySlot, act: Function) -> De
     return decide
 
 
-def _heuristic(simulator: GymnasiumSimulator, name: str, mask: np.ndarray, rng: np.random.Generator) -> Decide:
+def _heuristic(simulator: Simulator, name: str, mask: np.ndarray, rng: np.random.Generator) -> Decide:
     def decide() -> np.ndarray:
         return np.asarray(simulator.heuristics[name](simulator.action_space, mask, rng))
 

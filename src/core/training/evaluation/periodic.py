@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from core.policies.spec import PolicySpec
-from core.simulators.gym.adapter import GymnasiumSimulator
 from core.simulators.simulator import Simulator
 from core.training.evaluation.evaluate import Records, TrainedPolicy, build_policy_play, play_episodes, summarise
 from core.training.evaluation.gymnasium import GymEvaluator
@@ -59,7 +58,7 @@ def greedy_player(
         seed: of the run.
         threads: that play episodes; the result does not depend on it.
     """
-    if isinstance(simulator, GymnasiumSimulator):
+    if not simulator.compiled:
         stage = cache(lambda: GymEvaluator(simulator, spec))
         return lambda weights: stage().play("trained", weights, episodes, seed, _STREAMS)[0]
     kernel = cache(lambda: build_policy_play(simulator, spec, greedy=True))

@@ -1,4 +1,4 @@
-"""Event logs as columns: who did what for which case, from when to when."""
+"""Event logs as columns: case, activity, resource, start and end of each event."""
 
 import gzip
 import zlib
@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, cast
 
 import numpy as np
 
 from core.errors import UserError
-from core.simulators.process.event_logs.read_csv import RawEvent, parse_log_columns, read_csv
+from core.simulators.process.event_logs.read_csv import RawEvent, read_csv
 from core.simulators.process.event_logs.read_xes import read_xes
-
-__all__ = ["EventLog", "RawEvent", "parse_log_columns", "read_event_log"]
 
 NO_RESOURCE = -1
 
@@ -32,20 +30,20 @@ class EventLog:
     """The n events of a log, in the order of the file.
 
     Attributes:
-        source: the file, for messages.
-        cases: names of the cases; ``case`` int64[n] indexes them, and so on for activities and resources.
-        case: case of each event.
-        activities: names of the activities.
-        activity: activity of each event.
-        resources: names of the resources.
-        resource: resource of each event, ``NO_RESOURCE`` where the log names none.
-        start: float64[n], seconds of real time since ``monday``.
-        end: float64[n], the same for the completion; ``end - start`` is the duration.
-        clock_start: float64[n], wall-clock seconds since ``monday``: its hours are the hours of the week. It differs
-            from ``start`` only in logs with UTC offsets, after a change to or from summer time.
-        clock_end: float64[n], the same for the completion.
+        source: name of the file, for messages.
+        cases: case names.
+        case: int64[n], index of each event's case.
+        activities: activity names.
+        activity: int64[n], index of each event's activity.
+        resources: resource names.
+        resource: int64[n], index of each event's resource, ``NO_RESOURCE`` if the log names none.
+        start: float64[n], seconds of real time from ``monday`` to the start.
+        end: float64[n], seconds of real time from ``monday`` to the completion.
+        clock_start: float64[n], wall-clock seconds from ``monday`` to the start: its hours are the hours of the week.
+            It differs from ``start`` only in logs with UTC offsets, after a change to or from summer time.
+        clock_end: float64[n], wall-clock seconds from ``monday`` to the completion.
         monday: wall-clock Monday 00:00 of the week of the first start.
-        notes: sentences about what the reader left out.
+        notes: sentences about omitted events.
     """
 
     source: str
@@ -66,84 +64,70 @@ class EventLog:
         return len(self.start)
 
     def case_times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (first start, last end) of each case, float64[cases], seconds of real time since ``monday``."""
+        """Return first start and last end of each case, float64[cases], seconds of real time since ``monday``."""
         first, last = np.full(len(self.cases), np.inf), np.full(len(self.cases), -np.inf)
         np.minimum.at(first, self.case, self.start)
         np.maximum.at(last, self.case, self.end)
         return first, last
 
 
-class _Moment(NamedTuple):
-    """A timestamp: seconds since 1970 of real time (of wall-clock time where no offset is given) and the offset."""
-
-    seconds: float
-    offset: float | None
-
-
 @dataclass
 class _Columns:
-    """The log while it is read."""
+    """Columns of a log that is being read."""
 
     place: str
     source: str
     case: list[int] = field(default_factory=list)
     activity: list[int] = field(default_factory=list)
     resource: list[int] = field(default_factory=list)
-    moments: list[tuple[float, float, float, float]] = field(default_factory=list)
+    times: list[tuple[float, float, float, float]] = field(default_factory=list)
     cases: dict[str, int] = field(default_factory=dict)
     activities: dict[str, int] = field(default_factory=dict)
     resources: dict[str, int] = field(default_factory=dict)
-    first_with_offset: int | None = None
-    first_without_offset: int | None = None
+    first_row: dict[bool, int] = field(default_factory=dict)  # first row with and without a UTC offset
 
     def add(self, event: RawEvent) -> None:
         """Check one event and append it."""
         row, case, activity, resource, start_text, end_text = event
         if not case or not activity:
             raise UserError(f"{self._at(row)} has no {'activity' if case else 'case id'}.")
-        start, end = self._moment(start_text, "start", row), self._moment(end_text, "end", row)
-        if end.seconds < start.seconds:
+        start, start_offset = self._time(start_text, "start", row)
+        end, end_offset = self._time(end_text, "end", row)
+        if end < start:
             raise UserError(f"{self._at(row)} ends before it starts: it starts {start_text} and ends {end_text}.")
         self.case.append(self.cases.setdefault(case, len(self.cases)))
         self.activity.append(self.activities.setdefault(activity, len(self.activities)))
         named = resource.lower() not in _WORDS_FOR_NOTHING
         self.resource.append(self.resources.setdefault(resource, len(self.resources)) if named else NO_RESOURCE)
-        self.moments.append((start.seconds, end.seconds, start.offset or 0.0, end.offset or 0.0))
+        self.times.append((start, end, start_offset, end_offset))
 
     def _at(self, row: int) -> str:
         return f"{self.source}: {self.place} {row}"
 
-    def _moment(self, text: str, which: str, row: int) -> _Moment:
+    def _time(self, text: str, which: str, row: int) -> tuple[float, float]:
+        """Return seconds of real time (of wall-clock time without an offset) since 1970, and the offset in seconds."""
         try:
             parsed = datetime.fromisoformat(text)
         except ValueError:
-            what = f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00" if text else "it is empty"
-            raise UserError(f"{self._at(row)} has no readable {which} time: {what}.") from None
+            reason = f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00" if text else "it is empty"
+            raise UserError(f"{self._at(row)} has no readable {which} time: {reason}.") from None
         offset = parsed.utcoffset()
-        if offset is None:
-            if self.first_without_offset is None:
-                self.first_without_offset = row
-        elif self.first_with_offset is None:
-            self.first_with_offset = row
-        if self.first_with_offset is not None and self.first_without_offset is not None:
+        self.first_row.setdefault(offset is not None, row)
+        if len(self.first_row) == 2:
             raise UserError(
-                f"{self.source} mixes times with and without offset: {self.place} {self.first_with_offset} has one, "
-                f"{self.place} {self.first_without_offset} has none; give all times a UTC offset or none."
+                f"{self.source} mixes times with and without offset: {self.place} {self.first_row[True]} has one, "
+                f"{self.place} {self.first_row[False]} has none; give all times a UTC offset or none."
             )
-        seconds = (parsed.replace(tzinfo=None) - _EPOCH).total_seconds()
-        return (
-            _Moment(seconds, None)
-            if offset is None
-            else _Moment(seconds - offset.total_seconds(), offset.total_seconds())
-        )
+        ahead = offset.total_seconds() if offset else 0.0
+        return (parsed.replace(tzinfo=None) - _EPOCH).total_seconds() - ahead, ahead
 
     def finish(self, notes: Iterable[str]) -> EventLog:
-        """Check the whole and turn it into arrays."""
+        """Check the columns together and turn them into arrays."""
         if len(self.case) < 2:
             raise UserError(f"{self.source} holds {len(self.case) or 'no'} event(s); at least two are needed.")
         if not self.resources:
             raise UserError(f"{self.source} names no resource in any event, so who can do what cannot be learned.")
-        start, end, start_offset, end_offset = np.array(self.moments).T
+        start, end, start_offset, end_offset = np.array(self.times).T
         self._require_one_century(start, end)
         first = int(start.argmin())
         monday = _monday(float(start[first] + start_offset[first]))
@@ -165,7 +149,7 @@ class _Columns:
         )
 
     def _require_one_century(self, start: np.ndarray, end: np.ndarray) -> None:
-        """Refuse dates that can only be wrong, before calendars of thousands of years are made."""
+        """Refuse dates that can only be wrong, before they become calendars of thousands of years."""
         if end.max() - start.min() > _LONGEST:
             event, other = start.argmin(), end.argmax()
             first, last = (_EPOCH + timedelta(seconds=float(t)) for t in (start[event], end[other]))
@@ -176,12 +160,12 @@ class _Columns:
 
 
 def read_event_log(path: Path, columns: Mapping[str, str] | None = None) -> EventLog:
-    """Read a CSV or XES file, plain or gzip; which it is shows in its first bytes, not in its name.
+    """Read a CSV or XES file, plain or gzip; its first bytes decide, not its name.
 
     Args:
-        path: the file.
-        columns: names of the columns of a CSV that are not recognised, by field (case, activity, resource, start,
-            end); see :func:`core.simulators.process.event_logs.read_csv.parse_log_columns`.
+        path: file to read.
+        columns: column names of a CSV that are not recognised, by field (case, activity, resource, start, end); see
+            :func:`core.simulators.process.event_logs.read_csv.parse_log_columns`.
 
     Raises:
         UserError: the file cannot be read, lacks a column, start times or resources, or has a faulty row; the message
@@ -201,7 +185,7 @@ def read_event_log(path: Path, columns: Mapping[str, str] | None = None) -> Even
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn the ways in which a file can be unreadable into sentences."""
+    """Turn the errors of an unreadable file into sentences."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,8 @@
-"""A scenario learned from an event log: arrivals, routing, service times, who can do what, working hours."""
+"""Learns a scenario from an event log: arrivals, routing, service times, who can do what, working hours.
+
+A is the number of activities of the log, R of resources. ``pairs``, bool[A, R], are the (activity, resource) pairs of
+the scenario. Functions that return notes return them last, as sentences about their decisions.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -15,39 +19,40 @@ from core.simulators.process.event_logs.working_hours import (
     shifts_of,
     worked_time,
 )
-from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario, parse_scenario
+from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario
+from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.service_times import table_mean
 
 MIN_OBSERVATIONS = 20
-"""A pair with fewer events takes its activity's service times."""
+"""Events below which a pair takes its activity's service times."""
 
 MIN_PAIR_EVENTS = 5
-"""A pair with fewer events is left out, as long as the pairs kept cover enough."""
+"""Events below which a pair is left out, if the other pairs cover enough."""
 
 MIN_COVERAGE = 0.95
-"""Share of the events with a resource that the pairs kept must cover."""
+"""Share of the events with a resource that the kept pairs must cover."""
 
 _QUANTILES = 41
 _SHORTEST = 1 / 3600
-"""Hours; stands for service times that are all zero, which a scenario cannot hold."""
+"""Hours; replaces service times that are all zero, which a scenario cannot hold."""
 
 _DIGITS = 6
 _TIME_DECIMALS = 6
 
 
 class MinedScenario(NamedTuple):
-    """A scenario and, as sentences, the decisions that were taken to get it."""
+    """A scenario, and notes about the decisions of its mining."""
 
     scenario: Scenario
     notes: list[str]
 
 
 def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly") -> MinedScenario:
-    """Learn a scenario in hours, of the length of the log, whose time 0 is the Monday 00:00 before its first event.
+    """Learn a scenario in hours; it has the length of the log, and time 0 is the Monday 00:00 before the first event.
 
     Args:
-        log: the event log.
-        name: the scenario's name.
+        log: event log.
+        name: name of the scenario.
         arrivals: ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times).
 
     Raises:
@@ -80,10 +85,10 @@ def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly") -> Mine
 
 
 def mine_arrivals(log: EventLog, process: str) -> dict[str, Any]:
-    """Learn when cases arrive; a case arrives at its first start.
+    """Return the arrivals of a scenario; a case arrives at its first start.
 
-    A weekly rate is the number of arrivals in an hour of the week divided by how often the log, from its first start to
-    its last end, touches that hour.
+    A weekly rate is the number of arrivals in an hour of the week, divided by how often the log touches that hour
+    between its first start and its last end. ``process`` is ``weekly`` or ``replay``.
     """
     first = np.full(len(log.cases), np.inf)
     np.minimum.at(first, log.case, log.clock_start)
@@ -106,37 +111,34 @@ def exposure_by_hour(start: float, end: float) -> np.ndarray:
 
 
 def mine_routing(log: EventLog) -> dict[str, Any]:
-    """Learn the probabilities of the next activity, with cases put in order of start, end and place in the file."""
+    """Return the flow of a scenario, the probabilities of the next activity, from :func:`order_of_events`."""
     order = order_of_events(log)
     case, activity = log.case[order], log.activity[order]
     end = len(log.activities)
     last = np.append(case[1:] != case[:-1], True)
-    following = np.where(last, end, np.append(activity[1:], end))
+    next_activity = np.where(last, end, np.append(activity[1:], end))
     counts = np.zeros((end + 1, end + 1), np.int64)
-    np.add.at(counts, (activity, following), 1)
+    np.add.at(counts, (activity, next_activity), 1)
     np.add.at(counts, (end, activity[np.append(True, last[:-1])]), 1)
     names = [*log.activities, None]
 
     def choices(row: np.ndarray) -> list[dict[str, Any]]:
-        # Fifteen digits: the probabilities are the counts, and add up to 1 far within the format's tolerance.
+        # In full precision, so that the probabilities add up to 1 far within the tolerance of scenarios.
         return [{"p": float(row[j] / row.sum()), "activity": names[j]} for j in np.flatnonzero(row)]
 
-    following_of = {log.activities[a]: choices(counts[a]) for a in range(end)}
-    return {"start": choices(counts[end]), "next": following_of}
+    return {"start": choices(counts[end]), "next": {log.activities[a]: choices(counts[a]) for a in range(end)}}
 
 
 def order_of_events(log: EventLog) -> np.ndarray:
-    """Return int64[n], the events case by case, by start, then end, then place in the file."""
+    """Return int64[n], the order of the events by case, start, end and place in the file."""
     return np.lexsort((np.arange(len(log)), log.end, log.start, log.case))
 
 
 def choose_pairs(log: EventLog) -> tuple[np.ndarray, list[str]]:
-    """Decide who can do what: pairs seen at least five times, or fewer where that would cover under 95 % of the events.
+    """Decide who can do what: pairs with at least five events, or fewer if those cover under 95 % of the events.
 
-    Each activity keeps its most frequent resource. One that no named resource ever did can be done by all who are left.
-
-    Returns:
-        bool[activities, resources], and notes.
+    Each activity keeps its most frequent resource. If no named resource ever did it, all kept resources can do it.
+    Returns the pairs and notes.
     """
     counts = pair_counts(log)
     best = np.zeros(counts.shape, np.bool_)
@@ -145,25 +147,25 @@ def choose_pairs(log: EventLog) -> tuple[np.ndarray, list[str]]:
         kept = best | (counts >= least)
         if counts[kept].sum() >= MIN_COVERAGE * counts.sum():
             break
-    nobody = ~kept.any(1)
-    kept[nobody] = kept.any(0)
+    unassigned = ~kept.any(1)
+    kept[unassigned] = kept.any(0)
     share = counts[kept].sum() / counts.sum()
     notes = [
-        f"Who can do what: the {kept[~nobody].sum()} pairs seen at least {least} times (or most often for their "
+        f"Who can do what: the {kept[~unassigned].sum()} pairs seen at least {least} times (or most often for their "
         f"activity) cover {share:.1%} of the events with a resource; "
         f"{((counts > 0) & ~kept).sum()} rarer pairs are left out."
     ]
     gone = [log.resources[r] for r in np.flatnonzero(~kept.any(0))]
     if gone:
         notes.append(f"{len(gone)} resources have only such rarer pairs and are left out: {_some(gone)}.")
-    if nobody.any():
-        names = _some([log.activities[a] for a in np.flatnonzero(nobody)])
+    if unassigned.any():
+        names = _some([log.activities[a] for a in np.flatnonzero(unassigned)])
         notes.append(f"The log never says who did {names}; everyone can do it in the scenario.")
     return kept, notes
 
 
 def pair_counts(log: EventLog) -> np.ndarray:
-    """Return int64[activities, resources], the number of events of each pair."""
+    """Return int64[A, R], the number of events of each pair."""
     counts = np.zeros((len(log.activities), len(log.resources)), np.int64)
     named = log.resource >= 0
     np.add.at(counts, (log.activity[named], log.resource[named]), 1)
@@ -171,7 +173,7 @@ def pair_counts(log: EventLog) -> np.ndarray:
 
 
 def mine_services(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tuple[list[dict[str, Any]], list[str]]:
-    """Learn the service times of each pair, or of its activity where the pair has fewer than 20 events."""
+    """Return the services of a scenario, and notes; a pair with fewer than 20 events gets its activity's times."""
     counts = pair_counts(log)
     services, own, zero = [], 0, set()
     for a, activity in enumerate(log.activities):
@@ -195,13 +197,13 @@ def mine_services(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tuple[l
 
 
 def service_distribution(hours: np.ndarray) -> dict[str, Any]:
-    """Return 41 quantiles of service times, the last one set so that the mean is that of the times.
+    """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
 
-    Straight lines between quantiles lie above the long tail that service times have, so the greatest time as the last
+    Straight lines between quantiles lie above the long tail of service times. So the greatest time as the last
     quantile would overstate the work.
 
     Args:
-        hours: float64[n], n >= 1, not negative.
+        hours: float64[n], service times, n >= 1, not negative.
     """
     mean = float(hours.mean())
     if mean <= _SHORTEST / 1000:
@@ -214,7 +216,7 @@ def service_distribution(hours: np.ndarray) -> dict[str, Any]:
 
 
 def mine_working_hours(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tuple[dict[str, Any], list[str]]:
-    """Learn the shifts of each resource with :func:`core.simulators.process.event_logs.working_hours.choose_hours`."""
+    """Return the shifts of each resource by name, and notes."""
     weeks = float(log.clock_end.max() - log.clock_start.min()) / HOUR / HOURS_PER_WEEK
     hours, total = {}, 0
     for r, name in enumerate(log.resources):
@@ -229,7 +231,7 @@ def mine_working_hours(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tu
 
 
 def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
-    """Say how logged durations became service times, and what of the log a scenario cannot express."""
+    """Return how logged durations became service times, and what of the log a scenario cannot express."""
     logged = float((log.end - log.start).sum()) / HOUR
     in_hours = float((open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)).sum())
     unnamed = float((log.resource < 0).mean())

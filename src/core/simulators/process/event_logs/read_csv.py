@@ -4,43 +4,26 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import IO
 
-from core.errors import UserError
+from core.errors import UserError, suggestion
 
 RawEvent = tuple[int, str, str, str, str, str]
-"""Line or number of an event, case, activity, resource ("" if none), start and end as they are written."""
+"""Line or number of an event, case, activity, resource ("" for none), start and end as the file has them."""
 
 FIELDS = ("case", "activity", "resource", "start", "end")
 
 _NAMES = {
-    "case": ("case_id", "case:concept:name", "case", "caseid", "case_number", "trace_id", "trace"),
-    "activity": ("activity", "concept:name", "activity_name", "activity_id", "task"),
-    "resource": ("resource", "org:resource", "resource_id", "resource_name", "user", "employee", "worker"),
-    "start": (
-        "start_time",
-        "start_timestamp",
-        "start:timestamp",
-        "time:start_timestamp",
-        "start",
-        "starttime",
-        "start_date",
-    ),
+    "case": ("case_id", "case_concept_name", "case", "caseid", "case_number", "trace_id", "trace"),
+    "activity": ("activity", "concept_name", "activity_name", "activity_id", "task"),
+    "resource": ("resource", "org_resource", "resource_id", "resource_name", "user", "employee", "worker"),
+    "start": ("start_time", "start_timestamp", "time_start_timestamp", "start", "starttime", "start_date"),
     "end": (
-        "end_time",
-        "time:timestamp",
-        "end_timestamp",
-        "end",
-        "endtime",
-        "end_date",
-        "complete_time",
-        "complete_timestamp",
-        "completion_time",
-        "timestamp",
+        *("end_time", "time_timestamp", "end_timestamp", "end", "endtime", "end_date"),
+        *("complete_time", "complete_timestamp", "completion_time", "timestamp"),
     ),
 }
-"""Column names that are recognised, the first that is present wins; the first two are the two styles in use."""
+"""Recognised column names as :func:`_plain` writes them; the first one that is present counts."""
 
 _SEPARATORS = (",", ";", "\t")
 _OPTION = "--log-columns"
@@ -51,10 +34,10 @@ def parse_log_columns(text: str) -> dict[str, str]:
     """Read the value of ``--log-columns``, for example ``case=Claim,activity=Step,start=Begin``.
 
     Returns:
-        field (case, activity, resource, start, end) -> column name.
+        Column name of each field (case, activity, resource, start, end).
 
     Raises:
-        UserError: a part is not ``field=column``, names an unknown field, or one twice.
+        UserError: a part is not ``field=column``, or names an unknown field or a field for the second time.
     """
     columns: dict[str, str] = {}
     for part in text.split(","):
@@ -64,9 +47,8 @@ def parse_log_columns(text: str) -> dict[str, str]:
                 f"{_OPTION}: expected parts like case=Claim with commas between them, not {part.strip()!r}."
             )
         if name not in FIELDS:
-            near = get_close_matches(name.lower(), FIELDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FIELDS)}."
-            raise UserError(f"{_OPTION}: unknown field {name!r}; {hint}")
+            ending = suggestion(name.lower(), FIELDS, f"there are {', '.join(FIELDS)}")
+            raise UserError(f"{_OPTION}: unknown field {name!r}{ending}")
         if name in columns:
             raise UserError(f"{_OPTION}: {name} is given twice.")
         columns[name] = column
@@ -77,12 +59,12 @@ def read_csv(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Iterat
     """Yield the events of a CSV file with a header line; the separator is a comma, semicolon or tab.
 
     Args:
-        file: the file, unpacked, UTF-8 with or without a byte-order mark.
-        source: its name, for messages.
-        columns: column names that take the place of the recognised ones, by field.
+        file: unpacked file, UTF-8 with or without a byte-order mark.
+        source: name of the file, for messages.
+        columns: column names that replace the recognised ones, by field.
 
     Raises:
-        UserError: a column is missing or stands twice, or a row is malformed.
+        UserError: a column is missing or appears twice, or a row is malformed.
     """
     lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), source)
     line = 1
@@ -98,14 +80,14 @@ def read_csv(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Iterat
             if row:
                 case, activity, resource, start, end = [row[i].strip() for i in indices]
                 yield line, case, activity, resource, start, end
-            # The reader counts from behind the header; where a quoted field spans lines, the first one counts.
+            # The reader counts from after the header; for a quoted field of several lines the first one is named.
             line = reader.line_num + 2
     except csv.Error as error:
         raise UserError(f"{source}: line {line} is not valid CSV: {error}.") from None
 
 
 def _lines(text: io.TextIOWrapper, source: str) -> Iterator[str]:
-    """Yield the lines; one without an end in sight is refused before it fills the memory."""
+    """Yield the lines; an endless one is refused before it fills the memory."""
     number = 0
     while line := text.readline(_LONGEST_LINE):
         number += 1
@@ -118,14 +100,14 @@ def _lines(text: io.TextIOWrapper, source: str) -> Iterator[str]:
 
 def _read_header(header: str, columns: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the separator under which most columns are recognised, and the column names."""
-
-    def known(names: list[str]) -> tuple[int, int]:
-        return sum(
-            n in columns.values() or any(_plain(n) in known for known in _PLAIN_NAMES.values()) for n in names
-        ), len(names)
-
+    known = {name for names in _NAMES.values() for name in names}
     splits = {s: [n.strip() for n in next(csv.reader([header], delimiter=s), [])] for s in _SEPARATORS}
-    best = max(_SEPARATORS, key=lambda s: known(splits[s]))
+
+    def recognised(separator: str) -> tuple[int, int]:
+        names = splits[separator]
+        return sum(name in columns.values() or _plain(name) in known for name in names), len(names)
+
+    best = max(_SEPARATORS, key=recognised)
     return best, splits[best]
 
 
@@ -134,32 +116,31 @@ def _find_columns(names: list[str], columns: Mapping[str, str], source: str) -> 
     twice = next((n for n in names if n and names.count(n) > 1), None)
     if twice is not None:
         raise UserError(f"{source}: two columns are called {twice!r}; rename one of them.")
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for name in FIELDS:
         if name in columns:
-            found[name] = _given_column(name, columns[name], names, source)
+            chosen[name] = _given_column(name, columns[name], names, source)
             continue
-        taken = {*columns.values(), *found.values()}
+        taken = {*columns.values(), *chosen.values()}
         plain = {_plain(n): n for n in reversed(names) if n not in taken}
-        column = next((plain[n] for n in _PLAIN_NAMES[name] if n in plain), None)
+        column = next((plain[n] for n in _NAMES[name] if n in plain), None)
         if column is not None:
-            found[name] = column
-    _need_all(found, names, source)
-    return found
+            chosen[name] = column
+    _need_all(chosen, names, source)
+    return chosen
 
 
 def _given_column(name: str, column: str, names: list[str], source: str) -> str:
-    """Return the column that the user named, whatever its case."""
+    """Return the column that the user named, in upper or lower case."""
     folded = {n.lower(): n for n in reversed(names)}
     if column in names or column.lower() in folded:
         return column if column in names else folded[column.lower()]
-    near = get_close_matches(column, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"it has {_listed(names)}."
-    raise UserError(f"{source} has no column {column!r} for {_OPTION} {name}=...; {hint}")
+    ending = suggestion(column, names, f"it has {_listed(names)}")
+    raise UserError(f"{source} has no column {column!r} for {_OPTION} {name}=...{ending}")
 
 
-def _need_all(found: dict[str, str], names: list[str], source: str) -> None:
-    missing = [name for name in FIELDS if name not in found]
+def _need_all(chosen: dict[str, str], names: list[str], source: str) -> None:
+    missing = [name for name in FIELDS if name not in chosen]
     if missing == ["start"]:
         raise UserError(
             f"{source} has no start times (columns: {_listed(names)}): without start and end of each event its service "
@@ -182,6 +163,3 @@ def _listed(names: list[str]) -> str:
 def _plain(name: str) -> str:
     """Return a column name without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "_", name.lower()).strip("_")
-
-
-_PLAIN_NAMES = {field: tuple(_plain(name) for name in names) for field, names in _NAMES.items()}

@@ -7,21 +7,14 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from core.errors import UserError
+from core.simulators.process.event_logs.read_csv import RawEvent
 
 _CHUNK = 1 << 16
 
 
 @dataclass
-class _Half:
-    """A start that waits for its completion."""
-
-    resource: str
-    time: str
-
-
-@dataclass
 class _Counts:
-    """What the pairing saw."""
+    """Counts of the pairing of starts and completions."""
 
     events: int = 0
     starts: int = 0
@@ -31,23 +24,20 @@ class _Counts:
 
 
 class _RootFoundError(Exception):
-    """The document's first element is reached: a DOCTYPE can no longer come."""
+    """The document's first element is reached, after which there can be no DOCTYPE."""
 
 
-def read_xes(file: IO[bytes], source: str, notes: list[str]) -> Iterator[tuple[int, str, str, str, str, str]]:
+def read_xes(file: IO[bytes], source: str, notes: list[str]) -> Iterator[RawEvent]:
     """Yield the events of an XES file, one trace at a time, in memory for one trace.
 
-    An event with a ``start_timestamp`` is a whole one. Otherwise a completion is paired with the earliest open start of
+    An event with a ``start_timestamp`` is complete. Otherwise a completion is paired with the earliest open start of
     its case, activity and ``concept:instance``, one by the same resource first. Other transitions (schedule, suspend,
-    ...) are passed over; what has no partner is left out and counted in the notes.
+    ...) are ignored; an event without a partner is left out and counted in the notes.
 
     Args:
-        file: the file, unpacked and seekable.
-        source: its name, for messages.
-        notes: sentences about what was left out are appended here.
-
-    Yields:
-        number of the event, case, activity, resource ("" if none), start and end as they are written.
+        file: unpacked, seekable file.
+        source: name of the file, for messages.
+        notes: list to which sentences about omitted events are appended.
 
     Raises:
         UserError: not XES, a DOCTYPE (entities are refused), a trace without a name, or no start times at all.
@@ -71,10 +61,10 @@ def read_xes(file: IO[bytes], source: str, notes: list[str]) -> Iterator[tuple[i
 
 
 def refuse_doctype(file: IO[bytes], source: str) -> None:
-    """Read up to the first element; refuse a document type, and with it every entity, before any is expanded.
+    """Read up to the first element and refuse a DOCTYPE, and with it every entity, before one is expanded.
 
     Raises:
-        UserError: there is a DOCTYPE, or what is there is not XML.
+        UserError: the file has a DOCTYPE or is not XML.
     """
 
     def refuse(*_: object) -> NoReturn:
@@ -110,14 +100,12 @@ def _traces(file: IO[bytes], source: str) -> Iterator[ElementTree.Element]:
             root.clear()
 
 
-def _whole_events(
-    trace: ElementTree.Element, number: int, counts: _Counts, source: str
-) -> Iterator[tuple[int, str, str, str, str, str]]:
+def _whole_events(trace: ElementTree.Element, number: int, counts: _Counts, source: str) -> Iterator[RawEvent]:
     """Yield the events of a trace that have both start and end."""
     case = _attributes(trace).get("concept:name", "")
     if not case:
         raise UserError(f"{source}: trace {number} has no concept:name, which is its case id.")
-    waiting: dict[tuple[str, str], list[_Half]] = {}
+    started: dict[tuple[str, str], list[tuple[str, str]]] = {}  # resource and time of starts without completion
     for element in trace:
         if _tag(element) != "event":
             continue
@@ -126,25 +114,25 @@ def _whole_events(
         activity, resource = values.get("concept:name", ""), values.get("org:resource", "")
         time, start = values.get("time:timestamp", ""), values.get("start_timestamp", "")
         transition = values.get("lifecycle:transition", "complete").lower()
-        halves = waiting.setdefault((activity, values.get("concept:instance", "")), [])
+        starts = started.setdefault((activity, values.get("concept:instance", "")), [])
         if start:
             counts.starts += 1
             yield counts.events, case, activity, resource, start, time
         elif transition == "start":
             counts.starts += 1
-            halves.append(_Half(resource, time))
-        elif transition == "complete" and halves:
-            half = next((h for h in halves if h.resource == resource), halves[0])
-            halves.remove(half)
-            yield counts.events, case, activity, resource or half.resource, half.time, time
+            starts.append((resource, time))
+        elif transition == "complete" and starts:
+            own = next((i for i, (name, _) in enumerate(starts) if name == resource), 0)
+            name, start = starts.pop(own)
+            yield counts.events, case, activity, resource or name, start, time
         elif transition == "complete":
             counts.unstarted += 1
             counts.unstarted_activities.add(activity)
-    counts.unfinished += sum(map(len, waiting.values()))
+    counts.unfinished += sum(map(len, started.values()))
 
 
 def _attributes(element: ElementTree.Element) -> dict[str, str]:
-    """Return the XES attributes (key -> value) that stand directly in an element."""
+    """Return the values of an element's own XES attributes by key."""
     return {child.get("key", ""): child.get("value", "").strip() for child in element if child.get("key")}
 
 

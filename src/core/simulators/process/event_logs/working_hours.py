@@ -1,4 +1,7 @@
-"""When people work, as far as a log shows it: hours of the week, and how much of a record is work."""
+"""Working time as a log shows it: hours of the week, and the share of a record that is work.
+
+Times are float64[n] seconds since a Monday 00:00; ``open_hours``, bool[168], are the open hours of the week.
+"""
 
 from typing import NamedTuple
 
@@ -11,27 +14,27 @@ HOUR = 3600.0
 """Seconds."""
 
 RARE_SHARE = 0.005
-"""The rarest hours of the week that together hold at most this share of starts and ends count as closed."""
+"""Largest share of starts and ends in the rarest hours of the week, which count as closed."""
 
 CLOSED_GAP = 7
-"""Up to so many hours of the week without starts and ends, between hours with some, count as open: no night is shorter,
-while records that fill a shift of eight hours start and end only at its edges."""
+"""Longest gap in hours between starts and ends that counts as open: no night is shorter, while records that fill a
+shift of eight hours start and end only at its edges."""
 
 IDLE_GAP = 2
-"""Up to so many hours without a record, between hours with one, count as on duty and idle."""
+"""Longest gap in hours between records that counts as on duty and idle."""
 
 _NEIGHBOUR_WEIGHT = 1e-3
-"""Breaks ties between equally frequent hours in favour of those beside others."""
+"""Weight of the adjacent hours in a tie between equally frequent hours."""
 
 
 class WorkedTime(NamedTuple):
-    """What a log shows of working time; R resources.
+    """Working time of a log with n events and R resources.
 
     Attributes:
         open_hours: bool[168], hours of the week in which the place as a whole works.
         hours: float64[n], work of each event in hours: its time within open hours, divided by the number of records
             that its resource has open at the time.
-        seen: int64[R, 168], in how many weeks each resource has a record in that (open) hour of the week.
+        seen: int64[R, 168], number of weeks in which each resource has a record in that (open) hour of the week.
     """
 
     open_hours: np.ndarray
@@ -40,7 +43,7 @@ class WorkedTime(NamedTuple):
 
 
 def worked_time(log: EventLog) -> WorkedTime:
-    """Learn from a log when it works, who is seen when, and how much work each event is."""
+    """Return the working time of a log."""
     open_hours = find_open_hours(log)
     seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
     hours = np.empty(len(log))
@@ -51,7 +54,7 @@ def worked_time(log: EventLog) -> WorkedTime:
         mine = np.flatnonzero(log.resource == r)
         hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
         seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
-    # Durations are real time; on the night when the clocks change, wall-clock time is not.
+    # Durations are real time; wall-clock time is not, on the night when the clocks change.
     clock = (end - log.clock_start) / HOUR
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
     duration = (log.end - log.start) / HOUR
@@ -59,31 +62,31 @@ def worked_time(log: EventLog) -> WorkedTime:
 
 
 def find_open_hours(log: EventLog) -> np.ndarray:
-    """Return bool[168], the hours of the week with starts and ends of events, but for the rarest, and short gaps."""
+    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, with short gaps."""
     moments = np.concatenate([log.clock_start, log.clock_end])
     counts = np.bincount(hour_of_week(moments), minlength=HOURS_PER_WEEK)
     order = np.argsort(counts, kind="stable")
     rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)
     is_open[order[rare]] = False
-    # Three weeks in a row, so that a gap may lie across the end of the week.
+    # Three weeks in a row, so that a gap may extend across the end of the week.
     return _without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
 
 
 def hour_of_week(clock: np.ndarray) -> np.ndarray:
-    """Return int64[n], 0 for Monday 00:00 to 01:00, from seconds since a Monday 00:00."""
+    """Return int64[n], the hour of the week of each time, 0 for Monday 00:00 to 01:00."""
     return np.asarray(clock // HOUR, np.int64) % HOURS_PER_WEEK
 
 
 def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
-    """Return float64[n], how many open hours lie between Monday 00:00 and each time (seconds since then)."""
+    """Return float64[n], the open hours between the Monday 00:00 and each time."""
     upto = np.concatenate([[0.0], np.cumsum(open_hours)])
     weeks, rest = np.divmod(clock / HOUR, HOURS_PER_WEEK)
     return np.asarray(weeks * upto[-1] + np.interp(rest, np.arange(HOURS_PER_WEEK + 1), upto))
 
 
 def divided_time(open_hours: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return float64[n], open hours of each record of one resource, shared equally among those open at once."""
+    """Return float64[n], the open hours of each record of one resource; simultaneous records share them equally."""
     times = np.unique(np.concatenate([start, end]))
     change = np.bincount(np.searchsorted(times, start), minlength=len(times))
     change = change - np.bincount(np.searchsorted(times, end), minlength=len(times))
@@ -94,10 +97,10 @@ def divided_time(open_hours: np.ndarray, start: np.ndarray, end: np.ndarray) -> 
 
 
 def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return int64[168], in how many weeks one resource is on duty in each hour of the week.
+    """Return int64[168], the number of weeks in which one resource is on duty in each hour of the week.
 
-    An hour counts in which a record begins, or which a record fills to its end. One in which a record only ends does
-    not: like people in the simulator, those in the log finish what they began after they would take nothing new.
+    An hour counts if a record begins in it or fills it to its end. An hour in which a record only ends does not count:
+    as in the simulator, a resource finishes its task after its shift but takes no new one.
     """
     first = np.asarray(start // HOUR, np.int64)
     last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
@@ -110,7 +113,7 @@ def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
-    """Return bool[n] with the gaps of up to ``longest`` between True values filled."""
+    """Return bool[n] in which gaps of up to ``longest`` between True values are filled."""
     at = np.flatnonzero(touched)
     gaps = np.diff(at) - 1
     filled = touched.copy()
@@ -120,13 +123,13 @@ def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
 
 
 def choose_hours(seen: np.ndarray, weeks: float) -> np.ndarray:
-    """Return bool[168], one resource's working hours: those it is seen in most often, as many as in an average week.
+    """Return bool[168], one resource's working hours: its most frequent ones, as many as in an average week.
 
-    So the scenario gives each resource, up to one hour a week, the hours that the log shows it at work in all.
+    So the scenario gives each resource the total hours that the log shows, up to one hour a week.
 
     Args:
-        seen: int64[168], in how many weeks each hour of the week shows the resource.
-        weeks: length of the log.
+        seen: int64[168], number of weeks in which the resource is on duty in each hour.
+        weeks: length of the log in weeks.
     """
     wanted = int(np.ceil(seen.sum() / weeks - 1e-9))
     score = seen + _NEIGHBOUR_WEIGHT * (np.roll(seen, 1) + np.roll(seen, -1))
@@ -136,7 +139,7 @@ def choose_hours(seen: np.ndarray, weeks: float) -> np.ndarray:
 
 
 def shifts_of(chosen: np.ndarray) -> list[Shift]:
-    """Turn bool[168] into shifts; stretches that are the same on several days become one."""
+    """Return the shifts of bool[168] working hours; equal intervals of several days become one shift."""
     days: dict[tuple[int, int], list[str]] = {}
     for day, hours in zip(DAYS, chosen.reshape(7, 24), strict=True):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], hours.astype(np.int64), [0]])))
