@@ -17,7 +17,7 @@ from core.commands.doctor.command import CHECKS
 from core.commands.plan.report import make_report
 from core.config import Config, load_config
 from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import Monitor
+from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.gpu_catalog import (
     CARDS,
     MODEL_FLOPS_UTILISATION,
@@ -114,7 +114,7 @@ def test_the_lines_of_a_run(monkeypatch):
     """Those that need a GPU are made by the functions that a run prints them with."""
     card = of_catalogue(find_card("A40"), busy=80)
     install(monkeypatch, [card])
-    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
     record = {
         "precision": "bf16",
         "update_seconds": 1.0,
@@ -182,7 +182,7 @@ def test_every_knob_is_in_the_glossary_and_no_other():
 
 def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
-    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
     instruments.phase("updating")
     record = {
         "precision": "bf16",

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
+from core.text import format_duration
 
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume",),
@@ -77,7 +78,6 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.build.run import build_run
     from core.training.resume import of_how_many
-    from core.training.time_budget import in_words
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
@@ -89,7 +89,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
         of = of_how_many(trainer)
         _say(
             console,
-            f"The time budget of {in_words(budget.seconds)} ended the run after {in_words(budget.elapsed)}: "
+            f"The time budget of {format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}: "
             f"{trainer.episode}{of} training episodes are done.",
         )
     if done:

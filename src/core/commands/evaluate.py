@@ -11,7 +11,7 @@ from torch import Tensor
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.detect import usable_cores
+from core.hardware.cpu import detect_cores
 from core.policies.compiled.forward import align_params
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
@@ -76,7 +76,7 @@ def _evaluate(
     what = (names, trained, config.evaluation_episodes, config.seed)
     if isinstance(simulator, GymnasiumSimulator):
         return evaluate_environment(simulator, *what, progress)
-    return evaluate(simulator, *what, config.simulation_threads or usable_cores(), progress)
+    return evaluate(simulator, *what, config.simulation_threads or detect_cores().usable, progress)
 
 
 def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:

@@ -11,13 +11,12 @@ import psutil
 ROOT = Path("/")
 """Where ``proc`` and ``sys`` are."""
 
-
 BF16 = {"amx-bf16": "AMX-BF16", "avx512bf16": "AVX512-BF16"}
-"""Instructions that multiply in BF16, by LLVM's names of them, the faster first."""
+"""Instructions that multiply in BF16, by their names in LLVM, the faster first."""
 
 
 class Cores(NamedTuple):
-    """Cores of a machine: all physical ones, those that are usable, and why these are fewer (or empty)."""
+    """Cores of a machine: physical ones, usable ones, and the reason for fewer usable ones (or empty)."""
 
     physical: int
     usable: int
@@ -28,11 +27,11 @@ def detect_cores() -> Cores:
     """Count cores without hyper-threads, within the CPU affinity and the quota of the control group."""
     physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     allowed, quota = _allowed_cpus(), _cpu_quota()
-    within = _distinct_cores(allowed) or min(physical, len(allowed))
-    if quota is not None and quota < within:
+    usable = _distinct_cores(allowed) or min(physical, len(allowed))
+    if quota is not None and quota < usable:
         return Cores(physical, max(1, int(quota)), f"the control group's quota is {quota:g} CPUs")
-    note = f"the CPU affinity allows {within} of {physical}" if within < physical else ""
-    return Cores(max(physical, within), within, note)
+    note = f"the CPU affinity allows {usable} of {physical}" if usable < physical else ""
+    return Cores(max(physical, usable), usable, note)
 
 
 def detect_memory() -> tuple[int, int]:

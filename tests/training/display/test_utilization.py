@@ -12,7 +12,7 @@ pytest.importorskip("pydantic")
 
 from core.config import Config
 from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import Monitor
+from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import update_work
 from core.training.build.run import build_run
@@ -64,7 +64,7 @@ def test_a_round_on_a_card(monkeypatch):
     fake = of_catalogue(find_card("A40"), busy=81, watts=190.0, mhz=1740)
     install(monkeypatch, [fake])
     model, card = toy_model("shop"), find_card("A40")
-    with Monitor(detect_machine().gpu, 3600.0) as monitor:
+    with GpuSampler(detect_machine().gpu, 3600.0) as monitor:
         instruments = UtilizationTracker(monitor, card)
         assert instruments.efficiency_line() == instruments.simulation_line() == ""
         instruments.phase("simulating")

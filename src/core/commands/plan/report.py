@@ -1,4 +1,4 @@
-"""What --mode plan finds out about a run on a card, present or not: bytes, verdict, time, remedies; and its tables."""
+"""What --mode plan predicts of a run on a card, present or not: bytes, verdict, time, remedies; and its tables."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -11,10 +11,12 @@ from core.hardware.planning import host_memory, roofline
 from core.hardware.planning.choices import has_room, room_for_samples
 from core.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from core.hardware.planning.plan import Plan
+from core.hardware.planning.precision import choose_precision
 from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
 from core.hardware.types import Execution, Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
+from core.text import format_bytes, format_duration
 from core.training.build.plan import plan_run, plan_settings, policy_spec, update_memory
 
 _ENORMOUS = 10**15
@@ -23,31 +25,31 @@ _ENORMOUS = 10**15
 
 @dataclass(frozen=True)
 class Change:
-    """Something that needs less memory: what, the flag that does it (or nothing), and the bytes that it saves."""
+    """A change that needs less memory: its description, the flag that makes it (or nothing), the bytes that it saves."""
 
-    what: str
+    description: str
     flag: str
     saves: int
 
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What is known of a run before it begins.
+    """Predictions for a run before it begins.
 
     Attributes:
-        plan: how the run would use the machine: its CPU, where the GPU has no room.
-        wanted: the plan with that GPU, had it room; the figures below are those of this one.
-        gpu: that was looked at; None for a run without one.
+        plan: use of the machine by the run: of its CPU, where the GPU has no room.
+        wanted: the plan for that GPU, if it had room; the figures below are of this one.
+        gpu: GPU that the plan is for; None for a run without one.
         fits: whether the run would use that GPU; without one, whether the host has room for it.
         memory: bytes of an update at its peak.
-        room: bytes that the plan may fill: of the free ones, what is left for safety is not.
+        room: bytes that the plan may fill: the free ones, less the safety margin.
         largest_microbatch: samples that memory holds at once beside all else.
-        largest_minibatch: the power of two that AUTO_BATCH_SIZE would choose were BATCH_SIZE no limit.
-        execution: of the steps: of those that the plan tries, the one with the shortest predicted update.
-        work: of an update, run so.
+        largest_minibatch: power of two that AUTO_BATCH_SIZE would choose if BATCH_SIZE were no limit.
+        execution: of the executions that the plan tries, the one with the shortest predicted update.
+        work: work of an update with that execution.
         times: seconds that each resource would need; empty where no figures of the card are known.
         by_execution: predicted seconds of an update for each execution that the plan tries; empty in that case.
-        changes: that save memory.
+        changes: changes that save memory.
         enough: a flag with which the run fits; empty where it fits as it is, or where none is known.
     """
 
@@ -71,8 +73,13 @@ class PlanReport:
         """Predicted time of an update; None where no figures of the card are known."""
         return roofline.update_seconds(self.times) if self.times else None
 
+    @property
+    def context_bytes(self) -> int:
+        """Bytes of the card that CUDA will take before the first tensor."""
+        return self.gpu.context_bytes if self.gpu else 0
+
     def as_json(self) -> dict[str, Any]:
-        """Return what plan.json says beside the plan."""
+        """Return what plan.json holds beside the plan."""
         prediction: dict[str, Any] = {
             "seconds": self.times,
             "update_seconds": self.update_seconds,
@@ -84,7 +91,7 @@ class PlanReport:
             prediction["binding"] = roofline.binding(self.times)
         return {
             "fits": self.fits,
-            "memory": {**asdict(self.memory), "context": context_bytes(self.gpu), "peak": self.memory.peak},
+            "memory": {**asdict(self.memory), "context": self.context_bytes, "peak": self.memory.peak},
             "room": self.room,
             "largest_microbatch": self.largest_microbatch,
             "largest_minibatch": self.largest_minibatch,
@@ -95,7 +102,7 @@ class PlanReport:
 
 
 def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanReport:
-    """Look at a run on a machine, which need not be this one.
+    """Return the predictions for a run on a machine, which need not be this one.
 
     Raises:
         UserError: settings contradict each other or the machine.
@@ -138,38 +145,35 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     )
 
 
-def context_bytes(gpu: Gpu | None) -> int:
-    """Return what CUDA takes of a card before the first tensor, as far as it is not taken already."""
-    return gpu.context_bytes if gpu else 0
-
-
 def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
     """Return what would lower the peak."""
-    now = update_memory(spec, plan, gpu, samples, copies).peak
-    found = []
+    peak = update_memory(spec, plan, gpu, samples, copies).peak
+
+    def change(description: str, flag: str, samples: int = samples, copies: int = copies, **changes: Any) -> Change:
+        other = update_memory(spec, replace(plan, **changes), gpu, samples, copies)
+        return Change(description, flag, peak - other.peak)
+
+    changes = []
     if plan.microbatch > 1:
-        smaller = replace(plan, microbatch=-(-plan.microbatch // 2))
-        what = f"microbatches of {smaller.microbatch:,} samples; the plan takes smaller ones itself where it must"
-        found.append(Change(what, "", now - update_memory(spec, smaller, gpu, samples, copies).peak))
+        half = -(-plan.microbatch // 2)
+        description = f"microbatches of {half:,} samples; the plan takes smaller ones itself where it must"
+        changes.append(change(description, "", microbatch=half))
     if gpu and not plan.gradient_checkpointing:
-        again = replace(plan, gradient_checkpointing=True)
-        saved = now - update_memory(spec, again, gpu, samples, copies).peak
-        what = "activations computed twice: slower, and no smaller than with smaller microbatches"
-        found.append(Change(what, "--gradient-checkpointing", saved))
+        description = "activations computed twice: slower, and no smaller than with smaller microbatches"
+        changes.append(change(description, "--gradient-checkpointing", gradient_checkpointing=True))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
-        other = replace(plan, precision="bf16" if gpu.capability >= (8, 0) else "fp16")
-        saved = now - update_memory(spec, other, gpu, samples, copies).peak
-        found.append(Change(f"{other.precision} matrix products", f"--precision {other.precision}", saved))
+        precision = choose_precision(True, gpu.capability)
+        changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
     if copies > 1:
         fewer = copies // 2
-        saved = now - update_memory(spec, plan, gpu, samples * fewer // copies, fewer).peak
-        what = f"{fewer} episodes a round in place of {copies}: noisier updates, more often"
-        found.append(Change(what, f"--episodes-per-update {fewer}", saved))
-    return [change for change in found if change.saves > 0]
+        description = f"{fewer} episodes an iteration in place of {copies}: noisier updates, more often"
+        flag = f"--episodes-per-update {fewer}"
+        changes.append(change(description, flag, samples=samples * fewer // copies, copies=fewer))
+    return [each for each in changes if each.saves > 0]
 
 
 def _enough(config: Config, simulator: Simulator, gpu: Gpu, copies: int) -> str:
-    """Return the flag of the largest number of episodes a round, halved and halved again, that fits; empty for none."""
+    """Return the flag of the largest halved number of episodes an iteration that fits; empty for none."""
     while copies > 1:
         copies //= 2
         fewer = config.model_copy(update={"episodes_per_update": copies})
@@ -186,58 +190,55 @@ def print_report(report: PlanReport, console: Console) -> None:
     if report.changes:
         table = Table("what needs less memory", "flag", "saves", title="Changes", title_justify="left")
         for change in report.changes:
-            table.add_row(change.what, change.flag or "-", megabytes(change.saves))
+            table.add_row(change.description, change.flag or "-", format_bytes(change.saves))
         console.print(table)
 
 
 def _memory_table(report: PlanReport) -> Table:
-    table = Table("component", "MB", title="Memory of an update", title_justify="left")
-    for name, size in asdict(report.memory).items():
+    table = Table("component", "size", title="Memory of an update", title_justify="left")
+    memory, context = report.memory, report.context_bytes
+    for name, size in asdict(memory).items():
         if name != "joining":
-            table.add_row(name, megabytes(size))
-    if context := context_bytes(report.gpu):
-        table.add_row("CUDA context (about, unconfirmed)", megabytes(context))
+            table.add_row(name, format_bytes(size))
+    if context:
+        table.add_row("CUDA context (about, unconfirmed)", format_bytes(context))
     table.add_section()
-    table.add_row("peak of an update", megabytes(report.memory.peak + context_bytes(report.gpu)))
-    if report.memory.joining > report.memory.indices + report.memory.activations:
-        table.add_row("   reached while the rollout is put together, with", megabytes(report.memory.joining))
-    table.add_row(f"room ({SAFETY:.0%} of what is free)", megabytes(report.room + context_bytes(report.gpu)))
+    table.add_row("peak of an update", format_bytes(memory.peak + context))
+    if memory.joining > memory.indices + memory.activations:
+        table.add_row("   reached while the rollout is joined, with", format_bytes(memory.joining))
+    table.add_row(f"room ({SAFETY:.0%} of what is free)", format_bytes(report.room + context))
     return table
 
 
 def _time_table(report: PlanReport) -> Table:
-    table = Table("resource", "ms", "", title="Predicted time of an update", title_justify="left")
+    table = Table("resource", "time", "", title="Predicted time of an update", title_justify="left")
     work, times = report.work, report.times
+    bus = format_bytes(roofline.BUS_BYTES_PER_SECOND)
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
-        "traffic": f"{work.traffic / 1e9:.1f} GB at the bandwidth of its memory",
+        "traffic": f"{format_bytes(work.traffic)} at the bandwidth of its memory",
         "launches": _launches_in_words(work),
-        "transfers": f"{work.transfers / 1e9:.2f} GB, {roofline.BUS_BYTES_PER_SECOND / 1e9:.0f} GB/s (assumed)",
+        "transfers": f"{format_bytes(work.transfers)}, {bus}/s (assumed)",
     }
     for name, detail in details.items():
         binds = "; binds" if name == roofline.binding(times) else ""
-        table.add_row(name, f"{1e3 * times[name]:,.1f}", detail + binds)
+        table.add_row(name, format_duration(times[name]), detail + binds)
     table.add_section()
     for execution, seconds in report.by_execution.items():
         expected = "; expected" if execution == report.execution and len(report.by_execution) > 1 else ""
-        table.add_row(f"update, {execution}", f"{1e3 * seconds:,.1f}", f"UPDATE_EXECUTION {execution}{expected}")
+        table.add_row(f"update, {execution}", format_duration(seconds), f"UPDATE_EXECUTION {execution}{expected}")
     return table
 
 
 def _launches_in_words(work: roofline.Work) -> str:
-    said = f"{work.launches:,} launches, {roofline.LAUNCH_SECONDS * 1e6:.0f} µs each"
+    words = f"{work.launches:,} launches, {format_duration(roofline.LAUNCH_SECONDS)} each"
     if work.replayed:
-        said += f", and {work.replayed:,} operations in graphs, {roofline.REPLAY_SECONDS * 1e6:.0f} µs each"
-    return f"{said} (assumed)"
+        words += f", and {work.replayed:,} operations in graphs, {format_duration(roofline.REPLAY_SECONDS)} each"
+    return f"{words} (assumed)"
 
 
 def _unconfirmed(report: PlanReport) -> str:
     card = card_of(report.gpu) if report.gpu else None
     wide = "tf32" if report.wanted.tf32 else "fp32"
-    used = {report.wanted.precision if report.wanted.precision != "fp32" else wide, wide}
-    return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in used) else ""
-
-
-def megabytes(size: int) -> str:
-    """Return bytes as decimal megabytes."""
-    return f"{size / 1e6:,.1f}"
+    formats = {report.wanted.precision if report.wanted.precision != "fp32" else wide, wide}
+    return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in formats) else ""

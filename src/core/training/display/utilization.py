@@ -3,7 +3,7 @@
 from typing import Any
 
 from core.hardware.diagnostics import measure_cache_bandwidth
-from core.hardware.gpu_sampler import Monitor
+from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.activation_memory import parameters
 from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
 from core.hardware.planning.gpu_catalog import Card, card_of
@@ -24,9 +24,13 @@ class UtilizationTracker:
     """
 
     def __init__(
-        self, monitor: Monitor | None = None, card: Card | None = None, tf32: bool = False, simulation_threads: int = 1
+        self,
+        monitor: GpuSampler | None = None,
+        card: Card | None = None,
+        tf32: bool = False,
+        simulation_threads: int = 1,
     ) -> None:
-        self.monitor, self._card, self._tf32 = monitor or Monitor(), card, tf32
+        self.monitor, self._card, self._tf32 = monitor or GpuSampler(), card, tf32
         self._simulation_threads, self._decisions, self._seconds, self._actor_bytes = simulation_threads, 0, 0.0, 0
         self._sums = dict.fromkeys(("seconds", "flops", "bytes", "mfu_seconds", "traffic_seconds"), 0.0)
 
@@ -56,12 +60,12 @@ class UtilizationTracker:
             "update_bytes_per_second": found.bytes_per_second,
             "mfu": found.mfu,
             "bandwidth_share": found.bandwidth_share,
-            "gpu": self.monitor.take_round(),
+            "gpu": self.monitor.take_iteration(),
         }
 
     def phase_lines(self) -> list[str]:
         """Return a line for each phase of the run in which the GPU was watched, for the block about the GPU."""
-        return [phase_line(name, summary) for name, summary in self.monitor.of_the_run().items()]
+        return [phase_line(name, summary) for name, summary in self.monitor.run_summary().items()]
 
     def simulation_line(self) -> str:
         """Return what the simulation since the start of this command achieved; empty before the first round."""
@@ -104,4 +108,4 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
 def build_utilization_tracker(plan: Plan, machine: Machine) -> UtilizationTracker:
     """Return the gauges of a run: of its GPU, where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    return UtilizationTracker(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
+    return UtilizationTracker(GpuSampler(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
