@@ -26,7 +26,7 @@ from core.hardware.planning.gpu_catalog import (
     tier_defaults,
     tier_of,
 )
-from core.hardware.planning.number_formats import FIRST_WITH, choose_precision
+from core.hardware.planning.precision import FIRST_WITH, choose_precision
 from core.hardware.planning.roofline import binding
 from core.learning.step_selection.execution_trial import ExecutionTrial, fastest, trial_lines
 from core.simulators.loading import load_simulator

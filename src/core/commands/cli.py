@@ -86,12 +86,9 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
     command = f"{this_command()} --mode evaluate --checkpoint {directory}"
     if done and budget is not None and trainer.episode < trainer.settings.episodes:
-        of = of_how_many(trainer)
-        _say(
-            console,
-            f"The time budget of {format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}: "
-            f"{trainer.episode}{of} training episodes are done.",
-        )
+        whole, elapsed = format_duration(budget.seconds), format_duration(budget.elapsed)
+        done_episodes = f"{trainer.episode}{of_how_many(trainer)} training episodes are done"
+        _say(console, f"The time budget of {whole} ended the run after {elapsed}: {done_episodes}.")
     if done:
         _say(console, f"Trained {trainer.episode} episodes; everything is in {directory}.")
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")

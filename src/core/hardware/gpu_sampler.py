@@ -110,7 +110,7 @@ class GpuSampler:
         """Whether there is something to watch."""
         return self._handle is not None
 
-    def __enter__(self) -> "Monitor":
+    def __enter__(self) -> "GpuSampler":
         if self.active:
             self._ended.clear()
             self._thread = threading.Thread(target=self._watch, name="gpu-monitor", daemon=True)

@@ -63,7 +63,7 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
     arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512", "--seed", "3"]
     assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "NVIDIA GeForce RTX 3080 has 10.0 of 10.0 GB free, too little for an update" in out
+    assert "NVIDIA GeForce RTX 3080 has 10.00 GB of 10.00 GB free, too little for an update" in out
     assert "Does not fit on the NVIDIA GeForce RTX 3080: " in out
     content = json.loads((tmp_path / "plan.json").read_text())
     assert (content["fits"], content["device"]) == (False, "cpu")
@@ -106,7 +106,15 @@ def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):
     )
     content = json.loads((tmp_path / "plan.json").read_text())
     assert content["fits"] is True
-    assert set(content["memory"]) >= {"weights", "gradients", "optimizer", "activations", "rollout", "context", "peak"}
+    assert set(content["memory"]) >= {
+        "parameters",
+        "gradients",
+        "optimizer",
+        "activations",
+        "rollout",
+        "context",
+        "peak",
+    }
     assert content["prediction"]["binding"] == "launches"
     assert content["device_name"] == "NVIDIA A40"
     assert content["command"] == command
@@ -153,7 +161,7 @@ def test_a_budget_becomes_episodes(tmp_path, capsys):
     a_round = budget["simulation_seconds"] + budget["update_seconds"]
     assert budget["episodes"] == int((7200 - budget["startup_seconds"]) / a_round)
     assert 0 < budget["low"] < budget["episodes"] < budget["high"]
-    assert f"In 2 h 0 min about {budget['episodes']:,} training episodes" in capsys.readouterr().out
+    assert f"In 2 h about {budget['episodes']:,} training episodes" in capsys.readouterr().out
 
 
 def test_rounds_in_a_budget_by_hand():

@@ -56,7 +56,7 @@ def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
     rate = sum(work) / sum(record["update_seconds"] for record in records)
     assert f"\nUpdates: {rate / 1e9:,.1f} GFLOP/s.\n" in text
     decisions = sum(record["steps"] for record in records) / sum(record["simulation_seconds"] for record in records)
-    assert f"\nSimulation: {decisions:,.0f} decisions/s, " in text.replace("\r", "")
+    assert f"\nSimulation: {decisions:,.0f} steps/s, " in text.replace("\r", "")
     assert "GPU Utilization" not in text
 
 
@@ -82,9 +82,9 @@ def test_a_round_on_a_card(monkeypatch):
     # Over both: twice the work in eighty microseconds.
     assert arithmetic > 1e-7, "the percentage has digits that tell"
     assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in instruments.efficiency_line()
-    assert f" {2 * work.traffic / 8e-5 / 1e9:,.0f} GB/s of memory traffic" in instruments.efficiency_line()
+    assert f" {2 * work.traffic / 8e-5 / 1e9:,.2f} GB/s of memory traffic" in instruments.efficiency_line()
     # Twice 4,096 decisions in a second.
-    assert instruments.simulation_line().startswith("Simulation: 8,192 decisions/s, 8,192 a thread; at ")
+    assert instruments.simulation_line().startswith("Simulation: 8,192 steps/s, 8,192 a thread; at ")
     assert instruments.phase_lines()[0] == (
         "   Simulating:   3% busy, 190 W, 1,740 MHz, at most 0.00 GB, slowed 100% of the time (power cap)"
     )

@@ -25,7 +25,7 @@ _ENORMOUS = 10**15
 
 @dataclass(frozen=True)
 class Change:
-    """A change that needs less memory: its description, the flag that makes it (or nothing), the bytes that it saves."""
+    """A change that needs less memory: its description, its flag (empty if none), the bytes that it saves."""
 
     description: str
     flag: str

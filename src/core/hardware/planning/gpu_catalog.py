@@ -157,7 +157,7 @@ def find_card(name: str) -> Card:
 
 
 def card_of(gpu: Gpu) -> Card | None:
-    """Return the card of a GPU in this machine; None for a slice, and where model or memory are not in the catalogue."""
+    """Return the card of a GPU in this machine; None for a slice, and where model or memory are not known."""
     card = _BY_NAME.get(_plain(gpu.name))
     # Some names cover two sizes (RTX 3080); drivers report up to a tenth more or less than the nominal gigabytes.
     known = card is not None and not gpu.mig and abs(gpu.total_bytes / (card.gigabytes * 1e9) - 1) < 0.15

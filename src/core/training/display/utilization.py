@@ -4,13 +4,14 @@ from typing import Any
 
 from core.hardware.diagnostics import measure_cache_bandwidth
 from core.hardware.gpu_sampler import GpuSampler
-from core.hardware.planning.activation_memory import parameters
+from core.hardware.planning.activation_memory import parameter_count
 from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.roofline import update_work
 from core.hardware.types import Machine
 from core.policies.networks import ActorCritic
+from core.text import format_bytes
 
 
 class UtilizationTracker:
@@ -54,7 +55,7 @@ class UtilizationTracker:
         for name, rate in zip(self._sums, (1.0, *rates), strict=True):
             self._sums[name] += (rate or 0.0) * seconds
         self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
-        self._actor_bytes = 4 * parameters(spec.actor_sizes)
+        self._actor_bytes = 4 * parameter_count(spec.actor_sizes)
         return {
             "update_flops_per_second": found.flops_per_second,
             "update_bytes_per_second": found.bytes_per_second,
@@ -84,10 +85,10 @@ class UtilizationTracker:
         if card is None:
             return f"Updates: {flops / 1e9:,.1f} GFLOP/s."
         mfu, traffic = sums["mfu_seconds"] / sums["seconds"], sums["traffic_seconds"] / sums["seconds"]
-        judged = rate_mfu(card, mfu)
+        judged, rate = rate_mfu(card, mfu), format_bytes(sums["bytes"] / sums["seconds"], "GB")
         return (
             f"Updates: {flops / 1e12:,.2f} TFLOP/s, MFU {100 * mfu:.1f} % of the {card.name}'s peak"
-            f"{f' ({judged})' if judged else ''}; {sums['bytes'] / sums['seconds'] / 1e9:,.0f} GB/s of memory traffic, "
+            f"{f' ({judged})' if judged else ''}; {rate}/s of memory traffic, "
             f"{100 * traffic:.1f} % of its bandwidth."
         )
 
@@ -99,7 +100,7 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
         if summary[figure] is not None:
             parts.append(form.format(summary[figure]))
     if summary["memory_bytes"] is not None:
-        parts.append(f"at most {summary['memory_bytes'] / 1e9:.2f} GB")
+        parts.append(f"at most {format_bytes(summary['memory_bytes'], 'GB')}")
     if summary["throttled"]:
         parts.append(f"slowed {summary['throttled']:.0f}% of the time ({', '.join(summary['reasons'])})")
     return f"   {(name.capitalize() + ':').ljust(13)} {', '.join(parts) or 'NVML says nothing of this device'}"
