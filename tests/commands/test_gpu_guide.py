@@ -27,7 +27,6 @@ from core.hardware.planning.gpu_catalog import (
     tier_of,
 )
 from core.hardware.planning.precision import FIRST_WITH, choose_precision
-from core.hardware.planning.roofline import binding
 from core.learning.step_selection.execution_trial import ExecutionTrial, fastest, trial_lines
 from core.simulators.loading import load_simulator
 from core.training.display.messages import memory_lines, update_line
@@ -201,4 +200,4 @@ def test_the_figures_of_a_record_that_the_guide_names(monkeypatch):
 def test_launches_bind_on_every_card_as_the_guide_says():
     desk = load_simulator("process", "loan_desk", "", "", "").simulator
     for card in CARDS:
-        assert binding(make_report(Config(), desk, machine_with(card)).times) == "launches", card.name
+        assert make_report(Config(), desk, machine_with(card)).prediction.binding == "launches", card.name

@@ -6,7 +6,7 @@ import re
 import warnings
 from typing import Any
 
-from core.hardware.cpu import detect_bf16, detect_cores, detect_memory, detect_numa_nodes
+from core.hardware.cpu import detect_bf16, detect_cores, detect_memory
 from core.hardware.nvml import ask, driver_gpu_names, handle_of, nvml, uuid_of
 from core.hardware.types import Gpu, Machine
 
@@ -24,7 +24,6 @@ def detect_machine() -> Machine:
         gpus=gpus,
         gpu_note=note,
         cores_note=cores.note,
-        numa_nodes=detect_numa_nodes(),
         driver=ask(api, "nvmlSystemGetDriverVersion") or "",
         system=platform.system(),
         allocator=os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),

@@ -59,7 +59,6 @@ class Machine:
         gpus: GPUs that torch can use, in torch's order, which respects CUDA_VISIBLE_DEVICES.
         gpu_note: reason for having no GPU, for people who expect one; empty if there is one.
         cores_note: reason for having fewer usable cores than cores; empty if all are usable.
-        numa_nodes: logical CPUs of each NUMA node with usable ones; empty if the system does not say.
         driver: version of the NVIDIA driver; empty if unknown.
         system: ``"Linux"``, ``"Windows"``, ``"Darwin"``.
         allocator: settings of torch's CUDA allocator in the environment; usually empty.
@@ -73,7 +72,6 @@ class Machine:
     gpus: tuple[Gpu, ...] = ()
     gpu_note: str = ""
     cores_note: str = ""
-    numa_nodes: tuple[tuple[int, ...], ...] = ()
     driver: str = ""
     system: str = "Linux"
     allocator: str = ""

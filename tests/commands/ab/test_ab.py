@@ -277,9 +277,7 @@ def test_equal_settings_learn_the_same_to_the_bit_in_fresh_processes(tmp_path, r
     assert found["machine"]["physical_cores"] >= 1
     for run in (found["runs"][0][side]["seconds"] for side in "ab"):
         assert run["iteration"] > run["update"] > 0
-        assert run["outside_iterations"] > run["iteration"], (
-            "starting Python alone takes longer"
-        )
+        assert run["outside_iterations"] > run["iteration"], "starting Python alone takes longer"
     config = json.loads((tmp_path / "ab" / "pair-1" / "b" / "config.json").read_text())
     assert config["values"]["update_threads"] == 1
     assert (tmp_path / "ab" / "pair-1" / "a" / "checkpoints").is_dir()

@@ -13,7 +13,7 @@ pytest.importorskip("pydantic")
 from core.commands.cli import main
 from core.commands.plan import time_estimate
 from core.commands.plan.report import make_report
-from core.commands.plan.time_estimate import rounds_in
+from core.commands.plan.time_estimate import iterations_in
 from core.config import Config
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
@@ -41,7 +41,7 @@ def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
     assert report.fits
     assert report.plan.device_name == card.driver_name
     assert report.memory.peak < report.room < card.gigabytes * 1e9 - 2**29
-    assert report.update_seconds > 0
+    assert report.prediction.update_seconds > 0
     assert report.enough == ""
 
 
@@ -89,7 +89,7 @@ def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     )
     wide = {c.flag: c.saves for c in alone.changes}["--gradient-checkpointing"]
     assert wide == alone.memory.peak - again.memory.peak > 0
-    assert again.times["arithmetic"] > alone.times["arithmetic"]
+    assert again.prediction.seconds["arithmetic"] > alone.prediction.seconds["arithmetic"]
     assert not any("--gradient-checkpointing" in change.flag for change in again.changes), "it is on"
 
 
@@ -164,9 +164,9 @@ def test_a_budget_becomes_episodes(tmp_path, capsys):
     assert f"In 2 h about {budget['episodes']:,} training episodes" in capsys.readouterr().out
 
 
-def test_rounds_in_a_budget_by_hand():
-    assert rounds_in(100.0, 9.0, 1.5) == (11, 7, 16)
-    assert rounds_in(-3.0, 9.0, 1.5) == (0, 0, 0)
+def test_iterations_in_a_budget_by_hand():
+    assert iterations_in(100.0, 9.0, 1.5) == (11, 7, 16)
+    assert iterations_in(-3.0, 9.0, 1.5) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])

@@ -94,8 +94,8 @@ def _verdict(report: PlanReport) -> list[str]:
         f"Fits on the {where}: {sizes}.",
         f"Largest minibatch {report.largest_minibatch:,}, largest microbatch {report.largest_microbatch:,} samples.",
     ]
-    if report.update_seconds is not None:
-        time = format_duration(report.update_seconds)
+    if report.prediction.update_seconds is not None:
+        time = format_duration(report.prediction.update_seconds)
         lines.append(f"Predicted update: {time}, not measured; expect up to several times that.")
     elif report.gpu:
         lines.append(f"The {where} is not in the catalogue: its time is not predicted.")

@@ -33,8 +33,35 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """Predicted time of an update on a card.
+
+    Attributes:
+        execution: of the executions that the plan tries, the one with the shortest update.
+        work: work of an update with that execution.
+        seconds: time that each resource would need; empty where no figures of the card are known.
+        by_execution: seconds of an update for each execution that the plan tries; empty in that case.
+    """
+
+    execution: Execution
+    work: roofline.Work
+    seconds: dict[str, float]
+    by_execution: dict[Execution, float]
+
+    @property
+    def update_seconds(self) -> float | None:
+        """Time of an update; None where no figures of the card are known."""
+        return self.by_execution.get(self.execution)
+
+    @property
+    def binding(self) -> str | None:
+        """The resource that takes longest; None where no figures of the card are known."""
+        return roofline.binding(self.seconds) if self.seconds else None
+
+
+@dataclass(frozen=True)
 class PlanReport:
-    """Predictions for a run before it begins.
+    """What is known of a run before it begins.
 
     Attributes:
         plan: use of the machine by the run: of its CPU, where the GPU has no room.
@@ -45,10 +72,7 @@ class PlanReport:
         room: bytes that the plan may fill: the free ones, less the safety margin.
         largest_microbatch: samples that memory holds at once beside all else.
         largest_minibatch: power of two that AUTO_BATCH_SIZE would choose if BATCH_SIZE were no limit.
-        execution: of the executions that the plan tries, the one with the shortest predicted update.
-        work: work of an update with that execution.
-        times: seconds that each resource would need; empty where no figures of the card are known.
-        by_execution: predicted seconds of an update for each execution that the plan tries; empty in that case.
+        prediction: time of an update.
         changes: changes that save memory.
         enough: a flag with which the run fits; empty where it fits as it is, or where none is known.
     """
@@ -61,17 +85,9 @@ class PlanReport:
     room: int
     largest_microbatch: int
     largest_minibatch: int
-    execution: Execution
-    work: roofline.Work
-    times: dict[str, float]
-    by_execution: dict[Execution, float]
+    prediction: Prediction
     changes: list[Change]
     enough: str
-
-    @property
-    def update_seconds(self) -> float | None:
-        """Predicted time of an update; None where no figures of the card are known."""
-        return roofline.update_seconds(self.times) if self.times else None
 
     @property
     def context_bytes(self) -> int:
@@ -80,25 +96,10 @@ class PlanReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return what plan.json holds beside the plan."""
-        prediction: dict[str, Any] = {
-            "seconds": self.times,
-            "update_seconds": self.update_seconds,
-            "work": asdict(self.work),
-            "execution": self.execution,
-            "update_seconds_by_execution": self.by_execution,
-        }
-        if self.times:
-            prediction["binding"] = roofline.binding(self.times)
-        return {
-            "fits": self.fits,
-            "memory": {**asdict(self.memory), "context": self.context_bytes, "peak": self.memory.peak},
-            "room": self.room,
-            "largest_microbatch": self.largest_microbatch,
-            "largest_minibatch": self.largest_minibatch,
-            "prediction": prediction,
-            "changes": [asdict(change) for change in self.changes],
-            "enough": self.enough,
-        }
+        values = {name: value for name, value in asdict(self).items() if name not in ("plan", "wanted", "gpu")}
+        values["memory"] |= {"context": self.context_bytes, "peak": self.memory.peak}
+        values["prediction"] |= {"update_seconds": self.prediction.update_seconds, "binding": self.prediction.binding}
+        return values
 
 
 def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanReport:
@@ -109,40 +110,42 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     """
     config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
     settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
+    samples, copies = settings.samples, settings.parallel_episodes
     plan, gpu = plan_run(config, simulator, machine), machine.gpu if config.device == "auto" else None
-    fits = gpu is None or has_room(gpu, settings)
-    wanted = plan
+    fits, wanted = gpu is None or has_room(gpu, settings), plan
     if gpu is not None and not fits:  # the plan is one for the CPU: see what the card would have to hold
         wanted = plan_run(config, simulator, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
         wanted = replace(wanted, microbatch=min(wanted.microbatch, 256))
-    free = gpu.usable_bytes if gpu else machine.free_bytes
-    half = wanted.precision != "fp32"
-    room = room_for_samples(settings, machine, gpu, half)
-    sizes = spec, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
-    memory = update_memory(spec, wanted, gpu, settings.samples, settings.parallel_episodes)
+    memory = update_memory(spec, wanted, gpu, samples, copies)
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
-    works = {e: roofline.update_work(*sizes, e, wanted.gradient_checkpointing) for e in wanted.executions}
-    card = card_of(gpu) if gpu else None
-    every = {e: roofline.seconds(work, card, wanted.precision, wanted.tf32) for e, work in works.items() if card}
-    by_execution = {execution: roofline.update_seconds(times) for execution, times in every.items()}
-    best = min(by_execution, key=by_execution.__getitem__) if card else wanted.executions[0]
+    room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
     return PlanReport(
         plan=plan,
         wanted=wanted,
         gpu=gpu,
         fits=fits,
         memory=memory,
-        room=int(free * SAFETY),
-        largest_microbatch=min(room, settings.samples),
-        largest_minibatch=auto_batch_size(settings.samples, room, LARGEST_BATCH) if fits else 0,
-        execution=best,
-        work=works[best],
-        times=every.get(best, {}),
-        by_execution=by_execution,
-        changes=_changes(spec, wanted, gpu, settings.samples, settings.parallel_episodes),
-        enough="" if fits or gpu is None else _enough(config, simulator, gpu, settings.parallel_episodes),
+        room=int((gpu.usable_bytes if gpu else machine.free_bytes) * SAFETY),
+        largest_microbatch=min(room, samples),
+        largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
+        prediction=_predict(spec, wanted, gpu, samples, config.num_epochs),
+        changes=_changes(spec, wanted, gpu, samples, copies),
+        enough="" if fits or gpu is None else _enough(config, simulator, gpu, copies),
     )
+
+
+def _predict(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs: int) -> Prediction:
+    """Return the predicted time of an update."""
+    half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
+    sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
+    works = {e: roofline.update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
+    if card is None:
+        return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
+    seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
+    by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
+    best = min(by_execution, key=by_execution.__getitem__)
+    return Prediction(best, works[best], seconds[best], by_execution)
 
 
 def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
@@ -185,7 +188,7 @@ def _enough(config: Config, simulator: Simulator, gpu: Gpu, copies: int) -> str:
 def print_report(report: PlanReport, console: Console) -> None:
     """Print tables: bytes by component, predicted times, changes."""
     console.print(_memory_table(report))
-    if report.times:
+    if report.prediction.seconds:
         console.print(_time_table(report))
     if report.changes:
         table = Table("what needs less memory", "flag", "saves", title="Changes", title_justify="left")
@@ -212,7 +215,7 @@ def _memory_table(report: PlanReport) -> Table:
 
 def _time_table(report: PlanReport) -> Table:
     table = Table("resource", "time", "", title="Predicted time of an update", title_justify="left")
-    work, times = report.work, report.times
+    prediction, work = report.prediction, report.prediction.work
     bus = format_bytes(roofline.BUS_BYTES_PER_SECOND)
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
@@ -221,11 +224,11 @@ def _time_table(report: PlanReport) -> Table:
         "transfers": f"{format_bytes(work.transfers)}, {bus}/s (assumed)",
     }
     for name, detail in details.items():
-        binds = "; binds" if name == roofline.binding(times) else ""
-        table.add_row(name, format_duration(times[name]), detail + binds)
+        binds = "; binds" if name == prediction.binding else ""
+        table.add_row(name, format_duration(prediction.seconds[name]), detail + binds)
     table.add_section()
-    for execution, seconds in report.by_execution.items():
-        expected = "; expected" if execution == report.execution and len(report.by_execution) > 1 else ""
+    for execution, seconds in prediction.by_execution.items():
+        expected = "; expected" if execution == prediction.execution and len(prediction.by_execution) > 1 else ""
         table.add_row(f"update, {execution}", format_duration(seconds), f"UPDATE_EXECUTION {execution}{expected}")
     return table
 
