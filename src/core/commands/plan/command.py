@@ -9,7 +9,7 @@ from rich.console import Console
 
 from core.commands.plan.report import PlanReport, make_report, print_report
 from core.commands.plan.time_estimate import Estimate, estimate_budget
-from core.config import Config
+from core.config import Config, flags_of
 from core.errors import UserError, this_command
 from core.hardware.detect import detect_machine
 from core.hardware.planning.gpu_catalog import find_card, machine_with
@@ -116,18 +116,9 @@ def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
 
 def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
-    flags = [f"--hyperparameters {shlex.quote(str(file))}"] if file else []
-    for name, source in sources.items():
-        value = getattr(config, name)
-        if source != "flag" or (report.enough and name == "episodes_per_update"):
-            continue
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            flags.append(flag if value else flag.replace("--", "--no-", 1))
-        elif isinstance(value, dict):
-            flags += [f"--simulator-option {shlex.quote(f'{option}={setting}')}" for option, setting in value.items()]
-        else:
-            flags.append(f"{flag} {shlex.quote(str(value))}")
+    flags = ["--hyperparameters", str(file)] if file else []
+    left_out = "episodes_per_update" if report.enough else ""
+    flags += flags_of({n: getattr(config, n) for n, source in sources.items() if source == "flag" and n != left_out})
     if report.gpu and not report.fits:
-        flags.append(report.enough or "--device cpu")
-    return " ".join([f"{this_command()} --mode train", *flags])
+        flags += (report.enough or "--device cpu").split()
+    return f"{this_command()} {shlex.join(['--mode', 'train', *flags])}"

@@ -12,14 +12,14 @@ class Achieved(NamedTuple):
     """Rates that an update achieved; None where the card's figures are not known, and on the CPU.
 
     Attributes:
-        flops_per_second: floating-point operations of matrix products a second.
-        bytes_per_second: bytes that operations read and wrote a second, as if nothing stayed in a cache.
+        update_flops_per_second: floating-point operations of matrix products a second.
+        update_bytes_per_second: bytes that operations read and wrote a second, as if nothing stayed in a cache.
         mfu: model FLOPs utilisation: the share of the time that the arithmetic would take at the card's peaks.
         bandwidth_share: the share of the time that the traffic would take at the card's bandwidth.
     """
 
-    flops_per_second: float
-    bytes_per_second: float | None
+    update_flops_per_second: float
+    update_bytes_per_second: float | None
     mfu: float | None
     bandwidth_share: float | None
 

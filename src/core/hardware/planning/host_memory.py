@@ -19,16 +19,10 @@ def trajectories(rollout: HostRollout, machine: Machine, pinned: bool) -> tuple[
 
 
 def has_room(rollout: HostRollout, machine: Machine, pinned: bool, update: int = 0) -> bool:
-    """Return whether the host's memory can hold the trajectories of an iteration, and its update beside them.
+    """Return whether the host's memory can hold the trajectories of :func:`trajectories` and ``update`` bytes more.
 
     Episodes that may well be shorter (``at_most``) may fill all memory of the machine, in use or not, unless all rows
     are allocated at once.
-
-    Args:
-        rollout: memory that the trajectories need.
-        machine: machine that holds them.
-        pinned: whether all rows are allocated at once, for a GPU to read.
-        update: bytes of the update, where it runs on the host too.
     """
     size = rollout.pinned_bytes if pinned else rollout.bytes
     return size + update <= (machine.total_bytes if rollout.at_most and not pinned else machine.free_bytes)

@@ -50,19 +50,12 @@ class UtilizationTracker:
         spec = model.spec
         precision, seconds = record["precision"], record["update_seconds"]
         sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
-        found = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
-        rates = found.flops_per_second, found.bytes_per_second, found.mfu, found.bandwidth_share
+        rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
         for name, rate in zip(self._sums, (1.0, *rates), strict=True):
             self._sums[name] += (rate or 0.0) * seconds
         self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
         self._actor_bytes = 4 * parameter_count(spec.actor_sizes)
-        return {
-            "update_flops_per_second": found.flops_per_second,
-            "update_bytes_per_second": found.bytes_per_second,
-            "mfu": found.mfu,
-            "bandwidth_share": found.bandwidth_share,
-            "gpu": self.monitor.take_iteration(),
-        }
+        return {**rates._asdict(), "gpu": self.monitor.take_iteration()}
 
     def phase_lines(self) -> list[str]:
         """Return a line for each phase of the run in which the GPU was watched, for the block about the GPU."""
