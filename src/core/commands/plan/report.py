@@ -110,13 +110,13 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     """
     config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
     settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
-    samples, copies = settings.samples, settings.parallel_episodes
+    samples, instances = settings.samples, settings.parallel_episodes
     plan, gpu = plan_run(config, simulator, machine), machine.gpu if config.device == "auto" else None
     fits, wanted = gpu is None or has_room(gpu, settings), plan
     if gpu is not None and not fits:  # the plan is one for the CPU: see what the card would have to hold
         wanted = plan_run(config, simulator, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
         wanted = replace(wanted, microbatch=min(wanted.microbatch, 256))
-    memory = update_memory(spec, wanted, gpu, samples, copies)
+    memory = update_memory(spec, wanted, gpu, samples, instances)
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
@@ -130,8 +130,8 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         largest_microbatch=min(room, samples),
         largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
         prediction=_predict(spec, wanted, gpu, samples, config.num_epochs),
-        changes=_changes(spec, wanted, gpu, samples, copies),
-        enough="" if fits or gpu is None else _enough(config, simulator, gpu, copies),
+        changes=_changes(spec, wanted, gpu, samples, instances),
+        enough="" if fits or gpu is None else _enough(config, simulator, gpu, instances),
     )
 
 
@@ -148,12 +148,12 @@ def _predict(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs
     return Prediction(best, works[best], seconds[best], by_execution)
 
 
-def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
+def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int) -> list[Change]:
     """Return what would lower the peak."""
-    peak = update_memory(spec, plan, gpu, samples, copies).peak
+    peak = update_memory(spec, plan, gpu, samples, instances).peak
 
-    def change(description: str, flag: str, samples: int = samples, copies: int = copies, **changes: Any) -> Change:
-        other = update_memory(spec, replace(plan, **changes), gpu, samples, copies)
+    def change(description: str, flag: str, samples: int = samples, instances: int = instances, **changes: Any) -> Change:
+        other = update_memory(spec, replace(plan, **changes), gpu, samples, instances)
         return Change(description, flag, peak - other.peak)
 
     changes = []
@@ -167,21 +167,21 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
         precision = choose_precision(True, gpu.capability)
         changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
-    if copies > 1:
-        fewer = copies // 2
-        description = f"{fewer} episodes an iteration in place of {copies}: noisier updates, more often"
+    if instances > 1:
+        fewer = instances // 2
+        description = f"{fewer} episodes an iteration in place of {instances}: noisier updates, more often"
         flag = f"--episodes-per-update {fewer}"
-        changes.append(change(description, flag, samples=samples * fewer // copies, copies=fewer))
+        changes.append(change(description, flag, samples=samples * fewer // instances, instances=fewer))
     return [each for each in changes if each.saves > 0]
 
 
-def _enough(config: Config, simulator: Simulator, gpu: Gpu, copies: int) -> str:
+def _enough(config: Config, simulator: Simulator, gpu: Gpu, instances: int) -> str:
     """Return the flag of the largest halved number of episodes an iteration that fits; empty for none."""
-    while copies > 1:
-        copies //= 2
-        fewer = config.model_copy(update={"episodes_per_update": copies})
+    while instances > 1:
+        instances //= 2
+        fewer = config.model_copy(update={"episodes_per_update": instances})
         if has_room(gpu, plan_settings(fewer, simulator)):
-            return f"--episodes-per-update {copies}"
+            return f"--episodes-per-update {instances}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The lines about the machine that users look for, as pure functions that return text."""
+"""Lines about machine and run that users look for: pure functions that return text."""
 
 from typing import Any
 
@@ -60,11 +60,11 @@ def evaluation_line(episode: int, metric: str, evaluation: dict[str, Any]) -> st
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
-    """Return what became of the kernels of play and update, apart from the time that a run takes.
+    """Return how many kernels of simulation and update were compiled and loaded, and in what time.
 
     Args:
-        seconds: that loading and compiling took.
-        tally: how many came from where.
+        seconds: time of loading and compiling.
+        tally: numbers of kernels by their source.
     """
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
