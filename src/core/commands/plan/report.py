@@ -152,7 +152,9 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
     """Return what would lower the peak."""
     peak = update_memory(spec, plan, gpu, samples, instances).peak
 
-    def change(description: str, flag: str, samples: int = samples, instances: int = instances, **changes: Any) -> Change:
+    def change(
+        description: str, flag: str, samples: int = samples, instances: int = instances, **changes: Any
+    ) -> Change:
         other = update_memory(spec, replace(plan, **changes), gpu, samples, instances)
         return Change(description, flag, peak - other.peak)
 
