@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
+from core.hardware.planning.efficiency import achieved, rate_mfu
 from core.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
 from core.hardware.planning.roofline import Work
 
@@ -35,10 +35,3 @@ def test_only_cards_with_marks_have_one():
         card.name for card in CARDS if card.name in MODEL_FLOPS_UTILISATION
     ]
     assert rate_mfu(find_card("T4"), 0.5) == ""
-
-
-def test_the_simulation_beside_the_caches():
-    """Two hundred thousand steps on eight threads at 100 kB are 2.5 GB/s each, a quarter of 10."""
-    words = simulation_in_words(2e5, 8, 10**5, 1e10)
-    assert words.startswith("200,000 steps/s, 25,000 a thread; at 100.0 kB of parameters each")
-    assert "25 % of the 10.00 GB/s" in words

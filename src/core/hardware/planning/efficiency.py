@@ -1,11 +1,10 @@
-"""Efficiency of updates and simulation: counted work over measured seconds, beside the hardware's peaks."""
+"""Efficiency of updates: counted work over measured seconds, beside the card's peaks."""
 
 from typing import NamedTuple
 
 from core.hardware.planning import roofline
 from core.hardware.planning.gpu_catalog import MODEL_FLOPS_UTILISATION, Card
 from core.hardware.types import Precision
-from core.text import format_bytes
 
 
 class Achieved(NamedTuple):
@@ -56,22 +55,4 @@ def rate_mfu(card: Card, mfu: float) -> str:
     return (
         f"{word}: for language models on this card {good[0]}-{good[1]} % is good, "
         f"{excellent[0]}-{excellent[1]} % excellent"
-    )
-
-
-def simulation_in_words(steps_per_second: float, threads: int, actor_bytes: int, cache_bandwidth: float) -> str:
-    """Return how near the simulation comes to the bandwidth of a core's caches, as far as parameters are concerned.
-
-    Args:
-        steps_per_second: environment steps of all threads together.
-        threads: threads that played.
-        actor_bytes: bytes of parameters that a step reads at most.
-        cache_bandwidth: bytes/s of one core, from :func:`core.hardware.diagnostics.measure_cache_bandwidth`.
-    """
-    of_thread = steps_per_second / threads
-    share = of_thread * actor_bytes / cache_bandwidth
-    return (
-        f"{steps_per_second:,.0f} steps/s, {of_thread:,.0f} a thread; at {format_bytes(actor_bytes, 'kB')} of "
-        f"parameters each (less with relu) {100 * share:.0f} % of the {format_bytes(cache_bandwidth, 'GB')}/s that a "
-        "core moves in its caches now"
     )

@@ -5,7 +5,7 @@ from typing import Any
 from core.hardware.diagnostics import measure_cache_bandwidth
 from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.activation_memory import parameter_count
-from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
+from core.hardware.planning.efficiency import achieved, rate_mfu
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.roofline import update_work
@@ -65,9 +65,13 @@ class UtilizationTracker:
         """Return what the simulation since the start of this command achieved; empty before the first round."""
         if not self._seconds:
             return ""
-        rate = self._decisions / self._seconds
-        words = simulation_in_words(rate, self._simulation_threads, self._actor_bytes, measure_cache_bandwidth())
-        return f"Simulation: {words}."
+        rate, bandwidth = self._decisions / self._seconds, measure_cache_bandwidth()
+        of_thread, size = rate / self._simulation_threads, self._actor_bytes
+        share, read, caches = of_thread * size / bandwidth, format_bytes(size, "kB"), format_bytes(bandwidth, "GB")
+        return (
+            f"Simulation: {rate:,.0f} steps/s, {of_thread:,.0f} a thread; at {read} of parameters each (less with relu) "
+            f"{100 * share:.0f} % of the {caches}/s that a core moves in its caches now."
+        )
 
     def efficiency_line(self) -> str:
         """Return what the updates since the start of this command achieved; empty before the first."""
