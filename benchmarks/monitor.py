@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from core.hardware.gpu_sampler import INTERVAL, Tally, take_sample
+from core.hardware.gpu_sampler import INTERVAL, PhaseSamples, take_sample
 from core.hardware.nvml import ask, nvml
 
 SAMPLES = 2000
@@ -35,7 +35,7 @@ def main() -> None:
     whose = "NVML" if handle is not None else "made-up answers, no NVIDIA GPU here"
     if handle is None:
         api, handle = made_up(), 0
-    tally, begin = Tally(), time.thread_time()
+    tally, begin = PhaseSamples(), time.thread_time()
     for _ in range(SAMPLES):
         tally.add(take_sample(api, handle))
     cost = (time.thread_time() - begin) / SAMPLES

@@ -27,7 +27,7 @@ from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Function
-from core.training.evaluation.evaluate import evaluate, paired_difference, summarise
+from core.training.evaluation.evaluate import evaluate, paired_values, summarise
 
 FIRST_OPEN_CASES, CASES_PER_LEAD = 48, 12
 MOST_STATES, MOST_OPEN_CASES = 400_000, 800
@@ -119,7 +119,10 @@ def play(scenario: Scenario, optimum: Optimum, others: list[str], episodes: int)
     records = evaluate(simulator, ["optimum", *others], None, episodes, seed=0).records
     metric = simulator.main_metric
     table = {name: summarise(of)[metric] for name, of in records.items()}
-    return table | {f"{n} - optimum": paired_difference(records[n], records["optimum"], metric) for n in others}
+    for name in others:
+        pairs = zip(*paired_values(records[name], records["optimum"], metric), strict=True)
+        table[f"{name} - optimum"] = summarise([{metric: a - b} for a, b in pairs])[metric]
+    return table
 
 
 def main(arguments: list[str] | None = None) -> int:

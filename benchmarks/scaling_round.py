@@ -70,7 +70,7 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
         "peak": None if held is None else memory("VmHWM") - held,
         "trajectory": report.plan.trajectory_bytes,
         "working": report.memory.peak,
-        "execution": report.execution,
+        "execution": report.prediction.execution,
         "parameters": [sum(p.numel() for p in trainer.model.part_parameters(part)) for part in ("actor", "critic")],
     }
     return found | (_floor(trainer, report.plan.batch_size) if with_floor else {})

@@ -6,10 +6,9 @@ import re
 import sys
 import tomllib
 
+import longstride
 import pytest
 from helpers.documentation import DOCS, PAGES, ROOT, assert_printed, blocks, commands, names, page, rows, section
-
-import longstride
 
 pytest.importorskip("pydantic")
 
@@ -18,7 +17,7 @@ from core.commands.cli import main
 from core.config import Config, load_config
 from core.learning.divergence import Fallback
 from core.learning.oom_recovery import OutOfMemory
-from core.simulators.process.scenario import parse_scenario
+from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.simulator import Compiled, Simulator
 
 HYPERPARAMETERS = ROOT / "hyperparameters.py"

@@ -17,7 +17,7 @@ from core.commands.doctor.command import CHECKS
 from core.commands.plan.report import make_report
 from core.config import Config
 from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import Monitor
+from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.gpu_catalog import (
     CARDS,
     MODEL_FLOPS_UTILISATION,
@@ -26,8 +26,7 @@ from core.hardware.planning.gpu_catalog import (
     tier_defaults,
     tier_of,
 )
-from core.hardware.planning.number_formats import FIRST_WITH, choose_precision
-from core.hardware.planning.roofline import binding
+from core.hardware.planning.precision import FIRST_WITH, choose_precision
 from core.learning.step_selection.execution_trial import ExecutionTrial, fastest, trial_lines
 from core.simulators.loading import load_simulator
 from core.training.display.messages import memory_lines, update_line
@@ -75,7 +74,7 @@ def test_the_lines_of_a_run(monkeypatch):
     """Those that need a GPU are made by the functions that a run prints them with."""
     card = of_catalogue(find_card("A40"), busy=80)
     install(monkeypatch, [card])
-    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
     record = {
         "precision": "bf16",
         "update_seconds": 1.0,
@@ -137,7 +136,7 @@ def test_the_table_of_cards_is_the_catalogue():
 
 def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
-    instruments = UtilizationTracker(Monitor(detect_machine().gpu, 3600.0), find_card("A40"))
+    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
     instruments.phase("updating")
     record = {
         "precision": "bf16",
@@ -156,4 +155,4 @@ def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
 def test_launches_bind_on_every_card_as_the_guide_says():
     desk = load_simulator("process", "loan_desk", "", "", "").simulator
     for card in CARDS:
-        assert binding(make_report(Config(), desk, machine_with(card)).times) == "launches", card.name
+        assert make_report(Config(), desk, machine_with(card)).prediction.binding == "launches", card.name

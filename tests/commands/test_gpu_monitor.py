@@ -44,7 +44,7 @@ def test_a_json_line_for_each_sample_with_every_gpu(cards, capsys):
 def test_a_row_for_each_gpu(cards):
     text = io.StringIO()
     Console(file=text, width=200).print(table(samples(nvml())))
-    for part in ("0 NVIDIA A40", "87 %", "8.00 of 48.00 GB", "250 W", "1,410 MHz", "heat (hardware)", "1 Tesla T4"):
+    for part in ("0 NVIDIA A40", "87 %", "8.00 GB of 48.00 GB", "250 W", "1,410 MHz", "heat (hardware)", "1 Tesla T4"):
         assert part in text.getvalue(), part
     assert text.getvalue().count(" - ") == 4, "what the T4 does not say"
 

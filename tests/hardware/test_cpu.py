@@ -1,4 +1,4 @@
-"""Cores, memory and NUMA nodes, read from a folder that holds what Linux would say."""
+"""Cores and memory, read from a folder that holds what Linux would say."""
 
 import os
 import re
@@ -125,15 +125,6 @@ def test_the_memory_of_a_control_group(linux, files, total, free):
     linux(**files)
     actual = cpu.detect_memory()
     assert (actual[0], actual[1]) == (total * GIB, pytest.approx(free * GIB, abs=1))
-
-
-def test_numa_nodes(linux, monkeypatch):
-    assert cpu.detect_numa_nodes() == ()
-    nodes = {"node0": "0-1,4-5", "node10": "", "node1": "2-3,6-7"}
-    linux(**{f"sys/devices/system/node/{name}/cpulist": cpus + "\n" for name, cpus in nodes.items()})
-    assert cpu.detect_numa_nodes() == ((0, 1, 4, 5), (2, 3, 6, 7))
-    affinity(monkeypatch, {6, 7})
-    assert cpu.detect_numa_nodes() == ((6, 7),)
 
 
 @pytest.mark.parametrize(

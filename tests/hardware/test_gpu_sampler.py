@@ -8,7 +8,7 @@ import torch
 from helpers.fake_gpus import install, of_catalogue
 
 from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import Monitor, take_sample
+from core.hardware.gpu_sampler import GpuSampler, take_sample
 from core.hardware.nvml import nvml
 from core.hardware.planning.gpu_catalog import find_card
 
@@ -25,7 +25,7 @@ def card(monkeypatch):
 
 
 def monitor_here(interval=NEVER):
-    return Monitor(detect_machine().gpu, interval)
+    return GpuSampler(detect_machine().gpu, interval)
 
 
 def threads():
@@ -38,9 +38,9 @@ def test_each_phase_has_its_own_means_of_the_card_that_torch_uses(card):
             monitor.phase(name)
             card.busy, card.watts = busy, watts
         card.reasons = 0x4 | 0x1  # a power cap; idling is no reason
-        first = monitor.take_round()
+        first = monitor.take_iteration()
         monitor.phase("simulating")
-        second = monitor.take_round()
+        second = monitor.take_iteration()
     assert first == {
         "updating": {
             "samples": 2,
@@ -56,7 +56,7 @@ def test_each_phase_has_its_own_means_of_the_card_that_torch_uses(card):
     }
     assert list(second) == ["simulating"]
     assert second["simulating"]["utilisation"] == 80.0
-    assert monitor.of_the_run()["simulating"]["utilisation"] == 40.0
+    assert monitor.run_summary()["simulating"]["utilisation"] == 40.0
 
 
 def test_the_background_samples_and_ends(card):
@@ -69,18 +69,18 @@ def test_the_background_samples_and_ends(card):
         assert len(threads()) == 1
     assert threads() == []
     asked = card.asked
-    summary = monitor.take_round()["updating"]
+    summary = monitor.take_iteration()["updating"]
     assert summary["samples"] == asked + 1 > 5
     assert summary["utilisation"] == 33.0
 
 
 def test_nothing_is_sampled_between_rounds(card):
     with monitor_here() as monitor:
-        assert monitor.take_round() == {}
+        assert monitor.take_iteration() == {}
         monitor.phase("simulating")
-        monitor.take_round()
+        monitor.take_iteration()
         asked = card.asked
-        assert monitor.take_round() == {}
+        assert monitor.take_iteration() == {}
     assert card.asked == asked == 1
 
 
@@ -102,7 +102,7 @@ def test_what_a_slice_does_not_say_is_none(card):
     card.busy = card.watts = card.mhz = card.reasons = None
     with monitor_here() as monitor:
         monitor.phase("updating")
-        summary = monitor.take_round()["updating"]
+        summary = monitor.take_iteration()["updating"]
     assert {name for name, value in summary.items() if value is None} == {
         "utilisation",
         "power_watts",
@@ -118,11 +118,11 @@ def test_without_a_gpu_nvml_or_uuid_nothing_runs(monkeypatch, missing):
     install(monkeypatch, [card], driver=missing != "driver", package=missing != "package")
     if missing == "uuid":
         card.uuid = "another"
-    with Monitor(gpu) as monitor:
+    with GpuSampler(gpu) as monitor:
         assert threads() == []
         monitor.phase("updating")
-        assert monitor.take_round() is None
-    assert monitor.of_the_run() == {}
+        assert monitor.take_iteration() is None
+    assert monitor.run_summary() == {}
     assert card.asked == 0
 
 
@@ -138,12 +138,12 @@ def test_a_real_card_is_seen_to_work():
     if gpu is None or gpu.mig:
         pytest.skip("NVML tells little of a slice")
     a = torch.randn(4096, 4096, device="cuda")
-    with Monitor(gpu) as monitor:
+    with GpuSampler(gpu) as monitor:
         monitor.phase("updating")
         begin = time.monotonic()
         while time.monotonic() - begin < 3.0:
             a = torch.nn.functional.normalize(a @ a)
             torch.cuda.synchronize()
-        summary = monitor.take_round()["updating"]
+        summary = monitor.take_iteration()["updating"]
     assert summary["utilisation"] > 20.0
     assert 0 < summary["memory_bytes"] <= gpu.total_bytes

@@ -37,7 +37,9 @@ def started(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("core.training.build.run.CACHE_STATS", cache.CACHE_STATS)
         assert main([*SMALL, "--run-directory", str(tmp_path / name)]) == 0
         output = capsys.readouterr().out
-        (line,) = re.findall(r"Kernels of simulator, policy and update: (.*) in [0-9.]+ s(.*)\.\n", output)
+        (line,) = re.findall(
+            r"Kernels of simulator, policy and update: (.*) in (?:\d+ min ?)?(?:[0-9.]+ m?s)?(.*)\.\n", output
+        )
         return (*line, output)
 
     monkeypatch.setenv(VARIABLE, str(tmp_path / "kernels"))

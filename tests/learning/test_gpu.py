@@ -15,8 +15,8 @@ from helpers.toy_runs import (
 )
 
 from core.hardware.detect import detect_machine
-from core.hardware.planning.number_formats import choose_precision
 from core.hardware.planning.plan import make_plan
+from core.hardware.planning.precision import choose_precision
 from core.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
 from core.hardware.types import PlanSettings
 from core.learning.algorithms.ppo import Batch

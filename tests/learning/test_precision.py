@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from core.hardware.planning.number_formats import choose_precision
+from core.hardware.planning.precision import choose_precision
 from core.learning.precision import apply_global_settings, autocast, grad_scaler
 
 

@@ -10,6 +10,7 @@ import torch
 pytest.importorskip("pydantic")
 
 from commands.test_cli import train_arguments
+from helpers.specs import actor_spec
 from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
@@ -204,7 +205,8 @@ def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypat
 @pytest.mark.parametrize("simulator", [Shop, Bandit])
 def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes):
     config, toy = Config(episodes_per_update=3, **changes), simulator()
-    collector = build_collector(config, plan_run(config, toy, detect_machine()), [toy.observation_size, 8, 2], toy)
+    spec = actor_spec(toy, [toy.observation_size, 8, 2])
+    collector = build_collector(config, plan_run(config, toy, detect_machine()), spec, toy)
     assert isinstance(collector, FixedLengthCollector if changes else EpisodeCollector)
     arrays = [copy.trajectory for copy in collector._copies] if changes else [collector._rows]
     assert host_rollout(config, toy).pinned_bytes == sum(a.nbytes for t in arrays for a in t)
@@ -227,11 +229,13 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     arguments = ["--simulator", "cartpole", "--rollout-steps", "10000000", "--run-directory", str(directory)]
     assert main(["--mode", "train", "--device", "cpu", *arguments]) == 2
     out, error = capsys.readouterr()
-    said = "480 MB of memory (1 copy of 10,000,000 decisions) and the update "
-    assert error.startswith(f"error: The trajectories of a round need {said}")
-    said = " beside them, but 479 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory.\n"
+    said = "480.0 MB of memory (1 instance of 10,000,000 steps) and the update "
+    assert error.startswith(f"error: The trajectories of an iteration need {said}")
+    said = (
+        " beside them, but 479.0 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory.\n"
+    )
     assert error.endswith(said)
-    assert "trajectory 480 MB a round: 1 copy of 10,000,000 decisions; more than the 479 MB free" in out
+    assert "trajectory 480.0 MB an iteration: 1 instance of 10,000,000 steps; more than the 479.0 MB free" in out
     assert not directory.exists()
 
 
@@ -242,7 +246,7 @@ def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being
     queues = LongQueue(10_000_000)
     config = Config(episodes_per_update=1, device="cpu")
     plan = plan_run(config, queues, detect_machine())
-    collector = build_collector(config, plan, [32, 8, 8], queues)
+    collector = build_collector(config, plan, actor_spec(queues, [32, 8, 8]), queues)
     assert plan.trajectory_bytes == pytest.approx(sum(a.nbytes for a in collector._rows), rel=0.01)
     assert plan.trajectory_bytes == pytest.approx(1.66e9, rel=0.01), "166 bytes a decision"
     assert process.memory_info().rss - before < 0.1 * plan.trajectory_bytes
@@ -261,12 +265,12 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
     code = main(["--mode", mode, "--device", "cpu", *arguments, *directory])
     out, error = capsys.readouterr()
     if mode == "plan":
-        assert "Does not fit on the CPU: 68,0" in out
+        assert "Does not fit on the CPU: 68.0" in out
         return
     assert code == 2
-    assert "   memory 234,0" in out, "166,000 MB and 68,007 of the update"
+    assert "   memory 234.0" in out, "166.00 GB and 68.01 of the update"
     assert error.startswith(
-        "error: The trajectories of a round need 166,000 MB of memory (1 copy of up to 1,000,000,000"
+        "error: The trajectories of an iteration need 166.00 GB of memory (1 instance of up to 1,000,000,000"
     )
     end = "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS.\n"
     assert "; lower max_steps of the simulator (if episodes are shorter), " in error
@@ -279,12 +283,12 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
     def no(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(rollout_size, "Collector", no)
+    monkeypatch.setattr(rollout_size, "EpisodeCollector", no)
     config, queues = Config(episodes_per_update=2), LongQueue(10_000_000)
     with pytest.raises(
-        UserError, match=r"does not give the 3,320 MB that 2 trajectories of up to 10,000,000 decisions"
+        UserError, match=r"does not give the 3,320.0 MB that 2 trajectories of up to 10,000,000 decisions"
     ):
-        build_collector(config, plan_run(config, queues, detect_machine()), [32, 8, 8], queues)
+        build_collector(config, plan_run(config, queues, detect_machine()), actor_spec(queues, [32, 8, 8]), queues)
 
 
 def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
@@ -299,5 +303,5 @@ def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
     (group / "memory.current").write_text("30000000\n")
     monkeypatch.setattr(cpu, "ROOT", tmp_path)
     config = Config(simulator="cartpole", rollout_steps=1_500_000, device="cpu", run_directory=str(tmp_path / "run"))
-    with pytest.raises(UserError, match=r"need 72 MB of memory .* but 70 MB are free"):
+    with pytest.raises(UserError, match=r"need 72.0 MB of memory .* but 70.0 MB are free"):
         run_builder.build_run(config, {}, False, lambda text: None)

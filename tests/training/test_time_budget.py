@@ -14,7 +14,7 @@ from core.training.build.run import build_run
 from core.training.display.progress import Progress
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
-from core.training.time_budget import NO_LIMIT, Budget, in_words, parse_duration, with_budget
+from core.training.time_budget import NO_LIMIT, Budget, parse_duration, with_budget
 
 SMALL = {
     "simulator": "oracles.toy_simulators:Bandit",
@@ -53,10 +53,6 @@ def test_what_does_not_parse_is_a_sentence(text):
 def test_a_bad_budget_ends_the_command_with_a_sentence(capsys, tmp_path):
     assert main(["--time-budget", "soon", "--run-directory", str(tmp_path / "r")]) == 2
     assert capsys.readouterr().err.startswith("error: TIME_BUDGET is 'soon', which is no time")
-
-
-def test_durations_in_words():
-    assert [in_words(s) for s in (41.4, 185, 10_700)] == ["41 s", "3 min 5 s", "2 h 58 min"]
 
 
 def test_rounds_go_on_while_one_like_the_longest_and_a_tenth_fits():

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
+from core.text import format_duration
 
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume",),
@@ -77,7 +78,6 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     """Train a policy and leave a run directory behind."""
     from core.training.build.run import build_run
     from core.training.resume import of_how_many
-    from core.training.time_budget import in_words
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
@@ -86,12 +86,9 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
     directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
     command = f"{this_command()} --mode evaluate --checkpoint {directory}"
     if done and budget is not None and trainer.episode < trainer.settings.episodes:
-        of = of_how_many(trainer)
-        _say(
-            console,
-            f"The time budget of {in_words(budget.seconds)} ended the run after {in_words(budget.elapsed)}: "
-            f"{trainer.episode}{of} training episodes are done.",
-        )
+        whole, elapsed = format_duration(budget.seconds), format_duration(budget.elapsed)
+        done_episodes = f"{trainer.episode}{of_how_many(trainer)} training episodes are done"
+        _say(console, f"The time budget of {whole} ended the run after {elapsed}: {done_episodes}.")
     if done:
         _say(console, f"Trained {trainer.episode} episodes; everything is in {directory}.")
         _say(console, f"Compare the policy with the simulator's heuristics: {command}")

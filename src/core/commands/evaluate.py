@@ -11,15 +11,16 @@ from torch import Tensor
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.detect import usable_cores
+from core.hardware.cpu import detect_cores
 from core.policies.compiled.forward import align_params
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.training.build.run_settings import load_configured
-from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluate, paired_difference
+from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluate, paired_values
 from core.training.evaluation.gymnasium import evaluate_environment
+from core.training.evaluation.statistics import paired_difference
 from core.training.run_directory.checkpoint import load_run
 
 _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
@@ -75,7 +76,7 @@ def _evaluate(
     what = (names, trained, config.evaluation_episodes, config.seed)
     if not simulator.compiled:
         return evaluate_environment(simulator, *what, progress)
-    return evaluate(simulator, *what, config.simulation_threads or usable_cores(), progress)
+    return evaluate(simulator, *what, config.simulation_threads or detect_cores().usable, progress)
 
 
 def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
@@ -117,12 +118,15 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     if not means:
         return "No heuristic to compare with."
     best = min(means, key=lambda name: sign * means[name])
-    difference = paired_difference(result.records["trained"], result.records[best], metric)
-    separate = difference["high"] < 0 if lower else difference["low"] > 0
+    difference = paired_difference(*paired_values(result.records["trained"], result.records[best], metric))
+    low, high, interval = difference.low, difference.high, "one episode, no interval"
+    separate = False
+    if low is not None and high is not None:
+        separate, interval = high < 0 if lower else low > 0, f"95 % interval {low:.4g} to {high:.4g}, paired"
     verdict = "better than" if separate else "not shown to be better than"
     return (
         f"The trained policy is {verdict} the best heuristic, {best}: {metric.replace('_', ' ')} differs by "
-        f"{difference['mean']:.4g} (95 % interval {difference['low']:.4g} to {difference['high']:.4g}, paired)."
+        f"{difference.value:.4g} ({interval})."
     )
 
 

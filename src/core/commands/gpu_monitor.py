@@ -1,4 +1,4 @@
-"""scripts/gpu_monitor.py: what every GPU of this machine does now, whoever uses it."""
+"""scripts/gpu_monitor.py: the state of every GPU of this machine, whoever uses it."""
 
 import argparse
 import json
@@ -20,15 +20,16 @@ from core.config import Parser
 from core.errors import UserError
 from core.hardware.gpu_sampler import take_sample
 from core.hardware.nvml import ask, nvml
+from core.text import format_bytes
 
 EXIT_BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show samples until the count is reached or somebody interrupts; return the exit code."""
+    """Show samples until the count is reached or the user interrupts; return the exit code."""
     try:
-        own = _parser().parse_known_flags(arguments)
-        _check(own)
+        options = _parser().parse_known_flags(arguments)
+        _check(options)
         api = nvml()
         if api is None:
             raise UserError(
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         if not ask(api, "nvmlDeviceGetCount"):
             raise UserError("The NVIDIA driver is here but lists no GPU: nothing to monitor.")
-        _watch(api, own)
+        _watch(api, options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -47,10 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def samples(api: Any) -> list[dict[str, Any]]:
     """Return JSON values of each GPU that the driver lists: name, figures, processes that compute on it."""
-    return [_of_gpu(api, index) for index in range(ask(api, "nvmlDeviceGetCount") or 0)]
+    return [_sample(api, index) for index in range(ask(api, "nvmlDeviceGetCount") or 0)]
 
 
-def _of_gpu(api: Any, index: int) -> dict[str, Any]:
+def _sample(api: Any, index: int) -> dict[str, Any]:
     handle = ask(api, "nvmlDeviceGetHandleByIndex", index)
     memory = ask(api, "nvmlDeviceGetMemoryInfo", handle)
     running = ask(api, "nvmlDeviceGetComputeRunningProcesses", handle) or ()
@@ -59,47 +60,47 @@ def _of_gpu(api: Any, index: int) -> dict[str, Any]:
         "name": ask(api, "nvmlDeviceGetName", handle),
         **take_sample(api, handle)._asdict(),
         "total_bytes": memory and memory.total,
-        "processes": [{"pid": p.pid, "name": _name(p.pid), "memory_bytes": p.usedGpuMemory} for p in running],
+        "processes": [{"pid": p.pid, "name": _process_name(p.pid), "memory_bytes": p.usedGpuMemory} for p in running],
     }
 
 
-def _name(pid: int) -> str | None:
+def _process_name(pid: int) -> str | None:
     try:
         return str(psutil.Process(pid).name())
     except psutil.Error:  # it has ended, or it runs in another container
         return None
 
 
-def _watch(api: Any, own: argparse.Namespace) -> None:
+def _watch(api: Any, options: argparse.Namespace) -> None:
     console = Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200")))
-    with Live(console=console, auto_refresh=False) if console.is_terminal and not own.json else nullcontext() as live:
-        for done in count(1):
-            found = samples(api)
-            if own.json:
-                now = datetime.now(UTC).isoformat(timespec="milliseconds")
-                print(json.dumps({"time": now, "gpus": found}), flush=True)
+    is_live = console.is_terminal and not options.json
+    with Live(console=console, auto_refresh=False) if is_live else nullcontext() as live:
+        for number in count(1):
+            gpus = samples(api)
+            if options.json:
+                time_of_sample = datetime.now(UTC).isoformat(timespec="milliseconds")
+                print(json.dumps({"time": time_of_sample, "gpus": gpus}), flush=True)
             elif live is not None:
-                live.update(table(found), refresh=True)
+                live.update(table(gpus), refresh=True)
             else:
-                console.print(table(found))
-            if done == own.count:
+                console.print(table(gpus))
+            if number == options.count:
                 return
-            time.sleep(own.interval)
+            time.sleep(options.interval)
 
 
-def table(found: list[dict[str, Any]]) -> Table:
+def table(gpus: list[dict[str, Any]]) -> Table:
     """Return a row for each GPU; a dash where NVML does not know."""
     rows = Table("GPU", "busy", "memory", "power", "SM clock", "slowed by", "processes")
-    for gpu in found:
-        memory = None if gpu["memory_bytes"] is None else f"{gpu['memory_bytes'] / 1e9:.2f}"
-        slowed = gpu["throttled"]
+    for gpu in gpus:
+        memory, slowed = gpu["memory_bytes"], gpu["throttled"]
         rows.add_row(
             f"{gpu['gpu']} {gpu['name']}",
             _or_dash(gpu["utilisation"], "{:.0f} %"),
-            _or_dash(memory, f"{{}} of {(gpu['total_bytes'] or 0) / 1e9:.2f} GB"),
+            "-" if memory is None else f"{format_bytes(memory, 'GB')} of {format_bytes(gpu['total_bytes'] or 0, 'GB')}",
             _or_dash(gpu["power_watts"], "{:.0f} W"),
             _or_dash(gpu["sm_mhz"], "{:,.0f} MHz"),
-            _or_dash(slowed if slowed is None else ", ".join(slowed) or "nothing", "{}"),
+            "-" if slowed is None else ", ".join(slowed) or "nothing",
             ", ".join(f"{p['name'] or '?'} ({p['pid']})" for p in gpu["processes"]) or "none",
         )
     return rows
@@ -121,8 +122,8 @@ def _parser() -> Parser:
     return parser
 
 
-def _check(own: argparse.Namespace) -> None:
-    if not 0.01 <= own.interval <= 3600:
-        raise UserError(f"--interval is {own.interval:g}; give 0.01 to 3600 seconds.")
-    if own.count is not None and own.count < 1:
-        raise UserError(f"--count is {own.count}; take at least one sample.")
+def _check(options: argparse.Namespace) -> None:
+    if not 0.01 <= options.interval <= 3600:
+        raise UserError(f"--interval is {options.interval:g}; give 0.01 to 3600 seconds.")
+    if options.count is not None and options.count < 1:
+        raise UserError(f"--count is {options.count}; take at least one sample.")

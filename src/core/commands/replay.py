@@ -1,6 +1,5 @@
 """--mode replay: rounds of a run once more, from the nearest checkpoint on, compared by their hashes."""
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,6 +8,7 @@ from rich.console import Console
 from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
+from core.text import Say
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.run_settings import CONFIG_FILE, load_configured, settings_of_a_run
@@ -18,8 +18,6 @@ from core.training.run_directory.checkpoint import kept_before
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.run_directory.metrics_log import read_metrics
 from core.training.trainer import Trainer
-
-Say = Callable[[str], None]
 
 
 def run_replay(config: Config, sources: dict[str, str], episode: int, console: Console, say: Say) -> bool:

@@ -1,1 +1,1 @@
-"""What machine is here and how a run uses it."""
+"""The machine: detection, sampling and planning."""

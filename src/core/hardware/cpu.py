@@ -1,4 +1,4 @@
-"""Cores, memory and NUMA nodes that this process may use: psutil, and Linux's files about limits."""
+"""Cores and memory that this process may use: psutil, and Linux's files about limits."""
 
 import os
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ import psutil
 ROOT = Path("/")
 """Where ``proc`` and ``sys`` are."""
 
-
 BF16 = {"amx-bf16": "AMX-BF16", "avx512bf16": "AVX512-BF16"}
-"""Instructions that multiply in BF16, by LLVM's names of them, the faster first."""
+"""Instructions that multiply in BF16, by their names in LLVM, the faster first."""
 
 
 class Cores(NamedTuple):
-    """Cores of a machine: all physical ones, those that are usable, and why these are fewer (or empty)."""
+    """Cores of a machine: physical ones, usable ones, and the reason for fewer usable ones (or empty)."""
 
     physical: int
     usable: int
@@ -28,11 +27,11 @@ def detect_cores() -> Cores:
     """Count cores without hyper-threads, within the CPU affinity and the quota of the control group."""
     physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     allowed, quota = _allowed_cpus(), _cpu_quota()
-    within = _distinct_cores(allowed) or min(physical, len(allowed))
-    if quota is not None and quota < within:
+    usable = _distinct_cores(allowed) or min(physical, len(allowed))
+    if quota is not None and quota < usable:
         return Cores(physical, max(1, int(quota)), f"the control group's quota is {quota:g} CPUs")
-    note = f"the CPU affinity allows {within} of {physical}" if within < physical else ""
-    return Cores(max(physical, within), within, note)
+    note = f"the CPU affinity allows {usable} of {physical}" if usable < physical else ""
+    return Cores(max(physical, usable), usable, note)
 
 
 def detect_memory() -> tuple[int, int]:
@@ -51,17 +50,8 @@ def detect_memory() -> tuple[int, int]:
 
 def detect_bf16() -> str:
     """Return the CPU's instructions for products in BF16, as far as the system lets programs use them; or nothing."""
-    has = llvm.get_host_cpu_features()
-    return next((name for feature, name in BF16.items() if has.get(feature)), "")
-
-
-def detect_numa_nodes() -> tuple[tuple[int, ...], ...]:
-    """Return the usable logical CPUs of each NUMA node that has some; nothing where the system does not say."""
-    allowed = _allowed_cpus()
-    files = (ROOT / "sys/devices/system/node").glob("node[0-9]*/cpulist")
-    by_node = sorted((int(file.parent.name.removeprefix("node")), _cpu_list(_text(file))) for file in files)
-    nodes = (tuple(cpu for cpu in cpus if cpu in allowed) for _, cpus in by_node)
-    return tuple(node for node in nodes if node)
+    features = llvm.get_host_cpu_features()
+    return next((name for feature, name in BF16.items() if features.get(feature)), "")
 
 
 def _cached_files(folder: Path) -> int:
@@ -111,19 +101,13 @@ def _control_groups(controller: str) -> Iterator[Path]:
         yield from (each for each in (folder, *folder.parents) if each == top or top in each.parents)
 
 
-def _cpu_list(text: str) -> list[int]:
-    """Return the numbers of a list such as ``0-3,8``."""
-    ranges = [part.partition("-") for part in text.split(",") if part]
-    return [cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)]
-
-
 def _number(file: Path) -> int | None:
     text = _text(file)
     return int(text) if text.isdigit() else None
 
 
 def _text(file: Path) -> str:
-    """Return what a file says, empty if it cannot be read."""
+    """Return the text of a file, empty if it cannot be read."""
     try:
         return file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What machine is here: the only place that asks (``host`` reads cores and memory for it)."""
+"""Detects the machine: the only place that asks torch and NVML for GPUs; ``cpu`` reads cores and memory."""
 
 import os
 import platform
@@ -6,42 +6,36 @@ import re
 import warnings
 from typing import Any
 
-from core.hardware.cpu import detect_bf16, detect_cores, detect_memory, detect_numa_nodes
-from core.hardware.nvml import ask, handle_of, listed_by_the_driver, nvml, uuid_of
+from core.hardware.cpu import detect_bf16, detect_cores, detect_memory
+from core.hardware.nvml import ask, driver_gpu_names, handle_of, nvml, uuid_of
 from core.hardware.types import Gpu, Machine
 
 
 def detect_machine() -> Machine:
-    """Look at this machine; a missing driver, NVML or GPU is normal."""
+    """Return this machine; a missing driver, NVML or GPU is normal."""
     cores, (total, free) = detect_cores(), detect_memory()
     api = nvml()
     gpus, note = _detect_gpus(api)
     return Machine(
-        cores.physical,
-        cores.usable,
-        total,
-        free,
-        gpus,
-        note,
-        cores.note,
-        detect_numa_nodes(),
-        ask(api, "nvmlSystemGetDriverVersion") or "",
-        platform.system(),
-        os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
-        detect_bf16(),
+        physical_cores=cores.physical,
+        usable_cores=cores.usable,
+        total_bytes=total,
+        free_bytes=free,
+        gpus=gpus,
+        gpu_note=note,
+        cores_note=cores.note,
+        driver=ask(api, "nvmlSystemGetDriverVersion") or "",
+        system=platform.system(),
+        allocator=os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
+        cpu_bf16=detect_bf16(),
     )
 
 
-def usable_cores() -> int:
-    """Return the cores that this process may keep busy, without hyper-threads."""
-    return detect_cores().usable
-
-
 def free_and_total_bytes(index: int = 0) -> tuple[int, int]:
-    """Return free and total memory of a GPU in bytes: the smaller of what torch and NVML say, where NVML answers.
+    """Return free and total memory of a GPU in bytes: the smaller figure of torch and NVML, where NVML answers.
 
     Args:
-        index: of the GPU, in torch's order.
+        index: number of the GPU in torch's order.
     """
     import torch
 
@@ -56,7 +50,7 @@ def free_and_total_bytes(index: int = 0) -> tuple[int, int]:
 
 
 def free_bytes(device: str) -> int:
-    """Return the memory in bytes that nobody uses: of GPU 0 for ``"cuda"``, else of the host."""
+    """Return the unused memory in bytes: of GPU 0 for ``"cuda"``, else of the host."""
     return free_and_total_bytes()[0] if device == "cuda" else detect_memory()[1]
 
 
@@ -78,7 +72,7 @@ def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
 
 
 def _ask_torch(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
-    """Return the GPUs with what torch and NVML say of them.
+    """Return the GPUs that torch lists, with their memory and processes; none and why if torch has no code for them.
 
     Raises:
         RuntimeError: CUDA does not start.
@@ -86,17 +80,16 @@ def _ask_torch(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
     import torch
 
     # Processes are counted for all GPUs before memory is asked for, which puts this process on a card.
-    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    others = [_other_processes(api, properties) for properties in found]
-    gpus = tuple(_gpu(api, i, each, other) for i, (each, other) in enumerate(zip(found, others, strict=True)))
+    devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    processes = [_other_processes(api, properties) for properties in devices]
+    gpus = tuple(_gpu(api, i, devices[i], processes[i]) for i in range(len(devices)))
     first = gpus[0]
     if not _is_compiled_for(first.capability, torch.cuda.get_arch_list()):
-        compute = f"{first.capability[0]}.{first.capability[1]}"
-        return (), f"torch {torch.__version__} has no code for the {first.name} (compute capability {compute})"
+        return (), f"torch {torch.__version__} has no code for the {first.name} (compute capability {first.compute})"
     return gpus, ""
 
 
-def _gpu(api: Any | None, index: int, properties: Any, others: int | None) -> Gpu:
+def _gpu(api: Any | None, index: int, properties: Any, other_processes: int | None) -> Gpu:
     mig = _is_slice(api, properties)
     memory = ask(api, "nvmlDeviceGetMemoryInfo", handle_of(api, properties))
     if index > 0 and memory and not mig:
@@ -104,15 +97,15 @@ def _gpu(api: Any | None, index: int, properties: Any, others: int | None) -> Gp
         free, total = memory.free, min(memory.total, properties.total_memory)
     else:
         free, total = free_and_total_bytes(index)
-    compute = properties.major, properties.minor
-    return Gpu(properties.name, compute, total, free, uuid_of(properties), mig, others)
+    capability = properties.major, properties.minor
+    return Gpu(properties.name, capability, total, free, uuid_of(properties), mig, other_processes)
 
 
 def _why_torch_has_none(api: Any | None) -> str:
     """Return why torch can use no GPU, naming those that the driver lists; empty if it can."""
     import torch
 
-    listed = listed_by_the_driver(api)
+    listed = driver_gpu_names(api)
     if torch.version.cuda is None:
         cannot = f", which cannot use the {listed[0]} that the driver lists" if listed else ""
         return f"this torch is a build without CUDA{cannot}"

@@ -1,4 +1,4 @@
-"""What a diagnosis asks beside the machine itself: torch's build, threads, load, disk, a GPU's clocks now."""
+"""Diagnostics for ``--mode doctor``: torch build, threads, load, disk, GPU clocks; and the bandwidth of caches."""
 
 import os
 import shutil
@@ -10,35 +10,34 @@ import numpy as np
 import psutil
 
 from core.hardware.gpu_sampler import take_sample
-from core.hardware.nvml import handle_of, listed_by_the_driver, nvml
+from core.hardware.nvml import driver_gpu_names, handle_of, nvml
 from core.hardware.types import Gpu
 
 _TRIAD_FLOATS, _TRIAD_REPEATS = 16_384, 200
-"""Three arrays of 64 KiB, about as much as the weights of a small actor: in a core's second cache."""
+"""Three arrays of 64 KiB, about the size of a small actor's parameters: in a core's second cache."""
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Plain data about the process and the system around it.
+    """State of the process and of the system around it.
 
     Attributes:
-        torch_version: for people.
-        torch_cuda: the CUDA version that torch is built for; None for a build without.
-        listed: names of the GPUs that the driver lists.
+        torch_version: version of torch, for people.
+        torch_cuda: CUDA version that torch is built for; None for a build without.
+        driver_gpus: names of the GPUs that the driver lists.
         visible: CUDA_VISIBLE_DEVICES; None if it is not set.
         omp_threads: OMP_NUM_THREADS; None if it is not set.
-        torch_threads: that torch would use.
+        torch_threads: threads that torch would use.
         load: processes that run or wait to, mean of the last minute.
-        throttled: why the GPU's clock is lower than it could be; None if nobody says.
+        throttled: reasons for a GPU clock lower than it could be; None if unknown.
         pinned: whether memory can be pinned for the GPU; None without one.
         disk_path: folder whose disk is meant.
-        disk_free: bytes; None if the system does not say.
-        cache_bandwidth: bytes/s that one core reads and writes in its caches, measured; None if it was not.
+        disk_free: free bytes of that disk; None if the system does not say.
     """
 
     torch_version: str = ""
     torch_cuda: str | None = None
-    listed: tuple[str, ...] = ()
+    driver_gpus: tuple[str, ...] = ()
     visible: str | None = None
     omp_threads: str | None = None
     torch_threads: int = 1
@@ -47,15 +46,14 @@ class Diagnostics:
     pinned: bool | None = None
     disk_path: str = "."
     disk_free: int | None = None
-    cache_bandwidth: float | None = None
 
 
 def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
-    """Look around.
+    """Return the diagnostics of this process.
 
     Args:
-        directory: where the run is or will be written.
-        gpu: that a run would use; None for none.
+        directory: folder of the run, which need not exist yet.
+        gpu: GPU that a run would use; None for none.
     """
     import torch
 
@@ -64,7 +62,7 @@ def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
     return Diagnostics(
         torch_version=torch.__version__,
         torch_cuda=torch.version.cuda,
-        listed=tuple(listed_by_the_driver(api)),
+        driver_gpus=tuple(driver_gpu_names(api)),
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
         omp_threads=os.environ.get("OMP_NUM_THREADS"),
         torch_threads=torch.get_num_threads(),
@@ -73,7 +71,6 @@ def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
         pinned=_can_pin() if gpu else None,
         disk_path=str(folder),
         disk_free=_free_of(folder),
-        cache_bandwidth=measure_cache_bandwidth(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a GPU does while a run goes on: NVML asked in the background, summarised by phase."""
+"""Samples a GPU by NVML in the background of a run, summarised by phase."""
 
 import threading
 from dataclasses import dataclass, field
@@ -22,16 +22,18 @@ _SLOWED_BY = {
 _SM_CLOCK = 1
 """NVML_CLOCK_SM."""
 
+_MEANS = ("utilisation", "power_watts", "sm_mhz", "throttled")
+
 
 class Sample(NamedTuple):
-    """What NVML says of a GPU at one moment; None where it does not know (much of a MIG slice).
+    """State of a GPU at one moment; None where NVML does not know (much of a MIG slice).
 
     Attributes:
         utilisation: percent of NVML's last period (a sixth of a second to a second) in which a kernel ran.
-        memory_bytes: used, by all processes.
-        power_watts: drawn.
+        memory_bytes: memory used by all processes.
+        power_watts: power draw.
         sm_mhz: clock of the multiprocessors.
-        throttled: why the clock is lower than it could be; empty if it is not.
+        throttled: reasons for a clock lower than it could be; empty if it is not.
     """
 
     utilisation: float | None
@@ -57,12 +59,11 @@ def take_sample(api: Any | None, handle: Any | None) -> Sample:
 
 
 @dataclass
-class Tally:
-    """Samples added up."""
+class PhaseSamples:
+    """Samples of a phase, added up: sum and number of each figure's known values."""
 
     samples: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, tuple[float, int]] = field(default_factory=dict)
     most_memory: int | None = None
     reasons: set[str] = field(default_factory=set)
 
@@ -70,27 +71,26 @@ class Tally:
         """Count a sample."""
         self.samples += 1
         throttled = None if sample.throttled is None else 100.0 * bool(sample.throttled)
-        means = {"utilisation": sample.utilisation, "power_watts": sample.power_watts, "sm_mhz": sample.sm_mhz}
-        for name, value in {**means, "throttled": throttled}.items():
+        for name, value in zip(_MEANS, (sample.utilisation, sample.power_watts, sample.sm_mhz, throttled), strict=True):
             if value is not None:
-                self.sums[name] = self.sums.get(name, 0.0) + value
-                self.counts[name] = self.counts.get(name, 0) + 1
+                total, count = self.totals.get(name, (0.0, 0))
+                self.totals[name] = total + value, count + 1
         if sample.memory_bytes is not None:
             self.most_memory = max(self.most_memory or 0, sample.memory_bytes)
         self.reasons |= set(sample.throttled or ())
 
     def summary(self) -> dict[str, Any]:
         """Return JSON values: means, the most memory, percent of the samples with a lowered clock, and why."""
-        names = ("utilisation", "power_watts", "sm_mhz", "throttled")
-        means = {name: self.sums[name] / self.counts[name] if name in self.sums else None for name in names}
+        totals = {name: self.totals.get(name) for name in _MEANS}
+        means = {name: total and total[0] / total[1] for name, total in totals.items()}
         return {"samples": self.samples, **means, "memory_bytes": self.most_memory, "reasons": sorted(self.reasons)}
 
 
-class Monitor:
+class GpuSampler:
     """Samples a GPU from a thread of its own; a context manager. Without NVML or GPU it does nothing.
 
     Args:
-        gpu: to watch, found by its UUID; None for none.
+        gpu: GPU to watch, found by its UUID; None for none.
         interval: seconds between two samples.
     """
 
@@ -99,8 +99,8 @@ class Monitor:
         self._handle = handle_of(self._api, gpu)
         self._interval = interval
         self._phase: str | None = None
-        self._round: dict[str, Tally] = {}
-        self._run: dict[str, Tally] = {}
+        self._iteration: dict[str, PhaseSamples] = {}
+        self._run: dict[str, PhaseSamples] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,7 +110,7 @@ class Monitor:
         """Whether there is something to watch."""
         return self._handle is not None
 
-    def __enter__(self) -> "Monitor":
+    def __enter__(self) -> "GpuSampler":
         if self.active:
             self._ended.clear()
             self._thread = threading.Thread(target=self._watch, name="gpu-monitor", daemon=True)
@@ -123,35 +123,35 @@ class Monitor:
             self._thread.join()
 
     def phase(self, name: str | None) -> None:
-        """End the phase that goes on, with a sample, so that the shortest has one; begin another (or none)."""
+        """End the current phase with a sample, so that the shortest has one; begin another (or none)."""
         if not self.active:
             return
         self._sample()
         with self._lock:
             self._phase = name
 
-    def take_round(self) -> dict[str, Any] | None:
+    def take_iteration(self) -> dict[str, Any] | None:
         """End the phase; return the summary of each phase since the last call, None without a GPU to watch."""
         self.phase(None)
         with self._lock:
-            done, self._round = self._round, {}
-        return {name: tally.summary() for name, tally in done.items()} if self.active else None
+            phases, self._iteration = self._iteration, {}
+        return {name: samples.summary() for name, samples in phases.items()} if self.active else None
 
-    def of_the_run(self) -> dict[str, Any]:
+    def run_summary(self) -> dict[str, Any]:
         """Return the summary of each phase since the beginning."""
         with self._lock:
-            return {name: tally.summary() for name, tally in self._run.items()}
+            return {name: samples.summary() for name, samples in self._run.items()}
 
     def _watch(self) -> None:
         while not self._ended.wait(self._interval):
             self._sample()
 
     def _sample(self) -> None:
-        """Ask outside of the lock, as NVML may take milliseconds; what a phase began with is counted for it."""
+        """Take a sample for the phase that was current before it. NVML may take milliseconds, so the lock is free."""
         phase = self._phase
         if phase is None:
             return
         sample = take_sample(self._api, self._handle)
         with self._lock:
-            for tallies in (self._round, self._run):
-                tallies.setdefault(phase, Tally()).add(sample)
+            for phases in (self._iteration, self._run):
+                phases.setdefault(phase, PhaseSamples()).add(sample)

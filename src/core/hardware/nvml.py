@@ -1,4 +1,4 @@
-"""NVML, asked so that every answer may be missing: the package, the driver, a function, a permission."""
+"""Access to NVML where every answer may be missing: no package, no driver, no such function, no permission."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ def nvml() -> Any | None:
 
 
 def ask(api: Any | None, question: str, *arguments: Any) -> Any | None:
-    """Return what NVML answers; None without NVML, without an argument, or where it does not know."""
+    """Return NVML's answer; None without NVML, without an argument, or where it does not know."""
     if api is None or None in arguments:
         return None
     try:
@@ -41,8 +41,8 @@ def handle_of(api: Any | None, properties: Any) -> Any | None:
     return next((handle for name in names if (handle := ask(api, "nvmlDeviceGetHandleByUUID", name))), None)
 
 
-def listed_by_the_driver(api: Any | None) -> list[str]:
-    """Return the names of all GPUs that NVML lists, also those that CUDA_VISIBLE_DEVICES hides."""
+def driver_gpu_names(api: Any | None) -> list[str]:
+    """Return the names of all GPUs that NVML lists, hidden by CUDA_VISIBLE_DEVICES or not."""
     handles = (ask(api, "nvmlDeviceGetHandleByIndex", i) for i in range(ask(api, "nvmlDeviceGetCount") or 0))
     names = (ask(api, "nvmlDeviceGetName", handle) for handle in handles)
     return [name for name in names if name]

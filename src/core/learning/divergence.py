@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from core.hardware.detect import has_bf16
-from core.hardware.planning.plan import Precision
+from core.hardware.types import Precision
 from core.learning.steps.interface import Stepper
 
 _PATIENCE = 3

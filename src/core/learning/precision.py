@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from core.hardware.planning.plan import Precision
+from core.hardware.types import Precision
 
 
 def apply_global_settings(tf32: bool, cudnn_benchmark: bool) -> None:

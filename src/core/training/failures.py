@@ -15,7 +15,7 @@ from core.learning.update_stats import UpdateReport
 from core.learning.updater import Updater
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
-from core.training.display.messages import gigabytes
+from core.text import format_bytes
 
 
 @contextmanager
@@ -97,9 +97,9 @@ def _fallback_line(episode: int, fallback: dict[str, Any]) -> str:
 
 
 def _memory_line(episode: int, event: dict[str, Any]) -> str:
-    asked = "" if event["bytes_asked"] is None else f"asked for {gigabytes(event['bytes_asked'])}, "
+    asked = "" if event["bytes_asked"] is None else f"asked for {format_bytes(event['bytes_asked'])}, "
     return (
-        f"Episode {episode}: out of memory ({event['phase']}: {asked}{gigabytes(event['bytes_free'])} free); the "
+        f"Episode {episode}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free); the "
         f"microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,} from here on, which "
         "changes nothing in what is learned."
     )

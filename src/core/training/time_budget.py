@@ -8,6 +8,7 @@ from typing import Any
 
 from core.config import Config
 from core.errors import UserError
+from core.text import format_duration
 from core.training.build.presets import set_by_user
 
 NO_LIMIT = 10**9
@@ -35,15 +36,6 @@ def parse_duration(text: str) -> float:
     if seconds <= 0.0:
         raise UserError(f"TIME_BUDGET is {text!r}, which is no time: write it like 3h, 90m, 1h30m, 45s or 2.5h.")
     return seconds
-
-
-def in_words(seconds: float) -> str:
-    """Return a duration for people: ``2 h 58 min``, ``3 min 5 s``, ``41 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class Budget:
@@ -123,7 +115,9 @@ def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[s
     seconds = parse_duration(config.time_budget)
     chosen = set_by_user("training_episodes", config, sources) or sources.get("training_episodes") == "preset"
     until = f"or {config.training_episodes:,} training episodes, whichever comes first" if chosen else "alone"
-    lines = [f"Time budget {in_words(seconds)} {until}: how much is learned depends on the speed of the machine."]
+    lines = [
+        f"Time budget {format_duration(seconds)} {until}: how much is learned depends on the speed of the machine."
+    ]
     if chosen:
         return config, sources, lines
     changed = config.model_copy(update={"training_episodes": NO_LIMIT})

@@ -86,11 +86,11 @@ def test_sides_take_turns_with_equal_seeds_and_a_slowdown_is_found_in_its_phase(
     ratios = {name: row["ratio"] for name, row in found["comparison"]["seconds"].items()}
     assert ratios["update"]["value"] == pytest.approx(4.0, rel=0.01)
     assert ratios["simulation"]["low"] < 1.0 < ratios["simulation"]["high"]
-    assert ratios["round"]["value"] == pytest.approx(2.5, rel=0.01)
+    assert ratios["iteration"]["value"] == pytest.approx(2.5, rel=0.01)
     out = capsys.readouterr().out
     assert "NUM_EPOCHS: 1 (A), 4 (B)." in out
     assert "Update: B takes 4 times as long as A" in out
-    assert "first round (warm-up)" in out
+    assert "first iteration (warm-up)" in out
     assert "Both ran with compiled steps in fp32, minibatches of 1,024 samples." in out
 
 
@@ -276,8 +276,8 @@ def test_equal_settings_learn_the_same_to_the_bit_in_fresh_processes(tmp_path, r
     assert found["comparison"]["outcome"]["difference"]["value"] == 0.0
     assert found["machine"]["physical_cores"] >= 1
     for run in (found["runs"][0][side]["seconds"] for side in "ab"):
-        assert run["round"] > run["update"] > 0
-        assert run["outside_rounds"] > run["round"], "starting Python alone takes longer than a round of the toy"
+        assert run["iteration"] > run["update"] > 0
+        assert run["outside_iterations"] > run["iteration"], "starting Python alone takes longer"
     config = json.loads((tmp_path / "ab" / "pair-1" / "b" / "config.json").read_text())
     assert config["values"]["update_threads"] == 1
     assert (tmp_path / "ab" / "pair-1" / "a" / "checkpoints").is_dir()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.commands.ab.report import Outcome, compare, table_of
-from core.commands.ab.run_metrics import figures_of, outcome_of, played_the_same
+from core.commands.ab.report import CommonMetric, compare, table_of
+from core.commands.ab.run_metrics import outcome_of, played_the_same, run_figures
 from core.training.evaluation.statistics import paired_difference, paired_ratio
 
 
@@ -22,15 +22,13 @@ def record(number, simulation=1.0, transfer=0.0, update=2.0, metric=10.0, **more
 
 
 def pair(a, b, same=False):
-    sides = {
-        name: figures_of(records, 60.0, "cycle_time", {"batch_size": 64}) for name, records in (("a", a), ("b", b))
-    }
+    sides = {name: run_figures(records, 60.0, "cycle_time", 64) for name, records in (("a", a), ("b", b))}
     return {"seed": 0, "first": "a", **sides, "played_the_same": same}
 
 
 def test_a_ratio_by_hand():
     # log ratios ln 2 and ln 8: mean ln 4, standard deviation ln 4 / sqrt 2, error ln 4 / 2; t(1) is tan(0.475 pi)
-    found = paired_ratio([1.0, 10.0], [2.0, 80.0])
+    found = paired_ratio([2.0, 80.0], [1.0, 10.0])
     half = np.tan(0.475 * np.pi) * np.log(4) / 2
     assert found.value == pytest.approx(4.0)
     assert (found.low, found.high) == pytest.approx((4 * np.exp(-half), 4 * np.exp(half)))
@@ -41,12 +39,12 @@ def test_intervals_against_scipy():
     rng = np.random.default_rng(1)
     a, b = rng.lognormal(size=(2, 12))
     logs = np.log(b / a)
-    found = paired_ratio(a, b)
+    found = paired_ratio(b, a)
     expected = stats.ttest_1samp(logs, 0.0).confidence_interval(0.95)
     assert np.log([found.low, found.high]) == pytest.approx(list(expected))
     boot = stats.bootstrap((logs,), np.mean, method="percentile", n_resamples=20_000).confidence_interval
     assert np.log([found.bootstrap_low, found.bootstrap_high]) == pytest.approx(list(boot), abs=0.05)
-    difference = paired_difference(a, b)
+    difference = paired_difference(b, a)
     expected = stats.ttest_rel(b, a).confidence_interval(0.95)
     assert (difference.low, difference.high) == pytest.approx(list(expected))
     assert difference.value == pytest.approx(np.mean(b) - np.mean(a))
@@ -55,14 +53,14 @@ def test_intervals_against_scipy():
 def test_the_bootstrap_of_three_against_all_their_resamples():
     values = np.array([0.0, 1.0, 5.0])
     means = np.sort([np.mean(drawn) for drawn in itertools.product(values, repeat=3)])  # 27, each as likely
-    found = paired_difference(np.zeros(3), values)
+    found = paired_difference(values, np.zeros(3))
     assert (found.bootstrap_low, found.bootstrap_high) == pytest.approx((means[0], means[-1])), "1/27 is above 2.5 %"
-    assert paired_difference(np.zeros(3), values) == found, "the same pairs always say the same"
+    assert paired_difference(values, np.zeros(3)) == found, "the same pairs always say the same"
 
 
 def test_of_five_values_the_bootstrap_is_too_narrow_and_student_is_not():
     rng = np.random.default_rng(3)
-    found = [paired_difference(np.zeros(5), rng.normal(size=5)) for _ in range(1000)]
+    found = [paired_difference(rng.normal(size=5), np.zeros(5)) for _ in range(1000)]
     student = np.mean([each.low <= 0 <= each.high for each in found])
     bootstrap = np.mean([each.bootstrap_low <= 0 <= each.bootstrap_high for each in found])
     error = np.sqrt(0.05 * 0.95 / 1000)
@@ -71,18 +69,18 @@ def test_of_five_values_the_bootstrap_is_too_narrow_and_student_is_not():
 
 
 def test_one_pair_has_no_interval_and_zero_no_ratio():
-    assert paired_ratio([2.0], [3.0]).value == pytest.approx(1.5)
-    assert paired_ratio([2.0], [3.0]).low is None
-    assert paired_ratio([0.0, 1.0], [1.0, 1.0]) is None
+    assert paired_ratio([3.0], [2.0]).value == pytest.approx(1.5)
+    assert paired_ratio([3.0], [2.0]).low is None
+    assert paired_ratio([1.0, 1.0], [0.0, 1.0]) is None
 
 
 def test_the_first_round_warms_up_and_the_rest_are_medians():
     records = [record(1, 9.0, 1.0, 30.0), *(record(n, s, 0.5, u) for n, s, u in ((2, 1, 4), (3, 3, 2), (4, 2, 9)))]
-    found = figures_of(records, 100.0, "cycle_time", {"batch_size": 64})
+    found = run_figures(records, 100.0, "cycle_time", 64)
     assert found["seconds"] == pytest.approx(
         {
-            **{"simulation": 2.0, "transfer": 0.5, "update": 4.0, "round": 5.5, "decision": 0.055},
-            **{"first_round": 40.0, "outside_rounds": 100.0 - 40.0 - 5.5 - 5.5 - 11.5},
+            **{"simulation": 2.0, "transfer": 0.5, "update": 4.0, "iteration": 5.5, "step": 0.055},
+            **{"first_iteration": 40.0, "outside_iterations": 100.0 - 40.0 - 5.5 - 5.5 - 11.5},
         }
     )
     assert found["chosen"] == {"precision": "fp32", "batch_size": 64, "execution": "eager"}
@@ -118,16 +116,16 @@ def noisy_pairs(slower_update=1.0, better=0.0, count=5, same=False):
 
 
 def test_a_planted_slowdown_is_found_in_its_phase_alone():
-    found = compare(noisy_pairs(slower_update=4.0), Outcome("cycle_time", True))
+    found = compare(noisy_pairs(slower_update=4.0), CommonMetric("cycle_time", True))
     ratio = {name: row["ratio"] for name, row in found["seconds"].items()}
     assert ratio["update"]["low"] < 4.0 < ratio["update"]["high"]
     assert ratio["update"]["low"] > 3.5
     assert ratio["simulation"]["low"] < 1.0 < ratio["simulation"]["high"]
-    assert ratio["round"]["value"] == pytest.approx((1 + 8) / 3, rel=0.1)
-    assert ratio["decision"]["value"] == pytest.approx(ratio["round"]["value"])
+    assert ratio["iteration"]["value"] == pytest.approx((1 + 8) / 3, rel=0.1)
+    assert ratio["step"]["value"] == pytest.approx(ratio["iteration"]["value"])
     assert ratio["transfer"] is None
     verdicts = {line.split(":")[0]: line.rpartition(": ")[2] for line in found["sentences"] if ": " in line}
-    assert verdicts["Update"] == verdicts["Round"] == "A is faster."
+    assert verdicts["Update"] == verdicts["Iteration"] == "A is faster."
     assert verdicts["Simulation"] == verdicts["Learning"] == "no difference is shown."
     assert not any(line.startswith("Transfer") for line in found["sentences"])
 
@@ -138,20 +136,20 @@ def test_equal_settings_have_a_ratio_about_one_and_the_same_outcome():
         {"a": run, "b": run | {"seconds": other["seconds"]}, "played_the_same": True}
         for run, other in zip(runs, runs[::-1], strict=True)
     ]
-    found = compare(pairs, Outcome("cycle_time", True))
-    for name in ("simulation", "update", "round"):
+    found = compare(pairs, CommonMetric("cycle_time", True))
+    for name in ("simulation", "update", "iteration"):
         assert found["seconds"][name]["ratio"]["low"] < 1.0 < found["seconds"][name]["ratio"]["high"]
     assert found["outcome"]["difference"] == {
         **{"value": 0.0, "low": 0.0, "high": 0.0, "bootstrap_low": 0.0, "bootstrap_high": 0.0}
     }
-    assert "Learning: both sides played the same decisions in every round, to the bit." in found["sentences"]
+    assert "Learning: both sides played the same steps in every iteration, to the bit." in found["sentences"]
 
 
 @pytest.mark.parametrize(
     ("better", "lower", "verdict"), [(3, True, "better"), (3, False, "worse"), (-3, True, "worse")]
 )
 def test_speed_bought_with_learning_is_said(better, lower, verdict):
-    found = compare(noisy_pairs(0.5, better), Outcome("cycle_time", lower))
+    found = compare(noisy_pairs(0.5, better), CommonMetric("cycle_time", lower))
     assert found["outcome"]["difference"]["value"] == pytest.approx(-better, abs=0.2)
     lines = [line for line in found["sentences"] if line.startswith("Learning: ")]
     assert len(lines) == 1
@@ -160,25 +158,25 @@ def test_speed_bought_with_learning_is_said(better, lower, verdict):
 
 
 def test_what_cannot_be_said_is_not():
-    one = compare(noisy_pairs(count=1), Outcome("cycle_time", True))
+    one = compare(noisy_pairs(count=1), CommonMetric("cycle_time", True))
     assert "Few pairs (1): the same command with more --pairs adds to them." in one["sentences"]
     assert any("in the one pair that there is." in line for line in one["sentences"])
     assert not any("faster" in line or "shown" in line for line in one["sentences"])
     json.dumps(one, allow_nan=False)
     assert table_of(one).row_count == 7
-    other = compare(noisy_pairs(), Outcome("", True))
+    other = compare(noisy_pairs(), CommonMetric("", True))
     assert other["outcome"] is None
     assert any(line.startswith("Learning: not compared") for line in other["sentences"])
 
 
 def test_what_ran_is_said():
     pairs = noisy_pairs()
-    assert compare(pairs, Outcome("", True))["sentences"][0] == (
+    assert compare(pairs, CommonMetric("", True))["sentences"][0] == (
         "Both ran with eager steps in fp32, minibatches of 64 samples."
     )
     for each in pairs:
         each["b"]["chosen"] = {"precision": "bf16", "batch_size": 4096, "execution": "graph"}
-    assert compare(pairs, Outcome("", True))["sentences"][0] == (
+    assert compare(pairs, CommonMetric("", True))["sentences"][0] == (
         "A ran with eager steps in fp32, minibatches of 64 samples; "
         "B with graph steps in bf16, minibatches of 4,096 samples."
     )

@@ -13,7 +13,7 @@ pytest.importorskip("pydantic")
 from core.commands.cli import main
 from core.commands.plan import time_estimate
 from core.commands.plan.report import make_report
-from core.commands.plan.time_estimate import rounds_in
+from core.commands.plan.time_estimate import iterations_in
 from core.config import Config
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
@@ -41,7 +41,7 @@ def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
     assert report.fits
     assert report.plan.device_name == card.driver_name
     assert report.memory.peak < report.room < card.gigabytes * 1e9 - 2**29
-    assert report.update_seconds > 0
+    assert report.prediction.update_seconds > 0
     assert report.enough == ""
 
 
@@ -63,12 +63,12 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
     arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512", "--seed", "3"]
     assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "NVIDIA GeForce RTX 3080 has 10.0 of 10.0 GB free, too little for an update" in out
+    assert "NVIDIA GeForce RTX 3080 has 10.00 GB of 10.00 GB free, too little for an update" in out
     assert "Does not fit on the NVIDIA GeForce RTX 3080: " in out
     content = json.loads((tmp_path / "plan.json").read_text())
     assert (content["fits"], content["device"]) == (False, "cpu")
     assert content["memory"]["peak"] > content["room"]
-    assert content["command"].endswith(f"--seed 3 --run-directory {tmp_path} {content['enough']}")
+    assert content["command"].endswith(f"--seed=3 --run-directory={tmp_path} {content['enough']}")
     assert "512" not in content["command"]
 
 
@@ -89,7 +89,7 @@ def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     )
     wide = {c.flag: c.saves for c in alone.changes}["--gradient-checkpointing"]
     assert wide == alone.memory.peak - again.memory.peak > 0
-    assert again.times["arithmetic"] > alone.times["arithmetic"]
+    assert again.prediction.seconds["arithmetic"] > alone.prediction.seconds["arithmetic"]
     assert not any("--gradient-checkpointing" in change.flag for change in again.changes), "it is on"
 
 
@@ -101,12 +101,20 @@ def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):
         assert part in out, part
     command = out.split("Run it: ")[1].splitlines()[0]
     assert command == (
-        f"python scripts/train.py --mode train --run-directory {tmp_path} --simulator {TOYS}:Bandit --gamma 0.9 "
+        f"python scripts/train.py --mode train --run-directory={tmp_path} --simulator={TOYS}:Bandit --gamma=0.9 "
         "--no-use-tf32"
     )
     content = json.loads((tmp_path / "plan.json").read_text())
     assert content["fits"] is True
-    assert set(content["memory"]) >= {"weights", "gradients", "optimizer", "activations", "rollout", "context", "peak"}
+    assert set(content["memory"]) >= {
+        "parameters",
+        "gradients",
+        "optimizer",
+        "activations",
+        "rollout",
+        "context",
+        "peak",
+    }
     assert content["prediction"]["binding"] == "launches"
     assert content["device_name"] == "NVIDIA A40"
     assert content["command"] == command
@@ -153,12 +161,12 @@ def test_a_budget_becomes_episodes(tmp_path, capsys):
     a_round = budget["simulation_seconds"] + budget["update_seconds"]
     assert budget["episodes"] == int((7200 - budget["startup_seconds"]) / a_round)
     assert 0 < budget["low"] < budget["episodes"] < budget["high"]
-    assert f"In 2 h 0 min about {budget['episodes']:,} training episodes" in capsys.readouterr().out
+    assert f"In 2 h about {budget['episodes']:,} training episodes" in capsys.readouterr().out
 
 
-def test_rounds_in_a_budget_by_hand():
-    assert rounds_in(100.0, 9.0, 1.5) == (11, 7, 16)
-    assert rounds_in(-3.0, 9.0, 1.5) == (0, 0, 0)
+def test_iterations_in_a_budget_by_hand():
+    assert iterations_in(100.0, 9.0, 1.5) == (11, 7, 16)
+    assert iterations_in(-3.0, 9.0, 1.5) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])

@@ -13,8 +13,8 @@ WORK = Work(flops=149_700 * 10**9, wide_flops=37_400 * 10**9, traffic=348 * 10**
 def test_rates_and_shares_by_hand():
     a40 = find_card("A40")
     found = achieved(WORK, 10.0, a40, "bf16", tf32=False)
-    assert found.flops_per_second == pytest.approx(18.71e12)
-    assert found.bytes_per_second == pytest.approx(34.8e9)
+    assert found.update_flops_per_second == pytest.approx(18.71e12)
+    assert found.update_bytes_per_second == pytest.approx(34.8e9)
     assert found.mfu == pytest.approx(0.2)
     assert found.bandwidth_share == pytest.approx(0.05)
     assert achieved(WORK, 10.0, a40, "bf16", tf32=True).mfu == pytest.approx(0.15)

@@ -37,7 +37,7 @@ def test_the_prediction_is_within_a_tenth_of_a_real_step(shape, precision, parts
     torch.cuda.synchronize()
     real = torch.cuda.max_memory_allocated() - before
     predicted = estimate_memory(shape, precision != "fp32", samples, samples, samples // parts, pieces=1)
-    assert predicted.activations + predicted.gradients - predicted.weights == pytest.approx(real, rel=0.1)
+    assert predicted.activations + predicted.gradients - predicted.parameters == pytest.approx(real, rel=0.1)
 
 
 @pytest.mark.parametrize("width", [1024, 4096])

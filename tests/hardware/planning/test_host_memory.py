@@ -18,16 +18,18 @@ def host(free):
 
 
 def test_what_is_written_counts_and_for_a_gpu_all_rows():
-    assert trajectories(SIX, host(20_000 * MB), False) == (443 * MB, "6 copies of 62,000 decisions; 20,000 MB free")
+    assert trajectories(SIX, host(20_000 * MB), False) == (443 * MB, "6 instances of 62,000 steps; 20.00 GB free")
     size, reason = trajectories(SIX, host(1_000 * MB), True)
     assert size == 1190 * MB
-    assert reason == "6 copies with 166,358 rows, taken at once for the GPU to read; more than the 1,000 MB free"
+    assert (
+        reason == "6 instances with 166,358 rows, allocated at once for the GPU to read; more than the 1,000.0 MB free"
+    )
 
 
 def test_a_most_is_called_a_most():
     one = HostRollout(copies=1, decisions=500, rows=500, at_most=True, bytes=24_000, pinned_bytes=24_000)
     _, reason = trajectories(one, host(20 * MB), False)
-    assert reason == "1 copy of up to 500 decisions; rows that are never written take none; 20 MB free"
+    assert reason == "1 instance of up to 500 steps; rows that are never written take no memory; 20.0 MB free"
 
 
 @pytest.mark.parametrize(
@@ -37,15 +39,19 @@ def test_a_most_is_called_a_most():
 def test_the_edge(free, pinned, refused):
     if not refused:
         return require_room(SIX, host(free * MB), pinned)
-    size = "1,190 MB" if pinned else "443 MB"
-    with pytest.raises(UserError, match=rf"need {size} of memory .* but {free:,} MB are free; lower EPISODES_PER_UPD"):
+    size = "1,190.0 MB" if pinned else "443.0 MB"
+    with pytest.raises(
+        UserError, match=rf"need {size} of memory .* but {free:,}.0 MB are free; lower EPISODES_PER_UPD"
+    ):
         require_room(SIX, host(free * MB), pinned)
     return None
 
 
 def test_the_update_counts_beside_the_trajectories():
     require_room(SIX, host(643 * MB), False, 200 * MB)
-    with pytest.raises(UserError, match=r"443 MB of memory \(6 .*\) and the update 200 MB beside them, but 642 MB are"):
+    with pytest.raises(
+        UserError, match=r"443.0 MB of memory \(6 .*\) and the update 200.0 MB beside them, but 642.0 MB are"
+    ):
         require_room(SIX, host(642 * MB), False, 200 * MB)
 
 
@@ -59,5 +65,5 @@ def test_episodes_that_may_be_shorter_are_refused_where_all_memory_would_not_hol
 def test_episodes_that_may_be_shorter_are_not_refused_unless_all_rows_are_taken():
     generous = replace(SIX, at_most=True)
     require_room(generous, host(MB), False)
-    with pytest.raises(UserError, match="taken at once for the GPU to read"):
+    with pytest.raises(UserError, match="allocated at once for the GPU to read"):
         require_room(generous, host(MB), True)

@@ -122,7 +122,7 @@ def test_a_gpu_that_others_fill_is_left_alone():
     full = replace(H200, free_bytes=2_000_000, other_processes=2)
     p = plan(machine(full))
     assert (p.device, p.precision, p.tier) == ("cpu", "fp32", "cpu")
-    problem = "the NVIDIA H200 has 0.0 of 150.0 GB free, 2 other processes use it, too little for an update"
+    problem = "the NVIDIA H200 has 2.0 MB of 150.00 GB free, 2 other processes use it, too little for an update"
     assert p.reasons["device"] == problem
     with pytest.raises(UserError, match=f"DEVICE is cuda, but {problem}; free its memory"):
         plan(machine(full), device="cuda")
@@ -214,23 +214,14 @@ def test_the_allocator(here, allocator, reason):
     assert reason in p.reasons["allocator"]
 
 
-def test_what_the_updater_cannot_do_is_off_and_says_so():
+def test_compiling_and_capturing_are_tried_where_they_are_usual():
     p = plan(machine(H200))
-    assert (p.compile, p.graph_capture, p.gradient_checkpointing, p.fp8) == (False, False, False, False)
-    assert p.reasons["compile"] == "the updater cannot do it yet (usual on this card)"
-    assert p.reasons["fp8"] == "it pays from about 2,048 units a layer, the widest here has 256"
-    assert plan(machine(H200), widest_layer=2048).reasons["fp8"] == "the updater cannot do it yet (usual on this card)"
-    assert "begins at 8.9" in plan(machine_with(find_card("A40")), widest_layer=4096).reasons["fp8"]
-
-
-def test_what_the_updater_learns_to_do_is_on_where_it_is_wanted():
-    abilities = frozenset({"compile", "graph_capture", "fp8"})
-    p = plan(machine(H200), abilities=abilities, widest_layer=2048)
-    assert (p.compile, p.graph_capture, p.fp8) == (True, True, True)
-    p = plan(machine_with(find_card("A40")), abilities=abilities, widest_layer=2048)
-    assert (p.compile, p.graph_capture, p.fp8) == (False, True, False)
-    p = plan(machine(), abilities=abilities, widest_layer=2048)
-    assert (p.compile, p.graph_capture, p.fp8) == (False, False, False)
+    assert (p.compile, p.graph_capture, p.gradient_checkpointing) == (True, True, False)
+    assert p.reasons["compile"] == "usual on this card"
+    p = plan(machine_with(find_card("A40")))
+    assert (p.compile, p.graph_capture) == (False, True)
+    p = plan(machine())
+    assert (p.compile, p.graph_capture) == (False, False)
 
 
 CARDS_BY_HAND = {
@@ -265,22 +256,22 @@ def test_every_card_of_the_catalogue_by_hand(card):
 
 def test_the_printed_plan_of_a_gpu():
     assert plan(machine(replace(H200, other_processes=1))).lines() == [
-        "device cuda: a GPU is here (tier h100): NVIDIA H200 has 148.5 of 150.0 GB free, 1 other process uses it",
+        "device cuda: a GPU is here (tier h100): NVIDIA H200 has 148.50 GB of 150.00 GB free, 1 other process uses it",
         "precision bf16: compute capability 9.0",
         "tf32 on: compute capability 9.0",
         "cudnn benchmark on: kernels are tried once for shapes that stay the same",
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 25,987,500",
         "microbatch 32768: the whole minibatch fits in memory",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
-        "trajectory 190 MB a round: 1 copy with 160,000 rows, taken at once for the GPU to read; 48,000 MB free",
+        "trajectory 190.0 MB an iteration: 1 instance with 160,000 rows, allocated at once for the GPU to read; "
+        "48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
         "update execution auto: the first update keeps the fastest that computes what eager steps do",
-        "compile off: the updater cannot do it yet (usual on this card)",
-        "graph capture off: the updater cannot do it yet (one launch a step in place of about two hundred)",
+        "compile on: usual on this card",
+        "graph capture on: one launch a step in place of about two hundred",
         "gradient checkpointing off: microbatches save memory without computing anything twice",
-        "fp8 off: it pays from about 2,048 units a layer, the widest here has 256",
         "allocator expandable_segments:True: less memory is lost between blocks of different sizes",
     ]
 
@@ -292,7 +283,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 4,199,999",  # 0.7 is a bit less in binary
         "microbatch 2048: activations of 2,048 samples stay in a core's caches; compiled steps cut it smaller",
         "parallel episodes 1: EPISODES_PER_UPDATE is 1",
-        "trajectory 9.5 MB a round: 1 copy of 62,000 decisions; 48,000 MB free",
+        "trajectory 9.5 MB an iteration: 1 instance of 62,000 steps; 48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "update threads 8: 8 usable cores",
@@ -335,7 +326,7 @@ def test_checkpointing_is_for_the_user_to_switch_on():
     here = plan(machine(), checkpointing=True)
     assert here.update_execution == "eager" and line in here.lines()
     with pytest.raises(
-        UserError, match="GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled"
+        UserError, match="UPDATE_EXECUTION is compiled, which has no GRADIENT_CHECKPOINTING; drop one of the two"
     ):
         plan(machine(), checkpointing=True, update_execution="compiled")
 
@@ -345,9 +336,9 @@ def test_checkpointing_is_for_the_user_to_switch_on():
     [
         (1, 0, True, 1, "no more episodes than threads"),
         (8, 0, True, 1, "no more episodes than threads"),
-        (9, 0, True, 8, "a part of the weights is read once for all of them"),
-        (2, 1, True, 8, "a part of the weights is read once for all of them"),
-        (9, 0, False, 1, "a copy that plays episode after episode has a loop to itself"),
+        (9, 0, True, 8, "each part of the parameters is read once for all"),
+        (2, 1, True, 8, "each part of the parameters is read once for all"),
+        (9, 0, False, 1, "an instance that plays episode after episode has a loop to itself"),
     ],
 )
 def test_episodes_are_played_side_by_side_where_there_are_more_than_threads(episodes, threads, whole, expected, reason):
@@ -374,14 +365,14 @@ def test_every_choice_has_a_reason_and_the_plan_is_json():
 def test_the_schema_of_plan_json():
     """Whoever changes a name or its meaning counts SCHEMA up."""
     content = plan(machine()).as_json()
-    assert content["schema"] == 2
+    assert content["schema"] == 3
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
         *("microbatch", "parallel_episodes", "trajectory_bytes", "simulation_threads", "lockstep", "update_threads"),
         "update_execution",
-        *("compile", "graph_capture", "gradient_checkpointing", "fp8", "allocator", "reasons"),
+        *("compile", "graph_capture", "gradient_checkpointing", "allocator", "reasons"),
     ]
-    assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile", "fp8"]
+    assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile"]
 
 
 def test_the_block_about_memory():
@@ -405,9 +396,6 @@ def test_planning_does_not_ask_the_machine(monkeypatch):
     assert plan(machine(H200)) == plan(machine(H200))
 
 
-ABLE = frozenset({"compile", "graph_capture"})
-
-
 def test_how_steps_run_on_the_cpu():
     assert plan(machine()).update_execution == "compiled"
     assert plan(machine(), widest_layer=513).update_execution == "eager"
@@ -423,14 +411,14 @@ def test_what_is_for_a_gpu_is_refused_on_the_cpu(execution):
         f"UPDATE_EXECUTION is {execution}, which is for a GPU, but the update runs on the CPU \\(.+\\); set it to auto"
     )
     with pytest.raises(UserError, match=refused):
-        plan(machine(), update_execution=execution, abilities=ABLE)
+        plan(machine(), update_execution=execution)
     with pytest.raises(UserError, match="DEVICE is cpu"):
-        plan(machine(H200), device="cpu", update_execution=execution, abilities=ABLE)
+        plan(machine(H200), device="cpu", update_execution=execution)
 
 
 def test_what_is_for_the_cpu_is_refused_on_a_gpu():
     with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, which is for the CPU"):
-        plan(machine(H200), update_execution="compiled", abilities=ABLE)
+        plan(machine(H200), update_execution="compiled")
 
 
 @pytest.mark.parametrize(
@@ -445,16 +433,12 @@ def test_what_is_for_the_cpu_is_refused_on_a_gpu():
     ],
 )
 def test_how_steps_may_run_on_a_gpu(here, wanted, executions, parts):
-    p = plan(here, update_execution=wanted, abilities=ABLE, step_launches={True: 211, False: 180})
+    p = plan(here, update_execution=wanted, step_launches={True: 211, False: 180})
     assert (p.executions, (p.compile, p.graph_capture)) == (executions, parts)
     if p.graph_capture:
         assert p.reasons["graph_capture"] == "one launch a step in place of about 211"
     if wanted != "auto":
         assert p.reasons["update_execution"].startswith(f"UPDATE_EXECUTION is {wanted}")
-
-
-def test_a_gpu_whose_updater_can_do_nothing_else_steps_eagerly():
-    assert plan(machine(H200)).executions == ("eager",)
 
 
 def test_a_long_rollout_on_a_cpu_does_not_shrink_the_minibatch():

@@ -17,11 +17,11 @@ from core.hardware.planning.update_memory import (
     bytes_of_a_sample,
     estimate_memory,
     fixed_bytes,
-    policy_size,
     workspace_bytes,
 )
 from core.learning.algorithms.ppo import Batch
 from core.learning.device_transfer import upload
+from core.policies.parameter_layout import layout_of
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
@@ -61,16 +61,16 @@ def test_components_by_hand():
     """Weights of the actor 8 * 4 + 4 + 4 * 2 + 2, of the critic 8 * 3 + 3 + 3 + 1, normalisation 2 * 8 + 2: 95."""
     shape = mlp_spec((8, 4, 2), (8, 3, 1), space=Discrete(2), action_features=3)
     found = estimate_memory(shape, False, samples=100, batch=40, microbatch=20, pieces=2, workspace=7)
-    assert (found.weights, found.optimizer) == (4 * (95 + 3), 8 * (95 + 3)), "and 3 weights of action features"
-    assert found.gradients == 2 * found.weights, "the parameters' and the sum of two microbatches"
+    assert (found.parameters, found.optimizer) == (4 * (95 + 3), 8 * (95 + 3)), "and 3 weights of action features"
+    assert found.gradients == 2 * found.parameters, "the parameters' and the sum of two microbatches"
     row = 8 * 4 + 8 + 4 + 2 + 2 * 3 * 4 + 4 + 4 + 4  # observation, action, log-probability, mask, features, ...
     assert (found.rollout, found.indices) == (100 * row, 100 * 12)
     assert found.joining == 100 * (46 + 2 * 24 - row), "features twice, with the 46 bytes before them"
-    assert found.snapshots == 2 * (found.weights + found.optimizer), "the last good state, and that before this update"
-    assert found.held == found.weights + found.gradients + found.optimizer + found.snapshots + 7
+    assert found.snapshots == 2 * (found.parameters + found.optimizer), "the last good state, and that before"
+    assert found.held == found.parameters + found.gradients + found.optimizer + found.snapshots + 7
     assert found.peak == found.held + found.rollout + found.indices + found.activations
-    assert estimate_memory(shape, False, 100, 40, 40, 2).gradients == found.weights
-    assert estimate_memory(shape, False, 100, 40, 10, 2).gradients == 3 * found.weights
+    assert estimate_memory(shape, False, 100, 40, 40, 2).gradients == found.parameters
+    assert estimate_memory(shape, False, 100, 40, 10, 2).gradients == 3 * found.parameters
 
 
 def test_on_the_host_one_trajectory_is_not_copied():
@@ -127,7 +127,7 @@ def real_and_predicted(
     predicted = estimate_memory(
         shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing
     )
-    fresh = predicted.activations + predicted.gradients - predicted.weights
+    fresh = predicted.activations + predicted.gradients - predicted.parameters
     held_bytes = bytes_of([*held, *rollout, indices, weights])
     return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
 
@@ -228,5 +228,5 @@ def test_the_figures_of_the_documentation():
     space = Discrete(62)
     for width, critic, rule, real in ((128, 256, 1, 8), (4096, 4096, 275, 132)):
         shape = mlp_spec((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space=space, action_features=2)
-        assert round(4 * policy_size(shape) / 1000 / 1000) == rule
+        assert round(4 * layout_of(shape).size / 1000 / 1000) == rule
         assert round(bytes_of_a_sample(shape, False) / 1000) == real

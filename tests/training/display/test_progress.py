@@ -29,7 +29,7 @@ def lines_of(metric, total=4, record=RECORD):
 def test_an_episode_is_one_line_however_narrow_the_console():
     said, episode = lines_of("mean_cycle_time")
     assert said == "a [bracketed] sentence that is far longer than the forty columns of this console"
-    for part in ("episode 2/4", "62,000 steps", "171,234", "-12.35", "3.14 mean_cycle_time", "0.36", "1.50", "min"):
+    for part in ("episode 2/4", "62,000 steps", "171,234", "-12.35", "3.14 mean_cycle_time", "0.36", "1.50", "left"):
         assert part in episode, part
 
 
@@ -39,4 +39,4 @@ def test_a_simulator_without_metrics():
 
 
 def test_a_finished_run_has_no_time_left():
-    assert "0 min 00 s" in lines_of("return", total=2)[1]
+    assert "  0 s left" in lines_of("return", total=2)[1]

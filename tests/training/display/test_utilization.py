@@ -12,10 +12,12 @@ pytest.importorskip("pydantic")
 
 from core.config import Config
 from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import Monitor
+from core.hardware.gpu_sampler import GpuSampler
+from core.hardware.planning.activation_memory import parameter_count
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import update_work
 from core.training.build.run import build_run
+from core.training.display import utilization
 from core.training.display.utilization import UtilizationTracker, phase_line
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 
@@ -56,7 +58,7 @@ def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
     rate = sum(work) / sum(record["update_seconds"] for record in records)
     assert f"\nUpdates: {rate / 1e9:,.1f} GFLOP/s.\n" in text
     decisions = sum(record["steps"] for record in records) / sum(record["simulation_seconds"] for record in records)
-    assert f"\nSimulation: {decisions:,.0f} decisions/s, " in text.replace("\r", "")
+    assert f"\nSimulation: {decisions:,.0f} steps/s, " in text.replace("\r", "")
     assert "GPU Utilization" not in text
 
 
@@ -64,7 +66,7 @@ def test_a_round_on_a_card(monkeypatch):
     fake = of_catalogue(find_card("A40"), busy=81, watts=190.0, mhz=1740)
     install(monkeypatch, [fake])
     model, card = toy_model("shop"), find_card("A40")
-    with Monitor(detect_machine().gpu, 3600.0) as monitor:
+    with GpuSampler(detect_machine().gpu, 3600.0) as monitor:
         instruments = UtilizationTracker(monitor, card)
         assert instruments.efficiency_line() == instruments.simulation_line() == ""
         instruments.phase("simulating")
@@ -82,9 +84,14 @@ def test_a_round_on_a_card(monkeypatch):
     # Over both: twice the work in eighty microseconds.
     assert arithmetic > 1e-7, "the percentage has digits that tell"
     assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in instruments.efficiency_line()
-    assert f" {2 * work.traffic / 8e-5 / 1e9:,.0f} GB/s of memory traffic" in instruments.efficiency_line()
-    # Twice 4,096 decisions in a second.
-    assert instruments.simulation_line().startswith("Simulation: 8,192 decisions/s, 8,192 a thread; at ")
+    assert f" {2 * work.traffic / 8e-5 / 1e9:,.2f} GB/s of memory traffic" in instruments.efficiency_line()
+    # Twice 4,096 steps in a second; 4 bytes for each of the actor's parameters, of a core that moves 1 MB/s.
+    monkeypatch.setattr(utilization, "measure_cache_bandwidth", lambda: 1e6)
+    size = 4 * parameter_count(model.spec.actor_sizes)
+    assert instruments.simulation_line() == (
+        f"Simulation: 8,192 steps/s, 8,192 a thread; at {size / 1e3:.1f} kB of parameters each (less with relu) "
+        f"{100 * 8192 * size / 1e6:.0f} % of the 0.00 GB/s that a core moves in its caches now."
+    )
     assert instruments.phase_lines()[0] == (
         "   Simulating:   3% busy, 190 W, 1,740 MHz, at most 0.00 GB, slowed 100% of the time (power cap)"
     )

@@ -13,7 +13,8 @@ from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unf
 from core.errors import SimulatorError
 from core.seeding import stream
 from core.simulators.simulator import new_state
-from core.training.evaluation.evaluate import TrainedPolicy, evaluate, paired_difference, summarise
+from core.training.evaluation.evaluate import TrainedPolicy, evaluate, paired_values, summarise
+from core.training.evaluation.statistics import paired_difference
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -37,7 +38,13 @@ def test_intervals_are_students():
 def test_differences_are_paired():
     """Differences 1, 1, 1: no spread although both policies vary."""
     first, second = [{"x": 3.0}, {"x": 8.0}, {"x": 1.0}], [{"x": 2.0}, {"x": 7.0}, {"x": 0.0}]
-    assert paired_difference(first, second, "x") == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    difference = paired_difference(*paired_values(first, second, "x"))
+    assert (difference.value, difference.low, difference.high) == (1.0, 1.0, 1.0)
+
+
+def test_episodes_that_lack_a_metric_of_one_policy_are_left_out_of_both():
+    first, second = [{"x": 3.0}, {}, {"x": 1.0}], [{"x": 2.0}, {"x": 7.0}, {}]
+    assert paired_values(first, second, "x") == ([3.0], [2.0])
 
 
 def test_the_structure_of_evaluation_json():

@@ -1,24 +1,23 @@
-"""--mode ab: read two settings, run them in turns, compare, write ab.json."""
+"""--mode ab: read two settings, run them in alternation, compare, write ab.json."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from core.commands.ab.report import Outcome, compare, table_of
-from core.commands.ab.runs import is_done, make_run, order, probe, read_pair, read_plan, run_directory
+from core.commands.ab.report import CommonMetric, compare, table_of
+from core.commands.ab.runs import SideRun, order, probe, read_pair
 from core.commands.ab.side import OF_BOTH, Side, differing, read_side
 from core.config import Config
 from core.errors import UserError
+from core.text import Say
 from core.training.build.run_settings import load_configured
 from core.training.resume import refuse_to_overwrite
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
-
-Say = Callable[[str], None]
 
 PAIRS = 5
 RESULT = "ab.json"
@@ -26,21 +25,38 @@ RESULT = "ab.json"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and where.
+    """Two settings to compare, and where.
 
     Attributes:
-        sides: a and b.
-        seed: of both runs of the first pair; the next pair has the next one.
-        directory: that holds everything.
-        metrics: the main metric of each side's simulator.
-        outcome: what is looked at beside the time.
+        sides: A and B.
+        seed: seed of both runs of the first pair; each further pair has the next one.
+        directory: folder of the comparison.
+        metrics: main metric of each side's simulator.
+        common_metric: main metric of both sides.
     """
 
     sides: tuple[Side, Side]
     seed: int
     directory: Path
     metrics: tuple[str, str]
-    outcome: Outcome
+    common_metric: CommonMetric
+
+    def runs(self, pair: int) -> tuple[SideRun, SideRun]:
+        """Return the runs of A and B in a pair.
+
+        Args:
+            pair: number of the pair, from 1.
+        """
+        a, b = (SideRun(side, pair, self.seed + pair - 1, self.directory) for side in self.sides)
+        return a, b
+
+    def settings(self) -> dict[str, Any]:
+        """Return JSON values that tell this comparison from others."""
+        sides: dict[str, Any] = {
+            side.name: {"flags": side.text, "values": side.config.model_dump(exclude=set(OF_BOTH))}
+            for side in self.sides
+        }
+        return {**sides, "seed": self.seed}
 
 
 def read_comparison(
@@ -49,9 +65,9 @@ def read_comparison(
     """Read and check both sides; nothing runs yet.
 
     Args:
-        a: flags of one side; None for none.
-        b: flags of the other.
-        config: of what both have in common.
+        a: flags of side A; None for none.
+        b: flags of side B; None for none.
+        config: settings that both have in common.
         options: flags of both, lower-case names with the values of the command line.
         file: hyperparameters file of both.
 
@@ -67,17 +83,17 @@ def read_comparison(
     first, second = (load_configured(side.config).simulator for side in sides)
     metrics = (first.main_metric, second.main_metric)
     same = metrics[0] == metrics[1] and first.main_metric_lower_is_better == second.main_metric_lower_is_better
-    outcome = Outcome(metrics[0] if same else "", first.main_metric_lower_is_better)
-    return Comparison(sides, config.seed, Path(config.run_directory), metrics, outcome)
+    common_metric = CommonMetric(metrics[0] if same else "", first.main_metric_lower_is_better)
+    return Comparison(sides, config.seed, Path(config.run_directory), metrics, common_metric)
 
 
 def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Path:
-    """Make the runs that are not there yet, print what they say, and return the path of ab.json.
+    """Make the missing runs, print the report, and return the path of ab.json.
 
     Args:
-        comparison: what is compared.
-        pairs: how many runs of each side, >= 1.
-        console: for the table.
+        comparison: settings to compare.
+        pairs: runs of each side, >= 1.
+        console: console for the table.
         say: prints a line.
 
     Raises:
@@ -92,7 +108,7 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
         _begin(comparison, pairs, say)
         result = _make_pairs(comparison, pairs, say)
     except KeyboardInterrupt:
-        say("Finished runs are kept: the same command goes on after them.")
+        say("Finished runs are kept: the same command continues after them.")
         raise
     finally:
         lock.release(abandon=True)
@@ -103,70 +119,59 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
 
 
 def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
-    """Say what will happen, and take the directory for this comparison.
+    """Announce the comparison, and take the directory for it.
 
     Raises:
-        UserError: it holds another comparison or a run, or a side cannot run here.
+        UserError: the directory holds another comparison or a run, or a side cannot run here.
     """
-    directory, path = comparison.directory, comparison.directory / RESULT
+    path = comparison.directory / RESULT
     if path.exists():
         _require_same(comparison, path)
-    refuse_to_overwrite(directory)
-    a, b = (side.config for side in comparison.sides)
-    differences = differing(a, b)
+    refuse_to_overwrite(comparison.directory)
+    differences = differing(*(side.config for side in comparison.sides))
     for name, (first, second) in differences.items():
         say(f"{name}: {first!r} (A), {second!r} (B).")
     if not differences:
         say("A and B are the same settings: their ratio shows what this machine's noise does.")
-    missing = [
-        (side, pair) for pair in range(1, pairs + 1) for side in comparison.sides if not is_done(side, pair, directory)
-    ]
-    say(f"{2 * pairs} runs, {2 * pairs - len(missing)} of them made before.")
-    for side in comparison.sides if missing else ():
-        probe(side, directory)
+    done = sum(run.done for pair in range(1, pairs + 1) for run in comparison.runs(pair))
+    say(f"{2 * pairs} runs, {done} of them made before.")
+    if done < 2 * pairs:
+        for side in comparison.sides:
+            probe(side, comparison.directory)
     if not path.exists():
-        write_json(path, _settings(comparison))
+        write_json(path, comparison.settings())
 
 
 def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
     """Make each pair, and write ab.json after each; return the comparison of all."""
-    directory, done, result = comparison.directory, [], {}
+    finished, result = [], {}
     for pair in range(1, pairs + 1):
-        seed = comparison.seed + pair - 1
-        for side in sorted(comparison.sides, key=lambda side: order(pair).index(side.name)):
-            if not is_done(side, pair, directory):
-                say(f"Pair {pair} of {pairs}: {side.name.upper()} ...")
-                make_run(side, pair, seed, directory)
-        done.append(read_pair(*comparison.sides, pair, seed, directory, comparison.metrics))
-        result = compare(done, comparison.outcome)
-        machine = read_plan(run_directory(comparison.sides[0], 1, directory))["machine"]
-        content = {**_settings(comparison), "machine": machine, "runs": done, "comparison": result}
-        write_json(directory / RESULT, content)
+        a, b = comparison.runs(pair)
+        for run in (a, b) if order(pair) == "ab" else (b, a):
+            if not run.done:
+                say(f"Pair {pair} of {pairs}: {run.side.name.upper()} ...")
+                run.train()
+        finished.append(read_pair(a, b, comparison.metrics))
+        result = compare(finished, comparison.common_metric)
+        machine = comparison.runs(1)[0].plan()["machine"]
+        content = {**comparison.settings(), "machine": machine, "runs": finished, "comparison": result}
+        write_json(comparison.directory / RESULT, content)
     return result
-
-
-def _settings(comparison: Comparison) -> dict[str, Any]:
-    """Return JSON values that say which comparison this is."""
-    sides: dict[str, Any] = {
-        side.name: {"flags": side.text, "values": side.config.model_dump(exclude=set(OF_BOTH))}
-        for side in comparison.sides
-    }
-    return {**sides, "seed": comparison.seed}
 
 
 def _require_same(comparison: Comparison, path: Path) -> None:
     """Check that ab.json is of this comparison, so that its runs count.
 
     Raises:
-        UserError: it is not, or it is damaged.
+        UserError: it is of another comparison, or it is damaged.
     """
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-        seen = [before["a"]["values"], before["b"]["values"], before["seed"]]
+        known = [before["a"]["values"], before["b"]["values"], before["seed"]]
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None
-    now = json.loads(json.dumps(_settings(comparison)))
-    if seen != [now["a"]["values"], now["b"]["values"], now["seed"]]:
+    current = json.loads(json.dumps(comparison.settings()))
+    if known != [current["a"]["values"], current["b"]["values"], current["seed"]]:
         raise UserError(
-            f"{path} is of other settings; repeat its flags to go on with it, or name another --run-directory."
+            f"{path} is of other settings; repeat its flags to continue it, or name another --run-directory."
         )

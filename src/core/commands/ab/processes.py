@@ -1,4 +1,4 @@
-"""Commands in fresh processes: each starts as a user's would, with nothing left over from the one before."""
+"""Commands in fresh processes: each starts as a user's would, with nothing left from the one before."""
 
 import os
 import signal
@@ -16,14 +16,14 @@ _COMMAND = "import sys; from core.commands.cli import main; sys.exit(main())"
 
 
 def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
-    """Run a command in a process of its own; if this one is interrupted or terminated, so is that.
+    """Run a command in a process of its own; if this process is interrupted or terminated, so is that one.
 
     Args:
-        arguments: of the command line.
-        log: file that its output goes to.
+        arguments: arguments of the command line.
+        log: file for the command's output.
 
     Returns:
-        Its exit code, and the seconds that it took.
+        The exit code, and the seconds that the command took.
     """
     sources = str(Path(core.__file__).parents[1])
     path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
@@ -45,11 +45,11 @@ def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
 
 
 def last_words(code: int, log: Path) -> str:
-    """Return why a command failed: its error, or what there is in place of one.
+    """Return why a command failed: its error, else its signal, or its exit code and last line.
 
     Args:
-        code: its exit code; negative for a signal.
-        log: its output.
+        code: exit code of the command; negative for a signal.
+        log: file with the command's output.
     """
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
@@ -62,7 +62,7 @@ def last_words(code: int, log: Path) -> str:
 
 @contextmanager
 def _terminated_by_exception() -> Iterator[None]:
-    """Let what ends this process (SIGTERM, a closed terminal) do what Ctrl-C does, so that no child is left behind."""
+    """Let SIGTERM and a closed terminal do what Ctrl-C does, so that no child process stays behind."""
     names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     previous = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup

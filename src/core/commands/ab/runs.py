@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.commands.ab.processes import last_words, run_fresh
-from core.commands.ab.run_metrics import Records, figures_of, played_the_same
+from core.commands.ab.run_metrics import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
 from core.errors import UserError
 from core.training.run_directory.files import write_json
@@ -14,11 +15,83 @@ from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import read_metrics
 
 
+@dataclass(frozen=True)
+class SideRun:
+    """The run of one side in one pair.
+
+    Attributes:
+        side: settings of the run.
+        pair: number of the pair, from 1.
+        seed: seed of the run.
+        comparison: folder of the comparison.
+    """
+
+    side: Side
+    pair: int
+    seed: int
+    comparison: Path
+
+    @property
+    def directory(self) -> Path:
+        """The run directory."""
+        return self.comparison / f"pair-{self.pair}" / self.side.name
+
+    @property
+    def result_file(self) -> Path:
+        """The file that exists once the run has ended well."""
+        return self.directory.with_suffix(".json")
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended well."""
+        return self.result_file.is_file()
+
+    def train(self) -> None:
+        """Train in a fresh process; the rest of an interrupted attempt is removed, because its times are spoilt.
+
+        Raises:
+            UserError: the run failed, or another process still trains in its folder.
+        """
+        if self.directory.exists():
+            RunLock(self.directory).release()
+            shutil.rmtree(self.directory)
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        log = self.directory.with_suffix(".log")
+        arguments = self.side.arguments("train", self.directory, seed=str(self.seed))
+        code, seconds = run_fresh(arguments, log)
+        if code:
+            failed = f"Side {self.side.name.upper()} failed in pair {self.pair}"
+            raise UserError(f"{failed}: {last_words(code, log)} All of it: {log}.")
+        write_json(self.result_file, {"arguments": arguments, "seconds": seconds})
+
+    def plan(self) -> dict[str, Any]:
+        """Return the content of the run's plan.json."""
+        return dict(json.loads((self.directory / "plan.json").read_text(encoding="utf-8")))
+
+    def read(self, metric: str) -> tuple[dict[str, Any], Records]:
+        """Return the figures and the records of a finished run.
+
+        Args:
+            metric: main metric of the side's simulator.
+
+        Raises:
+            UserError: the run has no iteration that counts.
+        """
+        records = read_metrics(self.directory)
+        if len(records) < 2:
+            raise UserError(
+                f"Side {self.side.name.upper()} has {len(records)} iteration(s) in pair {self.pair}, and the first one "
+                "warms up; let it train for longer."
+            )
+        seconds = json.loads(self.result_file.read_text(encoding="utf-8"))["seconds"]
+        return run_figures(records, seconds, metric, self.plan()["batch_size"]), records
+
+
 def probe(side: Side, directory: Path) -> None:
     """Plan a side in a fresh process, which finds what this machine or simulator will refuse.
 
     Raises:
-        UserError: it does, with what it said.
+        UserError: the plan is refused; the message is its own.
     """
     folder = directory / "plans"
     folder.mkdir(parents=True, exist_ok=True)
@@ -28,85 +101,22 @@ def probe(side: Side, directory: Path) -> None:
         raise UserError(f"--{side.name}: {last_words(code, log)}")
 
 
-def is_done(side: Side, pair: int, directory: Path) -> bool:
-    """Return whether a side's run of a pair has ended well."""
-    return _mark(side, pair, directory).is_file()
-
-
-def make_run(side: Side, pair: int, seed: int, directory: Path) -> None:
-    """Train in a fresh process; what an interrupted attempt left is made anew, because its times are spoilt.
-
-    Args:
-        side: that is trained.
-        pair: its number, from 1.
-        seed: of the run.
-        directory: of the comparison.
-
-    Raises:
-        UserError: the run failed, or another process still trains in its folder.
-    """
-    run, mark = run_directory(side, pair, directory), _mark(side, pair, directory)
-    if run.exists():
-        RunLock(run).release()
-        shutil.rmtree(run)
-    run.parent.mkdir(parents=True, exist_ok=True)
-    log = mark.with_suffix(".log")
-    arguments = side.arguments("train", run, seed=str(seed))
-    code, seconds = run_fresh(arguments, log)
-    if code:
-        raise UserError(f"Side {side.name.upper()} failed in pair {pair}: {last_words(code, log)} All of it: {log}.")
-    write_json(mark, {"arguments": arguments, "seconds": seconds})
-
-
-def read_pair(a: Side, b: Side, pair: int, seed: int, directory: Path, metrics: tuple[str, str]) -> dict[str, Any]:
+def read_pair(a: SideRun, b: SideRun, metrics: tuple[str, str]) -> dict[str, Any]:
     """Return JSON values about a finished pair.
 
     Args:
-        a: one side.
-        b: the other.
-        pair: its number, from 1.
-        seed: of both runs.
-        directory: of the comparison.
-        metrics: the main metric of each side's simulator.
+        a: run of side A.
+        b: run of side B.
+        metrics: main metric of each side's simulator.
 
     Raises:
-        UserError: a run has no round that counts.
+        UserError: a run has no iteration that counts.
     """
-    sides = {side.name: _read_run(side, pair, directory, metric) for side, metric in zip((a, b), metrics, strict=True)}
-    return {
-        "seed": seed,
-        "first": order(pair)[0],
-        **{name: figures for name, (figures, _) in sides.items()},
-        "played_the_same": played_the_same(sides["a"][1], sides["b"][1]),
-    }
-
-
-def _read_run(side: Side, pair: int, directory: Path, metric: str) -> tuple[dict[str, Any], Records]:
-    run = run_directory(side, pair, directory)
-    records = read_metrics(run)
-    if len(records) < 2:
-        raise UserError(
-            f"Side {side.name.upper()} has {len(records)} round(s) in pair {pair}, and the first one warms up; let it "
-            "train for longer."
-        )
-    seconds = json.loads(_mark(side, pair, directory).read_text(encoding="utf-8"))["seconds"]
-    return figures_of(records, seconds, metric, read_plan(run)), records
-
-
-def read_plan(run: Path) -> dict[str, Any]:
-    """Return what plan.json of a run says."""
-    return dict(json.loads((run / "plan.json").read_text(encoding="utf-8")))
+    (figures_a, records_a), (figures_b, records_b) = a.read(metrics[0]), b.read(metrics[1])
+    same = played_the_same(records_a, records_b)
+    return {"seed": a.seed, "first": order(a.pair)[0], "a": figures_a, "b": figures_b, "played_the_same": same}
 
 
 def order(pair: int) -> str:
-    """Return which side goes first in a pair: they take turns, so that a machine that slows down favours neither."""
+    """Return which side runs first in a pair: they alternate, so that a machine that slows down favours neither."""
     return "ab" if pair % 2 else "ba"
-
-
-def run_directory(side: Side, pair: int, directory: Path) -> Path:
-    """Return the run directory of a side in a pair."""
-    return directory / f"pair-{pair}" / side.name
-
-
-def _mark(side: Side, pair: int, directory: Path) -> Path:
-    return directory / f"pair-{pair}" / f"{side.name}.json"

@@ -11,7 +11,7 @@ from core.errors import UserError
 from core.training.build.presets import set_by_user
 
 EPISODES = 3
-"""Training episodes of each run where nobody says how many: one to warm up, two that count."""
+"""Iterations of each run by default: one to warm up, two that count."""
 
 OF_BOTH = ("seed", "run_directory")
 """Settings that a comparison gives its runs itself."""
@@ -23,10 +23,10 @@ class Side:
 
     Attributes:
         name: ``"a"`` or ``"b"``.
-        text: its own flags, as they were given.
-        file: its hyperparameters file; None for the defaults alone.
+        text: flags of this side alone, as they were given.
+        file: hyperparameters file; None for the defaults alone.
         options: lower-case names with the values of the command line, those of both sides included.
-        config: all of its settings.
+        config: all settings of the side.
     """
 
     name: Literal["a", "b"]
@@ -39,9 +39,9 @@ class Side:
         """Return the arguments of a command with these settings.
 
         Args:
-            mode: of the command.
-            directory: that it writes to.
-            more: names of Config in place of the side's own values.
+            mode: mode of the command.
+            directory: run directory of the command.
+            more: values of Config that replace the side's own.
         """
         file = ["--hyperparameters", str(self.file)] if self.file else []
         return ["--mode", mode, *file, *flags_of({**self.options, **more, "run_directory": str(directory)})]
@@ -51,13 +51,13 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
     """Read and check the flags of a side.
 
     Args:
-        name: of the side.
-        text: its flags, quoted as in a shell.
+        name: name of the side.
+        text: flags of the side, quoted as in a shell.
         file: hyperparameters file of both sides, unless this one names another.
         common: flags of both sides, lower-case names with the values of the command line.
 
     Raises:
-        UserError: a flag is unknown, not for a side, or its value is not right.
+        UserError: a flag is unknown or not for a side, or its value is wrong.
     """
     try:
         own = vars(_parser().parse_known_flags(_words(text)))
@@ -75,7 +75,9 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
     except UserError as error:
         raise UserError(f"--{name}: {error}") from None
     if config.training_episodes < 2 and not (config.preset or config.time_budget):
-        raise UserError("--mode ab needs --training-episodes 2 or more: the first round warms up and is not counted.")
+        raise UserError(
+            "--mode ab needs --training-episodes 2 or more: the first iteration is warm-up and not counted."
+        )
     return Side(name, text, file, options, config)
 
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at and what it says: plain data."""
+"""Input and results of the doctor's checks: plain data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from core.config import Config
 from core.hardware.diagnostics import Diagnostics
 from core.hardware.planning.plan import Plan
-from core.hardware.types import Gpu, Machine, PlanSettings
+from core.hardware.types import Gpu, Machine
 
 Level = Literal["ok", "warning", "broken", "not measured"]
 
@@ -17,9 +17,9 @@ class Finding:
     """The result of a check.
 
     Attributes:
-        check: its name.
+        check: name of the check.
         level: ``broken`` where a run cannot work as asked, ``warning`` where it wastes something.
-        measured: what was found, with its figures.
+        measured: what was measured, with its figures.
         remedy: what to do; empty if nothing.
     """
 
@@ -29,30 +29,38 @@ class Finding:
     remedy: str = ""
 
 
+def warn_if(problem: bool, check: str, measured: str, remedy: str) -> Finding:
+    """Return a warning with its remedy where there is a problem, else ``ok``."""
+    return Finding(check, "warning", measured, remedy) if problem else Finding(check, "ok", measured)
+
+
+def needs_run(check: str) -> Finding:
+    """Return the finding of a check that reads a run's metrics and has none."""
+    return Finding(check, "not measured", "needs a run", "name one that was trained here with --run-directory")
+
+
 @dataclass(frozen=True)
-class Case:
-    """A run on a machine.
+class DoctorInput:
+    """A run on a machine, as the checks see it.
 
     Attributes:
-        config: of the run.
-        machine: as detected.
-        settings: of the plan.
-        plan: None where settings and machine contradict each other.
-        plan_error: why there is none.
-        checkpoint_bytes: of one checkpoint.
-        actor_bytes: of the weights that a decision reads at most.
-        around: what else was asked.
-        records: of the run's metrics.jsonl; empty where there is none.
+        config: settings of the run.
+        machine: the detected machine.
+        samples: expected samples of a rollout.
+        plan: plan of the run; None where settings and machine contradict each other.
+        plan_error: reason for having no plan.
+        checkpoint_bytes: size of one checkpoint.
+        diagnostics: state of the process and of the system around it.
+        records: records of the run's metrics.jsonl; empty where there is none.
     """
 
     config: Config
     machine: Machine
-    settings: PlanSettings
+    samples: int
     plan: Plan | None
     plan_error: str
     checkpoint_bytes: int
-    actor_bytes: int
-    around: Diagnostics
+    diagnostics: Diagnostics
     records: Sequence[dict[str, Any]] = ()
 
     @property
@@ -60,11 +68,15 @@ class Case:
         """The GPU that the run would use; None on the CPU."""
         return self.machine.gpu if self.plan is not None and self.plan.device == "cuda" else None
 
-    def of_phase(self, phase: str, figure: str) -> list[float]:
-        """Return a figure of the GPU in a phase, of every record that has it."""
-        phases = [(record.get("gpu") or {}).get(phase) or {} for record in self.records]
-        return [float(each[figure]) for each in phases if each.get(figure) is not None]
-
     def figures(self, name: str) -> list[float]:
         """Return a figure of every record that has it."""
         return [float(record[name]) for record in self.records if record.get(name) is not None]
+
+    def update_figures(self, name: str) -> list[float]:
+        """Return a figure of the GPU during updates, of every record that has it."""
+        phases = [(record.get("gpu") or {}).get("updating") or {} for record in self.records]
+        return [float(phase[name]) for phase in phases if phase.get(name) is not None]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the entries of a list in all records, such as ``out_of_memory`` or ``fallbacks``."""
+        return [event for record in self.records for event in record.get(name) or ()]

@@ -2,150 +2,117 @@
 
 from statistics import mean
 
-from core.commands.doctor.finding import Case, Finding
-from core.hardware.planning.efficiency import simulation_in_words
+from core.commands.doctor.finding import DoctorInput, Finding, needs_run, warn_if
 from core.hardware.planning.update_memory import LARGEST_BATCH
+from core.text import counted, format_bytes
 
 _FEW_SAMPLES = 500
-"""Decisions of a round under which an update is over before it pays."""
+"""Steps of an iteration under which an update is over before it pays."""
 
 _ROOM_ON_DISK = 1 << 30
 """Bytes that a run should find beside its checkpoints: metrics, TensorBoard, logs. A judgement."""
 
 _MORE_CHECKPOINTS = 2
-"""Beside the last ones that are kept: the best, and the one that is being written."""
+"""Checkpoints beside the last ones that are kept: the best, and the one that is being written."""
 
 
-def batch(case: Case) -> Finding:
+def batch(run: DoctorInput) -> Finding:
     """Is the minibatch large enough for the card?"""
-    name = "batch"
-    if case.plan is None:
-        return Finding(name, "not measured", "there is no plan")
-    usual, size = case.plan.usual.minibatch, case.plan.batch_size
-    measured = f"{size:,}: {case.plan.reasons['batch_size']}"
-    if case.gpu is None or size >= usual:
-        return Finding(name, "ok", measured)
-    if case.config.batch_size < usual:
+    if run.plan is None:
+        return Finding("batch", "not measured", "there is no plan")
+    usual, size = run.plan.usual.minibatch, run.plan.batch_size
+    measured = f"{size:,}: {run.plan.reasons['batch_size']}"
+    if run.gpu is None or size >= usual:
+        return Finding("batch", "ok", measured)
+    if run.config.batch_size < usual:
         remedy = f"--batch-size {min(usual, LARGEST_BATCH)}"
-    elif case.settings.samples < usual:
+    elif run.samples < usual:
         remedy = "raise EPISODES_PER_UPDATE or ROLLOUT_STEPS"
     else:
         remedy = "free memory of the GPU"
-    return Finding(name, "warning", f"{measured}; usual on this card: {usual:,}", remedy)
+    return Finding("batch", "warning", f"{measured}; usual on this card: {usual:,}", remedy)
 
 
-def episodes(case: Case) -> Finding:
-    """Is a round long enough for an update?"""
-    samples = case.settings.samples
-    if case.records:
-        samples = round(mean(case.figures("steps")))
-        measured = f"{samples:,} decisions a round in the run's metrics"
-    else:
-        measured = f"about {samples:,} decisions a round"
-    if samples >= _FEW_SAMPLES:
-        return Finding("episodes", "ok", measured)
-    return Finding("episodes", "warning", measured, "raise EPISODES_PER_UPDATE, or ROLLOUT_STEPS for short episodes")
+def episodes(run: DoctorInput) -> Finding:
+    """Is an iteration long enough for an update?"""
+    samples, measured = run.samples, f"about {run.samples:,} steps an iteration"
+    if run.records:
+        samples = round(mean(run.figures("steps")))
+        measured = f"{samples:,} steps an iteration in the run's metrics"
+    remedy = "raise EPISODES_PER_UPDATE, or ROLLOUT_STEPS for short episodes"
+    return warn_if(samples < _FEW_SAMPLES, "episodes", measured, remedy)
 
 
-def threads(case: Case) -> Finding:
+def threads(run: DoctorInput) -> Finding:
     """Do more threads want to run than there are cores?"""
-    cores, around = case.machine.usable_cores, case.around
-    asked = {"SIMULATION_THREADS": case.config.simulation_threads, "UPDATE_THREADS": case.config.update_threads}
-    if (around.omp_threads or "").isdigit():
-        asked["OMP_NUM_THREADS"] = int(around.omp_threads or 0)
-    many = [f"{name} is {count}" for name, count in asked.items() if count > cores]
-    note = f" ({case.machine.cores_note})" if case.machine.cores_note else ""
+    cores, omp = run.machine.usable_cores, run.diagnostics.omp_threads or "not set"
+    wanted = {"SIMULATION_THREADS": run.config.simulation_threads, "UPDATE_THREADS": run.config.update_threads}
+    if omp.isdigit():
+        wanted["OMP_NUM_THREADS"] = int(omp)
+    too_many = [f"; {name} is {count}" for name, count in wanted.items() if count > cores]
+    note = f" ({run.machine.cores_note})" if run.machine.cores_note else ""
     measured = (
-        f"{cores} usable cores{note}, OMP_NUM_THREADS {around.omp_threads or 'not set'}, "
-        f"torch would take {around.torch_threads}, a run sets its own"
+        f"{cores} usable cores{note}, OMP_NUM_THREADS {omp}, torch would take {run.diagnostics.torch_threads}, "
+        f"a run sets its own{''.join(too_many)}"
     )
-    if not many:
-        return Finding("threads", "ok", measured)
-    return Finding("threads", "warning", f"{measured}; {', '.join(many)}", f"at most {cores}, or 0 for all cores")
+    return warn_if(bool(too_many), "threads", measured, f"at most {cores}, or 0 for all cores")
 
 
-def load(case: Case) -> Finding:
+def load(run: DoctorInput) -> Finding:
     """Do other processes want the cores?"""
-    cores, busy = case.machine.usable_cores, case.around.load
-    measured = f"load {busy:.1f} on {case.machine.physical_cores} cores, of which {cores} usable"
-    if busy <= case.machine.physical_cores:
-        return Finding("load", "ok", measured)
-    return Finding("load", "warning", measured, "wait for the other processes, or end those that are not needed")
+    machine, busy = run.machine, run.diagnostics.load
+    measured = f"load {busy:.1f} on {machine.physical_cores} cores, of which {machine.usable_cores} usable"
+    remedy = "wait for the other processes, or end those that are not needed"
+    return warn_if(busy > machine.physical_cores, "load", measured, remedy)
 
 
-def memory(case: Case) -> Finding:
+def memory(run: DoctorInput) -> Finding:
     """Did memory run out in the run?"""
-    events = [event for record in case.records for event in record.get("out_of_memory") or ()]
-    if not case.records:
-        return Finding(
-            "memory", "not measured", "needs a run", "--mode plan predicts it; name a run with --run-directory"
-        )
+    if not run.records:
+        return needs_run("memory")
+    events = run.events("out_of_memory")
     if not events:
-        return Finding("memory", "ok", f"never ran out in {_rounds(case)}")
-    last = events[-1]
-    measured = f"ran out {len(events)} times; the microbatch fell to {last['microbatch_after']:,}"
+        return Finding("memory", "ok", f"never ran out in {counted(len(run.records), 'iteration')}")
+    measured = f"ran out {len(events)} times; the microbatch fell to {events[-1]['microbatch_after']:,}"
     remedy = "lower BATCH_SIZE, then ROLLOUT_STEPS, then EPISODES_PER_UPDATE, then the network"
     return Finding("memory", "warning", measured, remedy)
 
 
-def fragmentation(case: Case) -> Finding:
+def fragmentation(run: DoctorInput) -> Finding:
     """Is memory lost between blocks, and does the allocator help against it?"""
-    name, remedy = "fragmentation", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    if case.gpu is None or case.plan is None:
-        return Finding(name, "ok", "no GPU is used")
-    measured = f"allocator {case.plan.allocator}: {case.plan.reasons['allocator']}"
-    events = [event for record in case.records for event in record.get("out_of_memory") or ()]
-    lost = [e for e in events if e.get("bytes_asked") and e.get("bytes_free") and e["bytes_asked"] < e["bytes_free"]]
-    if lost:
-        asked, free = lost[-1]["bytes_asked"] / 1e6, lost[-1]["bytes_free"] / 1e6
-        measured += f"; {asked:,.0f} MB were refused while {free:,.0f} MB were free"
-        return Finding(name, "warning", measured, remedy)
-    if "expandable_segments:True" not in case.plan.allocator and case.machine.system == "Linux":
-        return Finding(name, "warning", measured, remedy)
-    return Finding(name, "ok", measured)
+    if run.gpu is None or run.plan is None:
+        return Finding("fragmentation", "ok", "no GPU is used")
+    measured = f"allocator {run.plan.allocator}: {run.plan.reasons['allocator']}"
+    events = [e for e in run.events("out_of_memory") if 0 < (e.get("bytes_asked") or 0) < (e.get("bytes_free") or 0)]
+    if events:
+        asked, free = (format_bytes(events[-1][name]) for name in ("bytes_asked", "bytes_free"))
+        measured += f"; {asked} were refused while {free} were free"
+    fixed = "expandable_segments:True" not in run.plan.allocator and run.machine.system == "Linux"
+    remedy = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    return warn_if(bool(events) or fixed, "fragmentation", measured, remedy)
 
 
-def numbers(case: Case) -> Finding:
+def numbers(run: DoctorInput) -> Finding:
     """Were losses or gradients not finite?"""
-    if not case.records:
-        return Finding("numbers", "not measured", "needs a run", "name one with --run-directory")
-    returns = sum(len(record.get("fallbacks") or ()) for record in case.records)
-    skipped, steps = sum(case.figures("skipped_steps")), sum(case.figures("optimizer_steps"))
-    measured = f"{skipped:,.0f} of {steps:,.0f} steps skipped, {returns} returns to good weights"
-    if not returns:
-        return Finding("numbers", "ok", measured)
+    if not run.records:
+        return needs_run("numbers")
+    skipped, steps = sum(run.figures("skipped_steps")), sum(run.figures("optimizer_steps"))
+    returns = len(run.events("fallbacks"))
+    measured = f"{skipped:,.0f} of {steps:,.0f} steps skipped, {returns} returns to good parameters"
     remedy = "look at the size of the rewards, lower the learning rates by 10-20 %, then --precision fp32"
-    return Finding("numbers", "warning", measured, remedy)
+    return warn_if(returns > 0, "numbers", measured, remedy)
 
 
-def disk(case: Case) -> Finding:
+def disk(run: DoctorInput) -> Finding:
     """Is there room for checkpoints and metrics?"""
-    around = case.around
-    if around.disk_free is None:
-        return Finding("disk", "not measured", f"the system does not say how much is free in {around.disk_path}")
-    checkpoints = case.config.checkpoints_kept + _MORE_CHECKPOINTS
-    needed = checkpoints * case.checkpoint_bytes
-    measured = (
-        f"{around.disk_free / 1e9:,.2f} GB free in {around.disk_path}; "
-        f"{checkpoints} checkpoints of {case.checkpoint_bytes / 1e6:,.1f} MB"
-    )
+    free, path = run.diagnostics.disk_free, run.diagnostics.disk_path
+    if free is None:
+        return Finding("disk", "not measured", f"the system does not say how much is free in {path}")
+    checkpoints = run.config.checkpoints_kept + _MORE_CHECKPOINTS
+    needed = checkpoints * run.checkpoint_bytes
+    size = format_bytes(run.checkpoint_bytes)
+    measured = f"{format_bytes(free)} free in {path}; {checkpoints} checkpoints of {size}"
     remedy = "free space, or name a directory on another disk with --run-directory"
-    if around.disk_free >= needed + _ROOM_ON_DISK:
-        return Finding("disk", "ok", measured)
-    return Finding("disk", "broken" if around.disk_free < needed else "warning", measured, remedy)
-
-
-def simulation(case: Case) -> Finding:
-    """How near does the simulation come to the bandwidth of a core's caches, as far as weights are concerned?"""
-    rates, cache = case.figures("steps_per_second"), case.around.cache_bandwidth
-    if not rates or cache is None or case.plan is None:
-        return Finding(
-            "simulation", "not measured", "needs a run", "name one that was trained here with --run-directory"
-        )
-    measured = simulation_in_words(mean(rates), case.plan.simulation_threads, case.actor_bytes, cache)
-    return Finding("simulation", "ok", measured)
-
-
-def _rounds(case: Case) -> str:
-    count = len(case.records)
-    return f"{count} round{'' if count == 1 else 's'}"
+    if free < needed:
+        return Finding("disk", "broken", measured, remedy)
+    return warn_if(free < needed + _ROOM_ON_DISK, "disk", measured, remedy)

@@ -1,30 +1,27 @@
-"""--mode plan: look at a run on this machine or on a card of the catalogue, say what was found, write plan.json."""
+"""--mode plan: predict a run on this machine or on a card of the catalogue, print the plan, write plan.json."""
 
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from core.commands.plan.report import PlanReport, make_report, megabytes, print_report
+from core.commands.plan.report import PlanReport, make_report, print_report
 from core.commands.plan.time_estimate import Estimate, estimate_budget
-from core.config import Config
+from core.config import Config, flags_of
 from core.errors import UserError, this_command
 from core.hardware.detect import detect_machine
 from core.hardware.planning.gpu_catalog import find_card, machine_with
-from core.hardware.planning.host_memory import in_megabytes
 from core.hardware.types import Machine
+from core.text import Say, format_bytes, format_duration
 from core.training.build.plan import announce
 from core.training.build.presets import with_preset
 from core.training.build.rollout_size import decisions_per_update
 from core.training.build.run_settings import load_configured
 from core.training.run_directory.checkpoint import holds_checkpoint
 from core.training.run_directory.files import write_json
-from core.training.time_budget import in_words, parse_duration
-
-Say = Callable[[str], None]
+from core.training.time_budget import parse_duration
 
 
 def run_plan(
@@ -33,15 +30,15 @@ def run_plan(
     """Plan, print and write; return the path of plan.json.
 
     Args:
-        config: of the run.
-        sources: where its values come from.
-        gpu: a card of the catalogue; None for this machine.
-        file: that the user named in place of hyperparameters.py, for the command to run.
-        console: for tables.
+        config: settings of the run.
+        sources: sources of the settings' values.
+        gpu: name of a card of the catalogue; None for this machine.
+        file: hyperparameters file that the user named, for the command to run; None without one.
+        console: console for tables.
         say: prints a line.
 
     Raises:
-        UserError: anything about the input is not right, or the run directory holds a run.
+        UserError: the input is wrong, or the run directory holds a run.
     """
     path = _plan_path(config)
     budget = parse_duration(config.time_budget) if config.time_budget else None
@@ -83,25 +80,23 @@ def _content(report: PlanReport, machine: Machine, command: str, estimate: Estim
 
 def _verdict(report: PlanReport) -> list[str]:
     """Return the verdict, and what is behind it."""
-    peak, room = megabytes(report.memory.peak), megabytes(report.room)
-    if not report.fits and report.gpu:
-        remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes a round"
-        return [f"Does not fit on the {report.gpu.name}: {peak} MB of tensors, room for {room}; {remedy}."]
-    trajectories = in_megabytes(report.plan.trajectory_bytes)
-    if not report.fits:
+    peak, room = format_bytes(report.memory.peak), format_bytes(report.room)
+    trajectories = format_bytes(report.plan.trajectory_bytes)
+    if report.gpu:
+        where, sizes = report.gpu.name, f"{peak} of tensors, room for {room}"
+        remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes an iteration"
+    else:
+        where, sizes = "CPU", f"{peak} for an update beside {trajectories} of trajectories"
         remedy = "lower EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS"
-        return [f"Does not fit on the CPU: {peak} MB for an update and {trajectories} of trajectories; {remedy}."]
-    where = report.gpu.name if report.gpu else "CPU"
+    if not report.fits:
+        return [f"Does not fit on the {where}: {sizes}; {remedy}."]
     lines = [
-        f"Fits on the {where}: {peak} MB of tensors, room for {room}."
-        if report.gpu
-        else f"Fits on the CPU: {peak} MB for an update beside {trajectories} of trajectories.",
+        f"Fits on the {where}: {sizes}.",
         f"Largest minibatch {report.largest_minibatch:,}, largest microbatch {report.largest_microbatch:,} samples.",
     ]
-    if report.update_seconds is not None:
-        lines.append(
-            f"Predicted update: {1e3 * report.update_seconds:,.1f} ms, not measured; expect up to several times that."
-        )
+    if report.prediction.update_seconds is not None:
+        time = format_duration(report.prediction.update_seconds)
+        lines.append(f"Predicted update: {time}, not measured; expect up to several times that.")
     elif report.gpu:
         lines.append(f"The {where} is not in the catalogue: its time is not predicted.")
     return lines
@@ -110,28 +105,20 @@ def _verdict(report: PlanReport) -> list[str]:
 def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
     if estimate is None or budget is None:
         return []
+    time = format_duration(budget)
     if estimate.episodes is None:
-        return [f"How many training episodes {in_words(budget)} hold is not known: {estimate.basis}."]
+        return [f"How many training episodes {time} hold is not known: {estimate.basis}."]
     return [
-        f"In {in_words(budget)} about {estimate.episodes:,} training episodes, perhaps {estimate.low:,} to "
-        f"{estimate.high:,}: {estimate.basis}."
+        f"In {time} about {estimate.episodes:,} training episodes, perhaps {estimate.low:,} to {estimate.high:,}: "
+        f"{estimate.basis}."
     ]
 
 
 def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
-    flags = [f"--hyperparameters {shlex.quote(str(file))}"] if file else []
-    for name, source in sources.items():
-        value = getattr(config, name)
-        if source != "flag" or (report.enough and name == "episodes_per_update"):
-            continue
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            flags.append(flag if value else flag.replace("--", "--no-", 1))
-        elif isinstance(value, dict):
-            flags += [f"--simulator-option {shlex.quote(f'{option}={setting}')}" for option, setting in value.items()]
-        else:
-            flags.append(f"{flag} {shlex.quote(str(value))}")
+    flags = ["--hyperparameters", str(file)] if file else []
+    left_out = "episodes_per_update" if report.enough else ""
+    flags += flags_of({n: getattr(config, n) for n, source in sources.items() if source == "flag" and n != left_out})
     if report.gpu and not report.fits:
-        flags.append(report.enough or "--device cpu")
-    return " ".join([f"{this_command()} --mode train", *flags])
+        flags += (report.enough or "--device cpu").split()
+    return f"{this_command()} {shlex.join(['--mode', 'train', *flags])}"

@@ -1,4 +1,4 @@
-"""What --mode plan finds out about a run on a card, present or not: bytes, verdict, time, remedies; and its tables."""
+"""What --mode plan predicts of a run on a card, present or not: bytes, verdict, time, remedies; and its tables."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -11,10 +11,12 @@ from core.hardware.planning import host_memory, roofline
 from core.hardware.planning.choices import has_room, room_for_samples
 from core.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from core.hardware.planning.plan import Plan
+from core.hardware.planning.precision import choose_precision
 from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
 from core.hardware.types import Execution, Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
+from core.text import format_bytes, format_duration
 from core.training.build.plan import plan_run, plan_settings, policy_spec, update_memory
 
 _ENORMOUS = 10**15
@@ -23,11 +25,38 @@ _ENORMOUS = 10**15
 
 @dataclass(frozen=True)
 class Change:
-    """Something that needs less memory: what, the flag that does it (or nothing), and the bytes that it saves."""
+    """A change that needs less memory: its description, its flag (empty if none), the bytes that it saves."""
 
-    what: str
+    description: str
     flag: str
     saves: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted time of an update on a card.
+
+    Attributes:
+        execution: of the executions that the plan tries, the one with the shortest update.
+        work: work of an update with that execution.
+        seconds: time that each resource would need; empty where no figures of the card are known.
+        by_execution: seconds of an update for each execution that the plan tries; empty in that case.
+    """
+
+    execution: Execution
+    work: roofline.Work
+    seconds: dict[str, float]
+    by_execution: dict[Execution, float]
+
+    @property
+    def update_seconds(self) -> float | None:
+        """Time of an update; None where no figures of the card are known."""
+        return self.by_execution.get(self.execution)
+
+    @property
+    def binding(self) -> str | None:
+        """The resource that takes longest; None where no figures of the card are known."""
+        return roofline.binding(self.seconds) if self.seconds else None
 
 
 @dataclass(frozen=True)
@@ -35,19 +64,16 @@ class PlanReport:
     """What is known of a run before it begins.
 
     Attributes:
-        plan: how the run would use the machine: its CPU, where the GPU has no room.
-        wanted: the plan with that GPU, had it room; the figures below are those of this one.
-        gpu: that was looked at; None for a run without one.
+        plan: use of the machine by the run: of its CPU, where the GPU has no room.
+        wanted: the plan for that GPU, if it had room; the figures below are of this one.
+        gpu: GPU that the plan is for; None for a run without one.
         fits: whether the run would use that GPU; without one, whether the host has room for it.
         memory: bytes of an update at its peak.
-        room: bytes that the plan may fill: of the free ones, what is left for safety is not.
+        room: bytes that the plan may fill: the free ones, less the safety margin.
         largest_microbatch: samples that memory holds at once beside all else.
-        largest_minibatch: the power of two that AUTO_BATCH_SIZE would choose were BATCH_SIZE no limit.
-        execution: of the steps: of those that the plan tries, the one with the shortest predicted update.
-        work: of an update, run so.
-        times: seconds that each resource would need; empty where no figures of the card are known.
-        by_execution: predicted seconds of an update for each execution that the plan tries; empty in that case.
-        changes: that save memory.
+        largest_minibatch: power of two that AUTO_BATCH_SIZE would choose if BATCH_SIZE were no limit.
+        prediction: time of an update.
+        changes: changes that save memory.
         enough: a flag with which the run fits; empty where it fits as it is, or where none is known.
     """
 
@@ -59,185 +85,165 @@ class PlanReport:
     room: int
     largest_microbatch: int
     largest_minibatch: int
-    execution: Execution
-    work: roofline.Work
-    times: dict[str, float]
-    by_execution: dict[Execution, float]
+    prediction: Prediction
     changes: list[Change]
     enough: str
 
     @property
-    def update_seconds(self) -> float | None:
-        """Predicted time of an update; None where no figures of the card are known."""
-        return roofline.update_seconds(self.times) if self.times else None
+    def context_bytes(self) -> int:
+        """Bytes of the card that CUDA will take before the first tensor."""
+        return self.gpu.context_bytes if self.gpu else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return what plan.json says beside the plan."""
-        prediction: dict[str, Any] = {
-            "seconds": self.times,
-            "update_seconds": self.update_seconds,
-            "work": asdict(self.work),
-            "execution": self.execution,
-            "update_seconds_by_execution": self.by_execution,
-        }
-        if self.times:
-            prediction["binding"] = roofline.binding(self.times)
-        return {
-            "fits": self.fits,
-            "memory": {**asdict(self.memory), "context": context_bytes(self.gpu), "peak": self.memory.peak},
-            "room": self.room,
-            "largest_microbatch": self.largest_microbatch,
-            "largest_minibatch": self.largest_minibatch,
-            "prediction": prediction,
-            "changes": [asdict(change) for change in self.changes],
-            "enough": self.enough,
-        }
+        """Return what plan.json holds beside the plan."""
+        values = {name: value for name, value in asdict(self).items() if name not in ("plan", "wanted", "gpu")}
+        values["memory"] |= {"context": self.context_bytes, "peak": self.memory.peak}
+        values["prediction"] |= {"update_seconds": self.prediction.update_seconds, "binding": self.prediction.binding}
+        return values
 
 
 def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanReport:
-    """Look at a run on a machine, which need not be this one.
+    """Return the predictions for a run on a machine, which need not be this one.
 
     Raises:
         UserError: settings contradict each other or the machine.
     """
     config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
     settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
+    samples, instances = settings.samples, settings.parallel_episodes
     plan, gpu = plan_run(config, simulator, machine), machine.gpu if config.device == "auto" else None
-    fits = gpu is None or has_room(gpu, settings)
-    wanted = plan
+    fits, wanted = gpu is None or has_room(gpu, settings), plan
     if gpu is not None and not fits:  # the plan is one for the CPU: see what the card would have to hold
         wanted = plan_run(config, simulator, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
         wanted = replace(wanted, microbatch=min(wanted.microbatch, 256))
-    free = gpu.usable_bytes if gpu else machine.free_bytes
-    half = wanted.precision != "fp32"
-    room = room_for_samples(settings, machine, gpu, half)
-    sizes = spec, half, settings.samples, wanted.batch_size, wanted.microbatch, config.num_epochs
-    memory = update_memory(spec, wanted, gpu, settings.samples, settings.parallel_episodes)
+    memory = update_memory(spec, wanted, gpu, samples, instances)
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
-    works = {e: roofline.update_work(*sizes, e, wanted.gradient_checkpointing) for e in wanted.executions}
-    card = card_of(gpu) if gpu else None
-    every = {e: roofline.seconds(work, card, wanted.precision, wanted.tf32) for e, work in works.items() if card}
-    by_execution = {execution: roofline.update_seconds(times) for execution, times in every.items()}
-    best = min(by_execution, key=by_execution.__getitem__) if card else wanted.executions[0]
+    room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
     return PlanReport(
         plan=plan,
         wanted=wanted,
         gpu=gpu,
         fits=fits,
         memory=memory,
-        room=int(free * SAFETY),
-        largest_microbatch=min(room, settings.samples),
-        largest_minibatch=auto_batch_size(settings.samples, room, LARGEST_BATCH) if fits else 0,
-        execution=best,
-        work=works[best],
-        times=every.get(best, {}),
-        by_execution=by_execution,
-        changes=_changes(spec, wanted, gpu, settings.samples, settings.parallel_episodes),
-        enough="" if fits or gpu is None else _enough(config, simulator, gpu, settings.parallel_episodes),
+        room=int((gpu.usable_bytes if gpu else machine.free_bytes) * SAFETY),
+        largest_microbatch=min(room, samples),
+        largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
+        prediction=_predict(spec, wanted, gpu, samples, config.num_epochs),
+        changes=_changes(spec, wanted, gpu, samples, instances),
+        enough="" if fits or gpu is None else _enough(config, simulator, gpu, instances),
     )
 
 
-def context_bytes(gpu: Gpu | None) -> int:
-    """Return what CUDA takes of a card before the first tensor, as far as it is not taken already."""
-    return gpu.context_bytes if gpu else 0
+def _predict(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs: int) -> Prediction:
+    """Return the predicted time of an update."""
+    half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
+    sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
+    works = {e: roofline.update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
+    if card is None:
+        return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
+    seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
+    by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
+    best = min(by_execution, key=by_execution.__getitem__)
+    return Prediction(best, works[best], seconds[best], by_execution)
 
 
-def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> list[Change]:
+def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int) -> list[Change]:
     """Return what would lower the peak."""
-    now = update_memory(spec, plan, gpu, samples, copies).peak
-    found = []
+    peak = update_memory(spec, plan, gpu, samples, instances).peak
+
+    def change(
+        description: str, flag: str, samples: int = samples, instances: int = instances, **changes: Any
+    ) -> Change:
+        other = update_memory(spec, replace(plan, **changes), gpu, samples, instances)
+        return Change(description, flag, peak - other.peak)
+
+    changes = []
     if plan.microbatch > 1:
-        smaller = replace(plan, microbatch=-(-plan.microbatch // 2))
-        what = f"microbatches of {smaller.microbatch:,} samples; the plan takes smaller ones itself where it must"
-        found.append(Change(what, "", now - update_memory(spec, smaller, gpu, samples, copies).peak))
+        half = -(-plan.microbatch // 2)
+        description = f"microbatches of {half:,} samples; the plan takes smaller ones itself where it must"
+        changes.append(change(description, "", microbatch=half))
     if gpu and not plan.gradient_checkpointing:
-        again = replace(plan, gradient_checkpointing=True)
-        saved = now - update_memory(spec, again, gpu, samples, copies).peak
-        what = "activations computed twice: slower, and no smaller than with smaller microbatches"
-        found.append(Change(what, "--gradient-checkpointing", saved))
+        description = "activations computed twice: slower, and no smaller than with smaller microbatches"
+        changes.append(change(description, "--gradient-checkpointing", gradient_checkpointing=True))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
-        other = replace(plan, precision="bf16" if gpu.capability >= (8, 0) else "fp16")
-        saved = now - update_memory(spec, other, gpu, samples, copies).peak
-        found.append(Change(f"{other.precision} matrix products", f"--precision {other.precision}", saved))
-    if copies > 1:
-        fewer = copies // 2
-        saved = now - update_memory(spec, plan, gpu, samples * fewer // copies, fewer).peak
-        what = f"{fewer} episodes a round in place of {copies}: noisier updates, more often"
-        found.append(Change(what, f"--episodes-per-update {fewer}", saved))
-    return [change for change in found if change.saves > 0]
+        precision = choose_precision(True, gpu.capability)
+        changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
+    if instances > 1:
+        fewer = instances // 2
+        description = f"{fewer} episodes an iteration in place of {instances}: noisier updates, more often"
+        flag = f"--episodes-per-update {fewer}"
+        changes.append(change(description, flag, samples=samples * fewer // instances, instances=fewer))
+    return [each for each in changes if each.saves > 0]
 
 
-def _enough(config: Config, simulator: Simulator, gpu: Gpu, copies: int) -> str:
-    """Return the flag of the largest number of episodes a round, halved and halved again, that fits; empty for none."""
-    while copies > 1:
-        copies //= 2
-        fewer = config.model_copy(update={"episodes_per_update": copies})
+def _enough(config: Config, simulator: Simulator, gpu: Gpu, instances: int) -> str:
+    """Return the flag of the largest halved number of episodes an iteration that fits; empty for none."""
+    while instances > 1:
+        instances //= 2
+        fewer = config.model_copy(update={"episodes_per_update": instances})
         if has_room(gpu, plan_settings(fewer, simulator)):
-            return f"--episodes-per-update {copies}"
+            return f"--episodes-per-update {instances}"
     return ""
 
 
 def print_report(report: PlanReport, console: Console) -> None:
     """Print tables: bytes by component, predicted times, changes."""
     console.print(_memory_table(report))
-    if report.times:
+    if report.prediction.seconds:
         console.print(_time_table(report))
     if report.changes:
         table = Table("what needs less memory", "flag", "saves", title="Changes", title_justify="left")
         for change in report.changes:
-            table.add_row(change.what, change.flag or "-", megabytes(change.saves))
+            table.add_row(change.description, change.flag or "-", format_bytes(change.saves))
         console.print(table)
 
 
 def _memory_table(report: PlanReport) -> Table:
-    table = Table("component", "MB", title="Memory of an update", title_justify="left")
-    for name, size in asdict(report.memory).items():
+    table = Table("component", "size", title="Memory of an update", title_justify="left")
+    memory, context = report.memory, report.context_bytes
+    for name, size in asdict(memory).items():
         if name != "joining":
-            table.add_row(name, megabytes(size))
-    if context := context_bytes(report.gpu):
-        table.add_row("CUDA context (about, unconfirmed)", megabytes(context))
+            table.add_row(name, format_bytes(size))
+    if context:
+        table.add_row("CUDA context (about, unconfirmed)", format_bytes(context))
     table.add_section()
-    table.add_row("peak of an update", megabytes(report.memory.peak + context_bytes(report.gpu)))
-    if report.memory.joining > report.memory.indices + report.memory.activations:
-        table.add_row("   reached while the rollout is put together, with", megabytes(report.memory.joining))
-    table.add_row(f"room ({SAFETY:.0%} of what is free)", megabytes(report.room + context_bytes(report.gpu)))
+    table.add_row("peak of an update", format_bytes(memory.peak + context))
+    if memory.joining > memory.indices + memory.activations:
+        table.add_row("   reached while the rollout is joined, with", format_bytes(memory.joining))
+    table.add_row(f"room ({SAFETY:.0%} of what is free)", format_bytes(report.room + context))
     return table
 
 
 def _time_table(report: PlanReport) -> Table:
-    table = Table("resource", "ms", "", title="Predicted time of an update", title_justify="left")
-    work, times = report.work, report.times
+    table = Table("resource", "time", "", title="Predicted time of an update", title_justify="left")
+    prediction, work = report.prediction, report.prediction.work
+    bus = format_bytes(roofline.BUS_BYTES_PER_SECOND)
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
-        "traffic": f"{work.traffic / 1e9:.1f} GB at the bandwidth of its memory",
+        "traffic": f"{format_bytes(work.traffic)} at the bandwidth of its memory",
         "launches": _launches_in_words(work),
-        "transfers": f"{work.transfers / 1e9:.2f} GB, {roofline.BUS_BYTES_PER_SECOND / 1e9:.0f} GB/s (assumed)",
+        "transfers": f"{format_bytes(work.transfers)}, {bus}/s (assumed)",
     }
     for name, detail in details.items():
-        binds = "; binds" if name == roofline.binding(times) else ""
-        table.add_row(name, f"{1e3 * times[name]:,.1f}", detail + binds)
+        binds = "; binds" if name == prediction.binding else ""
+        table.add_row(name, format_duration(prediction.seconds[name]), detail + binds)
     table.add_section()
-    for execution, seconds in report.by_execution.items():
-        expected = "; expected" if execution == report.execution and len(report.by_execution) > 1 else ""
-        table.add_row(f"update, {execution}", f"{1e3 * seconds:,.1f}", f"UPDATE_EXECUTION {execution}{expected}")
+    for execution, seconds in prediction.by_execution.items():
+        expected = "; expected" if execution == prediction.execution and len(prediction.by_execution) > 1 else ""
+        table.add_row(f"update, {execution}", format_duration(seconds), f"UPDATE_EXECUTION {execution}{expected}")
     return table
 
 
 def _launches_in_words(work: roofline.Work) -> str:
-    said = f"{work.launches:,} launches, {roofline.LAUNCH_SECONDS * 1e6:.0f} µs each"
+    words = f"{work.launches:,} launches, {format_duration(roofline.LAUNCH_SECONDS)} each"
     if work.replayed:
-        said += f", and {work.replayed:,} operations in graphs, {roofline.REPLAY_SECONDS * 1e6:.0f} µs each"
-    return f"{said} (assumed)"
+        words += f", and {work.replayed:,} operations in graphs, {format_duration(roofline.REPLAY_SECONDS)} each"
+    return f"{words} (assumed)"
 
 
 def _unconfirmed(report: PlanReport) -> str:
     card = card_of(report.gpu) if report.gpu else None
     wide = "tf32" if report.wanted.tf32 else "fp32"
-    used = {report.wanted.precision if report.wanted.precision != "fp32" else wide, wide}
-    return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in used) else ""
-
-
-def megabytes(size: int) -> str:
-    """Return bytes as decimal megabytes."""
-    return f"{size / 1e6:,.1f}"
+    formats = {report.wanted.precision if report.wanted.precision != "fp32" else wide, wide}
+    return " (unconfirmed)" if card and any((card.name, name) in UNCONFIRMED for name in formats) else ""

@@ -1,7 +1,6 @@
-"""How many training episodes a time budget holds: simulation measured here, updates measured or predicted."""
+"""Estimates how many training episodes a time budget holds: simulation measured here, updates measured or predicted."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from core.config import Config
 from core.hardware.detect import detect_machine
 from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
+from core.text import Say, format_duration
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.rollout_size import decisions_per_update
@@ -22,7 +22,7 @@ _MEASURED_SAMPLES = 16_384
 """Most samples of the update that is measured."""
 
 _SPREAD = {"measured": 1.5, "predicted": 3.0}
-"""By what factor an estimate may be wrong either way: a judgement, not a statistic."""
+"""Factor by which an estimate may be wrong either way: a judgement, not a statistic."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Estimate:
     """Training episodes inside a budget.
 
     Attributes:
-        episodes: None where nothing is known of the update's time.
-        low: with everything slower.
-        high: with everything faster.
-        startup_seconds: until the first round.
-        simulation_seconds: of a round.
-        update_seconds: of a round.
-        basis: where the figures come from, for people.
+        episodes: expected number; None where the update's time is not known.
+        low: number if everything is slower.
+        high: number if everything is faster.
+        startup_seconds: time until the first iteration.
+        simulation_seconds: time of an iteration's simulation.
+        update_seconds: time of an iteration's update; None if it is not known.
+        basis: source of the figures, for people.
     """
 
     episodes: int | None
@@ -48,43 +48,49 @@ class Estimate:
     basis: str
 
 
-def estimate_budget(
-    config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Callable[[str], None]
-) -> Estimate:
-    """Play a round here, update on a part of it where the run would update on this CPU, and divide the budget.
+def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
+    """Collect a rollout here, update on a part of it where the run would update on this CPU, and divide the budget.
 
     Args:
-        config: of the run.
-        loaded: its simulator.
-        report: of the plan.
+        config: settings of the run.
+        loaded: simulator of the run.
+        report: report of the plan.
         budget: seconds.
         say: prints a line.
     """
-    say("Measuring a round of play on this machine ...")
+    say("Measuring the simulation of an iteration on this machine ...")
     on_gpu = report.gpu is not None and report.fits
-    here = measure(config, loaded, not on_gpu)
-    basis = f"a round's simulation was measured on this machine ({here.simulation_seconds:.2f} s)"
-    startup, play = here.startup_seconds, here.simulation_seconds
+    measured = measure(config, loaded, not on_gpu)
+    startup, simulation = measured.startup_seconds, measured.simulation_seconds
     if not on_gpu:
-        update = here.sample_seconds * here.steps * config.num_epochs
-    elif report.update_seconds is not None:
-        update = report.update_seconds * here.steps / decisions_per_update(config, loaded.simulator)
+        update = measured.sample_seconds * measured.steps * config.num_epochs
+    elif report.prediction.update_seconds is not None:
+        update = report.prediction.update_seconds * measured.steps / decisions_per_update(config, loaded.simulator)
     else:
-        return Estimate(None, 0, 0, startup, play, None, "no figures of this GPU are known")
-    spread = _SPREAD["predicted" if on_gpu else "measured"]
-    basis += f", its update is {'predicted' if on_gpu else 'measured on a part'} ({update:.2f} s)"
-    rounds = rounds_in(budget - startup, play + update, spread)
-    return Estimate(*rounds, startup, play, update, basis)
+        return Estimate(None, 0, 0, startup, simulation, None, "no figures of this GPU are known")
+    source = "predicted" if on_gpu else "measured on a part"
+    basis = (
+        f"an iteration's simulation was measured on this machine ({format_duration(simulation)}), its update is "
+        f"{source} ({format_duration(update)})"
+    )
+    numbers = iterations_in(budget - startup, simulation + update, _SPREAD["predicted" if on_gpu else "measured"])
+    return Estimate(*numbers, startup, simulation, update, basis)
 
 
-def rounds_in(seconds: float, a_round: float, spread: float) -> tuple[int, int, int]:
-    """Return how many rounds fit into a time, and how many if each were slower or faster by a factor."""
-    usable = max(seconds, 0.0)
-    return int(usable / a_round), int(usable / (a_round * spread)), int(usable / a_round * spread)
+def iterations_in(seconds: float, iteration: float, spread: float) -> tuple[int, int, int]:
+    """Return how many iterations fit into a time, and how many if each were slower or faster by a factor.
+
+    Args:
+        seconds: time for all iterations.
+        iteration: seconds of one iteration.
+        spread: factor, >= 1.
+    """
+    number = max(seconds, 0.0) / iteration
+    return int(number), int(number / spread), int(number * spread)
 
 
 class Measured(NamedTuple):
-    """Of this machine: seconds of compiling and of a round of play, its decisions, an update's seconds a sample."""
+    """Measurements on this machine: seconds of compiling and of a rollout, its steps, an update's seconds a sample."""
 
     startup_seconds: float
     simulation_seconds: float
@@ -93,7 +99,7 @@ class Measured(NamedTuple):
 
 
 def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
-    """Play a round with an untrained policy; update on a part of it, twice, of which the second time counts."""
+    """Collect a rollout with an untrained policy; update on a part of it, twice, of which the second time counts."""
     machine = detect_machine()
     changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu"}
     if not with_update:  # a GPU will make it, and how is not for this CPU
@@ -102,9 +108,9 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
     config = config.model_copy(update=changes)
     plan = apply_plan(plan_run(config, loaded.simulator, machine))
     require_memory(config, loaded.simulator, plan, machine)
-    with tempfile.TemporaryDirectory() as nowhere:
+    with tempfile.TemporaryDirectory() as folder:
         model = build_model(config, loaded.simulator, False)
-        trainer = build_trainer(config, plan, model, loaded, Path(nowhere), None)
+        trainer = build_trainer(config, plan, model, loaded, Path(folder), None)
         startup = trainer.collector.compile(trainer.actor_params())
         played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.per_update)
     trajectories = [each.trajectory for each in played]

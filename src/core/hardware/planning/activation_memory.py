@@ -1,4 +1,4 @@
-"""Bytes that are alive at the moments of an update's step, one after the other: the peak is the largest.
+"""Bytes that are alive at each stage of an update's step: the peak is the largest.
 
 A step gathers the samples of a microbatch, normalises their observations, runs actor and critic, evaluates the
 distribution of the actions and the loss, and goes back through the critic and then the actor. Autograd keeps what the
@@ -13,14 +13,14 @@ from core.policies.spec import PolicySpec
 from core.simulators.spaces import ActionSpace, Box, MultiDiscrete
 
 _SCALARS = 16 * 4
-"""Bytes of the single numbers of a sample in the loss: log-probability, ratio, value and what is made of them."""
+"""Bytes of a sample's single numbers in the loss: log-probability, ratio, value and what follows from them."""
 
 _QUADRATURE_POINTS = 16
-"""Of the entropy of a squashed Gaussian."""
+"""Points of the quadrature for the entropy of a squashed Gaussian."""
 
 
 class MemoryStage(NamedTuple):
-    """Bytes alive at one moment: what each sample of the microbatch adds, and what does not depend on their number."""
+    """Bytes alive at one stage: for each sample of the microbatch, and independent of their number."""
 
     per_sample: int
     fixed: int
@@ -30,8 +30,8 @@ class MemoryStage(NamedTuple):
         return self.per_sample * samples + self.fixed
 
 
-def parameters(sizes: Sequence[int]) -> int:
-    """Return the number of weights and biases of a multilayer perceptron."""
+def parameter_count(sizes: Sequence[int]) -> int:
+    """Return the number of parameters of a multilayer perceptron with these layer widths."""
     return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
 
 
@@ -52,13 +52,12 @@ def column_bytes(spec: PolicySpec) -> dict[str, int]:
 
 
 def step_memory_stages(spec: PolicySpec, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
-    """Return the moments of one microbatch that can be the peak.
+    """Return the stages of one microbatch that can be the peak.
 
-    Not counted: weights, the gradients that the parameters hold from the step before, the state of the optimiser, the
-    rollout.
+    Not counted are parameters, the gradients that they hold from the step before, the optimiser's state, the rollout.
 
     Args:
-        spec: of the policy.
+        spec: architecture of the policy.
         half: whether matrix products run in BF16 or FP16.
         checkpointing: whether the backward pass computes a network's activations again.
     """
@@ -66,14 +65,14 @@ def step_memory_stages(spec: PolicySpec, half: bool, checkpointing: bool = False
 
 
 def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
-    """Yield what is alive while the loss is computed: the gathered samples, and more with every layer."""
+    """Yield the bytes alive while the loss is computed: the gathered samples, and more with every layer."""
     columns = column_bytes(spec)
     observation, number = columns["observations"], 2 if half else 4
     alive = sum(columns.values())
     yield MemoryStage(alive + 2 * observation, 0)  # shifted and scaled
     alive += observation  # normalised
     copy = observation // 2 if half else 0  # in half precision, for each network
-    fixed = _weight_copies(spec.actor_sizes, spec.critic_sizes) if half else 0
+    fixed = _half_copies(spec.actor_sizes, spec.critic_sizes) if half else 0
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         kept = alive
         alive += copy
@@ -88,7 +87,7 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
 
 
 def _distribution(space: ActionSpace) -> Iterator[int]:
-    """Yield the bytes of a sample at the moments of log-probability and entropy, and of the loss that follows."""
+    """Yield the bytes of a sample at the stages of log-probability and entropy, and of the loss that follows."""
     if isinstance(space, Box):
         yield 4 * 4 * space.outputs  # difference, z, and two temporaries of the square
         if space.squashed:
@@ -103,18 +102,18 @@ def _distribution(space: ActionSpace) -> Iterator[int]:
 
 
 def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[MemoryStage]:
-    """Yield what is alive on the way back: less of what was kept with every layer, more gradients of weights."""
+    """Yield the bytes alive in the backward pass: fewer activations and more gradients with every layer."""
     columns, number = column_bytes(spec), 2 if half else 4
     networks = spec.actor_sizes, spec.critic_sizes
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
     alive += 4 * spec.actor_sizes[-1]  # the gradient of the logits
     alive += 0 if checkpointing else sum(_hidden_bytes(sizes, half) for sizes in networks)
-    fixed = 0 if checkpointing or not half else _weight_copies(*networks)
+    fixed = 0 if checkpointing or not half else _half_copies(*networks)
     for sizes in reversed(networks):
         if checkpointing:
             alive += _hidden_bytes(sizes, half) + (columns["observations"] // 2 if half else 0)
-            fixed += _weight_copies(sizes) if half else 0
-        fixed += 4 * parameters(sizes[-2:])
+            fixed += _half_copies(sizes) if half else 0
+        fixed += 4 * parameter_count(sizes[-2:])
         yield MemoryStage(alive + 4 * sizes[-2], fixed)
         alive -= 4 * sizes[-2] if half else 0
         yield MemoryStage(alive + (4 + number) * sizes[-2], fixed)  # cast, or through the activation
@@ -125,8 +124,8 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
             gradient = 4 * (inputs + 1) * units
             copy = 2 * inputs * units if half else 0
             yield MemoryStage(alive + number * units + below, fixed + (copy or gradient))
-            fixed += gradient - (copy if layer else 0)  # the half-precision copy of the weights goes
-            yield MemoryStage(alive + below, fixed + copy)  # the gradient of the weights is widened
+            fixed += gradient - (copy if layer else 0)  # the half-precision copy of the parameters goes
+            yield MemoryStage(alive + below, fixed + copy)  # the gradient of the parameters is cast to float32
 
 
 def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
@@ -134,6 +133,6 @@ def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
     return (2 if half else 4) * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0)
 
 
-def _weight_copies(*networks: Sequence[int]) -> int:
-    """Return the bytes of the half-precision weights that are kept: all that a gradient goes back through."""
+def _half_copies(*networks: Sequence[int]) -> int:
+    """Return the bytes of the half-precision parameters that are kept: all that a gradient passes back through."""
     return sum(2 * a * b for sizes in networks for a, b in pairwise(sizes[1:-1]))

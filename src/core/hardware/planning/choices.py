@@ -1,18 +1,18 @@
-"""Each choice of a plan: a pure function that returns what is chosen and the reason, a phrase."""
+"""Each choice of a plan: a pure function that returns the choice and its reason, a phrase."""
 
 from typing import Literal
 
 from core.errors import UserError
 from core.hardware.planning.gpu_catalog import TierDefaults, tier_of
-from core.hardware.planning.number_formats import Chosen, optional
 from core.hardware.planning.update_memory import SAFETY, auto_batch_size
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings, Precision
+from core.text import counted, format_bytes
 
 CPU_MICROBATCH = 2048
 """Samples whose activations stay in the caches of a CPU core (about 7 KiB a sample in FP32)."""
 
-TOGETHER = 8
-"""Most episodes side by side: 16 are no faster (docs/benchmarks.md)."""
+MOST_SIDE_BY_SIDE = 8
+"""Most episodes that one thread plays side by side: 16 are no faster (docs/benchmarks.md)."""
 
 _SMALLEST_MICROBATCH = 256
 """Samples that a GPU must have room for; below that the CPU is the better place."""
@@ -25,7 +25,7 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
     """Choose the GPU, if there is one with room, or the CPU.
 
     Raises:
-        UserError: a GPU is demanded and there is none, or it has no room.
+        UserError: DEVICE demands a GPU, and there is none or it has no room.
     """
     gpu = machine.gpu
     if gpu is None:
@@ -33,13 +33,13 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
     elif settings.device == "cpu":
         return None, "DEVICE is cpu"
     elif not has_room(gpu, settings):
-        problem = f"the {_room(gpu)}, too little for an update"
+        problem = f"the {_free_memory(gpu)}, too little for an update"
         remedy = (
             "free its memory, lower EPISODES_PER_UPDATE, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
         )
     else:
         more = f", the first of {len(machine.gpus)}, as an update uses one" if len(machine.gpus) > 1 else ""
-        return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_room(gpu)}"
+        return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_free_memory(gpu)}"
     if settings.device == "cuda":
         raise UserError(f"DEVICE is cuda, but {problem}; {remedy}.")
     return None, problem
@@ -49,34 +49,34 @@ def has_room(gpu: Gpu, settings: PlanSettings) -> bool:
     """Return whether a GPU has room for the rollout and a small microbatch of an update."""
     least = min(_SMALLEST_MICROBATCH, settings.samples)
     joined = settings.joining_bytes <= gpu.usable_bytes * SAFETY
-    return joined and samples_in(settings, gpu.usable_bytes, half=False) >= least
-
-
-def samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
-    """Return the samples that free memory holds at once beside all else, with the safety margin; 0 for none."""
-    return max(int(free_bytes * SAFETY) - settings.fixed_bytes, 0) // settings.bytes_per_sample[half]
+    return joined and _samples_in(settings, gpu.usable_bytes, half=False) >= least
 
 
 def room_for_samples(settings: PlanSettings, machine: Machine, gpu: Gpu | None, half: bool) -> int:
     """Return the samples that a plan lets an update hold at once.
 
-    On a CPU at least those of a microbatch, which can be made smaller still: memory that is short there must not leave
-    minibatches of a single sample.
+    On a CPU this is at least one microbatch, which can still be made smaller. Short memory must not lead to
+    minibatches of a single sample there.
     """
     if gpu is None:
-        return max(samples_in(settings, machine.free_bytes, half), CPU_MICROBATCH)
-    return samples_in(settings, gpu.usable_bytes, half)
+        return max(_samples_in(settings, machine.free_bytes, half), CPU_MICROBATCH)
+    return _samples_in(settings, gpu.usable_bytes, half)
+
+
+def _samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
+    """Return the samples that free memory holds beside the fixed bytes, with the safety margin; 0 for none."""
+    return max(int(free_bytes * SAFETY) - settings.fixed_bytes, 0) // settings.bytes_per_sample[half]
 
 
 def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     """Choose the minibatch: the user's, or the power of two within samples, memory and the user's limit.
 
     Args:
-        settings: what the user wants.
+        settings: wishes of the user.
         room: samples that memory holds at once.
 
     Raises:
-        UserError: the user's is not positive.
+        UserError: BATCH_SIZE is not positive.
     """
     largest = settings.largest_batch
     if largest < 1:
@@ -88,7 +88,7 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
 
 
 def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: bool) -> tuple[int, str]:
-    """Choose how many samples go through the network at once; their gradients add up to the minibatch's."""
+    """Choose how many samples pass through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
         most = 2 * CPU_MICROBATCH if half else CPU_MICROBATCH
         smaller = "; compiled steps cut it smaller" if execution == "compiled" else ""
@@ -99,7 +99,7 @@ def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: boo
 
 
 def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> tuple[int, str]:
-    """Say how many episodes are played at once, which decides what is learned: the machine has no say in it."""
+    """Return how many episodes are played at once. That decides what is learned, so the machine has no influence."""
     reason = settings.parallel_reason
     if gpu and usual.parallel_episodes > settings.parallel_episodes:
         reason += f"; {usual.parallel_episodes:,}, usual on this card, are for policies that act on a GPU"
@@ -107,25 +107,35 @@ def parallel_episodes(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaul
 
 
 def simulation_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
-    """Choose the threads that play: one an episode, as far as there are cores."""
-    threads, reason = _threads("SIMULATION_THREADS", settings.simulation_threads, machine)
-    if threads <= settings.parallel_episodes:
-        return threads, reason
+    """Choose the threads that play: one for each episode, as far as there are cores."""
+    number, reason = threads("SIMULATION_THREADS", settings.simulation_threads, machine)
+    if number <= settings.parallel_episodes:
+        return number, reason
     return settings.parallel_episodes, f"one for each episode played at once ({reason})"
 
 
 def lockstep(settings: PlanSettings, threads: int) -> tuple[int, str]:
-    """Choose how many episodes a thread plays side by side, one decision of each in turns."""
+    """Choose how many episodes a thread plays side by side, one step of each in turn."""
     if not settings.whole_episodes:
-        return 1, "a copy that plays episode after episode has a loop to itself"
+        return 1, "an instance that plays episode after episode has a loop to itself"
     if settings.parallel_episodes <= threads:
         return 1, "no more episodes than threads"
-    return TOGETHER, "at most, of a thread's episodes: a part of the weights is read once for all of them"
+    return MOST_SIDE_BY_SIDE, "at most, of a thread's episodes: each part of the parameters is read once for all"
 
 
-def update_threads(settings: PlanSettings, machine: Machine) -> tuple[int, str]:
-    """Choose torch's threads."""
-    return _threads("UPDATE_THREADS", settings.update_threads, machine)
+def threads(name: str, wanted: int, machine: Machine) -> tuple[int, str]:
+    """Choose a number of threads: the user's, or one for each usable core.
+
+    Args:
+        name: name of the hyperparameter.
+        wanted: its value; 0 for all usable cores.
+        machine: machine that runs the threads.
+    """
+    cores = machine.usable_cores
+    if wanted:
+        return wanted, f"{name} is {wanted}" + (f", more than the {cores} usable cores" if wanted > cores else "")
+    note = f"; {machine.cores_note}" if machine.cores_note else ""
+    return cores, counted(cores, "usable core") + note
 
 
 def update_execution(
@@ -133,27 +143,16 @@ def update_execution(
 ) -> tuple[Execution | Literal["auto"], str]:
     """Choose how the steps of an update run; ``"auto"`` on a GPU, where the first update tries what the plan allows.
 
-    On a CPU nothing is tried, so that the same seed gives the same policy: what is faster was measured
+    On a CPU nothing is tried, so that the same seed gives the same policy. The choice follows measurements
     (docs/benchmarks.md).
 
     Raises:
-        UserError: the device has not what is demanded, or compiled kernels with gradient checkpointing or in BF16.
+        UserError: the device cannot run the demanded execution, or it does not go with PRECISION or
+            GRADIENT_CHECKPOINTING.
     """
     wanted = settings.update_execution
-    if gpu and wanted == "compiled":
-        raise UserError("UPDATE_EXECUTION is compiled, which is for the CPU; set it to auto, or DEVICE to cpu.")
-    if gpu is None and wanted in CAPTURED:
-        problem = f"which is for a GPU, but the update runs on the CPU ({why_device})"
-        raise UserError(f"UPDATE_EXECUTION is {wanted}, {problem}; set it to auto, compiled, compile or eager.")
-    if wanted == "compiled" and settings.checkpointing:
-        raise UserError(
-            "GRADIENT_CHECKPOINTING is for torch's steps, but UPDATE_EXECUTION is compiled; drop one of the two."
-        )
-    if wanted == "compiled" and precision != "fp32":
-        raise UserError(
-            "UPDATE_EXECUTION is compiled, which knows only FP32, but PRECISION is bf16; drop one of the two."
-        )
     if wanted != "auto":
+        _check_execution(wanted, settings, gpu, why_device, precision)
         checked = ", checked against eager steps first" if wanted in COMPILED_BY_TORCH | CAPTURED else ""
         return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
     if gpu:
@@ -170,31 +169,50 @@ def update_execution(
     return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
-def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> Chosen:
-    """Choose whether steps go through torch.compile, or are tried so."""
+def _check_execution(
+    wanted: Execution, settings: PlanSettings, gpu: Gpu | None, why_device: str, precision: Precision
+) -> None:
+    """Raise an error where UPDATE_EXECUTION cannot be had."""
+    if gpu and wanted == "compiled":
+        problem = "which is for the CPU; set it to auto, or DEVICE to cpu"
+    elif gpu is None and wanted in CAPTURED:
+        problem = f"which is for a GPU, but the update runs on the CPU ({why_device}); set it to auto, compiled, "
+        problem += "compile or eager"
+    elif wanted == "compiled" and settings.checkpointing:
+        problem = "which has no GRADIENT_CHECKPOINTING; drop one of the two"
+    elif wanted == "compiled" and precision != "fp32":
+        problem = f"which knows only FP32, but PRECISION is {precision}; drop one of the two"
+    else:
+        return
+    raise UserError(f"UPDATE_EXECUTION is {wanted}, {problem}.")
+
+
+def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) -> tuple[bool, str]:
+    """Choose whether steps run through torch.compile, or are tried so."""
     word = "usual" if usual.compile else "not usual"
-    return _execution("compile", COMPILED_BY_TORCH, settings, gpu, usual.compile, f"{word} on this card")
+    return _part_of(COMPILED_BY_TORCH, settings, gpu, usual.compile, f"{word} on this card")
 
 
-def graph_capture(settings: PlanSettings, gpu: Gpu | None, half: bool) -> Chosen:
+def graph_capture(settings: PlanSettings, gpu: Gpu | None, half: bool) -> tuple[bool, str]:
     """Choose whether a step is captured once and replayed as a CUDA graph, or that is tried."""
-    count = settings.step_launches.get(half)
-    why = f"one launch a step in place of about {count or 'two hundred'}"
-    return _execution("graph_capture", CAPTURED, settings, gpu, True, why)
+    launches = settings.step_launches.get(half)
+    return _part_of(CAPTURED, settings, gpu, True, f"one launch a step in place of about {launches or 'two hundred'}")
 
 
-def _execution(
-    part: str, executions: frozenset[Execution], settings: PlanSettings, gpu: Gpu | None, wanted: bool, why: str
-) -> Chosen:
-    """Switch a part of the updater on or off as UPDATE_EXECUTION says, else where it is wanted."""
-    insisted = settings.update_execution
-    if insisted in executions or (gpu and insisted != "auto"):
-        return insisted in executions, why if insisted in executions else f"UPDATE_EXECUTION is {insisted}"
-    return optional(part, settings, gpu, wanted, why)
+def _part_of(
+    executions: frozenset[Execution], settings: PlanSettings, gpu: Gpu | None, usual: bool, reason: str
+) -> tuple[bool, str]:
+    """Return whether some executions are used or tried: as UPDATE_EXECUTION says, else where they are usual."""
+    wanted = settings.update_execution
+    if wanted in executions:
+        return True, reason
+    if gpu is None:
+        return False, "no GPU"
+    return (usual, reason) if wanted == "auto" else (False, f"UPDATE_EXECUTION is {wanted}")
 
 
-def gradient_checkpointing(settings: PlanSettings, gpu: Gpu | None) -> Chosen:
-    """Say whether activations are computed twice, which is for the user to decide."""
+def gradient_checkpointing(settings: PlanSettings, gpu: Gpu | None) -> tuple[bool, str]:
+    """Return whether activations are computed twice, which is the user's decision."""
     if settings.checkpointing:
         return True, "GRADIENT_CHECKPOINTING is on: activations are computed twice and take less memory"
     return False, "microbatches save memory without computing anything twice" if gpu else "no GPU"
@@ -211,16 +229,7 @@ def allocator(machine: Machine, gpu: Gpu | None) -> tuple[str, str]:
     return "expandable_segments:True", "less memory is lost between blocks of different sizes"
 
 
-def _threads(name: str, wanted: int, machine: Machine) -> tuple[int, str]:
-    cores = machine.usable_cores
-    if wanted:
-        return wanted, f"{name} is {wanted}" + (f", more than the {cores} usable cores" if wanted > cores else "")
-    note = f"; {machine.cores_note}" if machine.cores_note else ""
-    return cores, f"{cores} usable {'core' if cores == 1 else 'cores'}{note}"
-
-
-def _room(gpu: Gpu) -> str:
-    count = gpu.other_processes
+def _free_memory(gpu: Gpu) -> str:
+    count, mig = gpu.other_processes, " (a MIG slice)" if gpu.mig else ""
     others = f", {count} other {'process uses' if count == 1 else 'processes use'} it" if count else ""
-    mig = " (a MIG slice)" if gpu.mig else ""
-    return f"{gpu.name}{mig} has {gpu.free_bytes / 1e9:.1f} of {gpu.total_bytes / 1e9:.1f} GB free{others}"
+    return f"{gpu.name}{mig} has {format_bytes(gpu.free_bytes)} of {format_bytes(gpu.total_bytes)} free{others}"

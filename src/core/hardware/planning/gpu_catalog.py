@@ -1,4 +1,4 @@
-"""GPUs that may not be here: figures, tiers, and what is usual on each.
+"""GPUs that need not be in this machine: their figures, tiers and usual settings.
 
 Figures are the peaks of NVIDIA's datasheets and architecture whitepapers, read second-hand: dense, products accumulated
 in float32 (for GeForce cards half of the figure with float16 accumulation, which most tables print, as most print the
@@ -22,15 +22,14 @@ class Card:
     """One GPU model.
 
     Attributes:
-        name: for people, and unique.
-        driver_name: what the driver calls it.
-        gigabytes: of memory, decimal.
-        bandwidth: of the memory, GB/s.
-        bf16: peak TFLOP/s of dense products; None where the card has no such format. The others alike.
-        fp16: with float16 inputs.
-        tf32: with TF32 inputs.
-        fp32: without tensor cores.
-        fp8: with 8-bit inputs.
+        name: unique name, for people.
+        driver_name: name that the driver gives.
+        gigabytes: memory, decimal GB.
+        bandwidth: bandwidth of the memory, GB/s.
+        bf16: peak TFLOP/s of dense products with BF16 inputs; None where the card lacks the format.
+        fp16: peak TFLOP/s with float16 inputs.
+        tf32: peak TFLOP/s with TF32 inputs; None where the card lacks the format.
+        fp32: peak TFLOP/s without tensor cores.
         capability: compute capability, (major, minor).
     """
 
@@ -42,53 +41,43 @@ class Card:
     fp16: float
     tf32: float | None
     fp32: float
-    fp8: float | None
     capability: tuple[int, int]
 
 
 # fmt: off
 CARDS = (
-    #    name          driver_name                 GB   GB/s  bf16   fp16   tf32   fp32  fp8   capability
-    Card("T4",         "Tesla T4",                 16,  320,  None,  65,    None,  8.1,  None, (7, 5)),
-    Card("V100 16GB",  "Tesla V100-SXM2-16GB",     16,  900,  None,  125,   None,  15.7, None, (7, 0)),
-    Card("V100 32GB",  "Tesla V100-SXM2-32GB",     32,  900,  None,  125,   None,  15.7, None, (7, 0)),
-    Card("A30",        "NVIDIA A30",               24,  933,  165,   165,   82,    10.3, None, (8, 0)),
-    Card("A40",        "NVIDIA A40",               48,  696,  149.7, 149.7, 74.8,  37.4, None, (8, 6)),
-    Card("A100 40GB",  "NVIDIA A100-SXM4-40GB",    40,  1555, 312,   312,   156,   19.5, None, (8, 0)),
-    Card("A100 80GB",  "NVIDIA A100-SXM4-80GB",    80,  2039, 312,   312,   156,   19.5, None, (8, 0)),
-    Card("RTX 3080",   "NVIDIA GeForce RTX 3080",  10,  760,  59.5,  59.5,  29.8,  29.8, None, (8, 6)),
-    Card("RTX 3090",   "NVIDIA GeForce RTX 3090",  24,  936,  71.2,  71.2,  35.6,  35.6, None, (8, 6)),
-    Card("RTX 4080",   "NVIDIA GeForce RTX 4080",  16,  717,  97.5,  97.5,  48.7,  48.7, 195,  (8, 9)),
-    Card("RTX 4090",   "NVIDIA GeForce RTX 4090",  24,  1008, 165.2, 165.2, 82.6,  82.6, 330,  (8, 9)),
-    Card("L4",         "NVIDIA L4",                24,  300,  121,   121,   60,    30.3, 242,  (8, 9)),
-    Card("L40S",       "NVIDIA L40S",              48,  864,  362,   362,   183,   91.6, 733,  (8, 9)),
-    Card("H100 SXM",   "NVIDIA H100 80GB HBM3",    80,  3350, 989,   989,   494.5, 67,   1979, (9, 0)),
-    Card("H100 PCIe",  "NVIDIA H100 PCIe",         80,  2000, 756,   756,   378,   51,   1513, (9, 0)),
-    Card("H200",       "NVIDIA H200",              141, 4800, 989,   989,   494.5, 67,   1979, (9, 0)),
-    Card("B200",       "NVIDIA B200",              180, 8000, 2250,  2250,  1125,  75,   4500, (10, 0)),
+    #    name          driver_name                 GB   GB/s  bf16   fp16   tf32   fp32  capability
+    Card("T4",         "Tesla T4",                 16,  320,  None,  65,    None,  8.1, (7, 5)),
+    Card("V100 16GB",  "Tesla V100-SXM2-16GB",     16,  900,  None,  125,   None,  15.7, (7, 0)),
+    Card("V100 32GB",  "Tesla V100-SXM2-32GB",     32,  900,  None,  125,   None,  15.7, (7, 0)),
+    Card("A30",        "NVIDIA A30",               24,  933,  165,   165,   82,    10.3, (8, 0)),
+    Card("A40",        "NVIDIA A40",               48,  696,  149.7, 149.7, 74.8,  37.4, (8, 6)),
+    Card("A100 40GB",  "NVIDIA A100-SXM4-40GB",    40,  1555, 312,   312,   156,   19.5, (8, 0)),
+    Card("A100 80GB",  "NVIDIA A100-SXM4-80GB",    80,  2039, 312,   312,   156,   19.5, (8, 0)),
+    Card("RTX 3080",   "NVIDIA GeForce RTX 3080",  10,  760,  59.5,  59.5,  29.8,  29.8, (8, 6)),
+    Card("RTX 3090",   "NVIDIA GeForce RTX 3090",  24,  936,  71.2,  71.2,  35.6,  35.6, (8, 6)),
+    Card("RTX 4080",   "NVIDIA GeForce RTX 4080",  16,  717,  97.5,  97.5,  48.7,  48.7, (8, 9)),
+    Card("RTX 4090",   "NVIDIA GeForce RTX 4090",  24,  1008, 165.2, 165.2, 82.6,  82.6, (8, 9)),
+    Card("L4",         "NVIDIA L4",                24,  300,  121,   121,   60,    30.3, (8, 9)),
+    Card("L40S",       "NVIDIA L40S",              48,  864,  362,   362,   183,   91.6, (8, 9)),
+    Card("H100 SXM",   "NVIDIA H100 80GB HBM3",    80,  3350, 989,   989,   494.5, 67,   (9, 0)),
+    Card("H100 PCIe",  "NVIDIA H100 PCIe",         80,  2000, 756,   756,   378,   51, (9, 0)),
+    Card("H200",       "NVIDIA H200",              141, 4800, 989,   989,   494.5, 67,   (9, 0)),
+    Card("B200",       "NVIDIA B200",              180, 8000, 2250,  2250,  1125,  75, (10, 0)),
 )
 # fmt: on
 
-UNCONFIRMED = {("A30", "tf32"), ("A30", "fp32"), ("L4", "fp8"), ("B200", "fp32")}
+UNCONFIRMED = {("A30", "tf32"), ("A30", "fp32"), ("B200", "fp32")}
 
 _ALIASES = {
-    "T4": ("T4 16GB",),
     "V100 16GB": ("V100", "V100 PCIE 16GB"),
     "V100 32GB": ("V100 PCIE 32GB", "V100 SXM3 32GB"),
-    "A30": ("A30 24GB",),
-    "A40": ("A40 48GB",),
     "A100 40GB": ("A100", "A100 PCIE 40GB", "A100 SXM 40GB"),  # where two sizes exist the bare name is the smaller
     "A100 80GB": ("A100 80GB PCIe", "A100 PCIE 80GB", "A100 SXM 80GB"),
-    "RTX 3080": ("3080", "RTX 3080 10GB"),
-    "RTX 3090": ("3090", "RTX 3090 24GB"),
-    "RTX 4080": ("4080", "RTX 4080 16GB"),
-    "RTX 4090": ("4090", "RTX 4090 24GB"),
-    "L4": ("L4 24GB",),
-    "L40S": ("L40S 48GB",),
-    "H100 SXM": ("H100", "H100 80GB", "H100 SXM5", "H100 SXM 80GB", "H100 SXM5 80GB"),
-    "H100 PCIe": ("H100 80GB PCIe", "H100 PCIe 80GB"),
-    "H200": ("H200 141GB", "H200 SXM", "H200 SXM 141GB"),
-    "B200": ("B200 180GB", "B200 SXM"),
+    "H100 SXM": ("H100", "H100 80GB", "H100 SXM5", "H100 SXM5 80GB"),
+    "H100 PCIe": ("H100 80GB PCIe",),
+    "H200": ("H200 SXM", "H200 SXM 141GB"),
+    "B200": ("B200 SXM",),
 }
 
 MODEL_FLOPS_UTILISATION = {
@@ -102,43 +91,38 @@ MODEL_FLOPS_UTILISATION = {
     "RTX 4080": ((15, 20), (25, 30)),
     "RTX 3090": ((18, 22), (28, 32)),
 }
-"""Share of the peak, in percent, that is called good and excellent when a language model trains on a card."""
+"""Percent of the peak that is called good and excellent when a language model trains on a card."""
 
 
 @dataclass(frozen=True)
 class TierDefaults:
     """What is usual on a card for policies that act and learn on the GPU.
 
-    Here the policy acts on the CPU, and the number of episodes and the minibatch decide what is learned, so these two
-    only inform; the others say what a plan wants where the updater has it.
+    Here the policy acts on the CPU, and episodes and minibatch decide what is learned, so these two only inform.
 
     Attributes:
-        parallel_episodes: played at once.
-        minibatch: samples.
-        compile: whether ``torch.compile`` is worth its warm-up.
-        fp8: whether FP8 can pay, for layers that are wide enough.
+        parallel_episodes: episodes played at once.
+        minibatch: samples of a minibatch.
+        compile: whether ``torch.compile`` makes up for its warm-up.
     """
 
-    parallel_episodes: int
-    minibatch: int
-    compile: bool
-    fp8: bool
+    parallel_episodes: int = 256
+    minibatch: int = 2048
+    compile: bool = False
 
 
 _TIERS: dict[Tier, TierDefaults] = {
-    "h100": TierDefaults(2048, 8192, compile=True, fp8=True),
-    "a100": TierDefaults(1024, 4096, compile=True, fp8=False),
-    "high": TierDefaults(256, 2048, compile=False, fp8=False),
-    "medium": TierDefaults(256, 2048, compile=False, fp8=False),
-    "low": TierDefaults(256, 2048, compile=False, fp8=False),
-    "cpu": TierDefaults(256, 2048, compile=False, fp8=False),
+    "h100": TierDefaults(2048, 8192, compile=True),
+    "a100": TierDefaults(1024, 4096, compile=True),
 }
+"""Tiers that differ from the others."""
 
-_CARDS_OF_THEIR_OWN = {
-    "A100 80GB": TierDefaults(2048, 8192, compile=True, fp8=False),
-    "RTX 4090": TierDefaults(1024, 4096, compile=True, fp8=False),
-    "RTX 3090": TierDefaults(512, 2048, compile=True, fp8=False),
+_SPECIAL_CARDS = {
+    "A100 80GB": TierDefaults(2048, 8192, compile=True),
+    "RTX 4090": TierDefaults(1024, 4096, compile=True),
+    "RTX 3090": TierDefaults(512, 2048, compile=True),
 }
+"""Cards that differ from their tier."""
 
 
 def tier_of(gpu: Gpu | None) -> Tier:
@@ -153,9 +137,9 @@ def tier_of(gpu: Gpu | None) -> Tier:
 
 
 def tier_defaults(gpu: Gpu | None) -> TierDefaults:
-    """Return what is usual on a GPU: of its card where that differs from its tier."""
+    """Return what is usual on a GPU: its card's defaults where they differ from its tier's."""
     card = card_of(gpu) if gpu else None
-    return _CARDS_OF_THEIR_OWN.get(card.name if card else "", _TIERS[tier_of(gpu)])
+    return _SPECIAL_CARDS.get(card.name if card else "") or _TIERS.get(tier_of(gpu), TierDefaults())
 
 
 def find_card(name: str) -> Card:
@@ -173,7 +157,7 @@ def find_card(name: str) -> Card:
 
 
 def card_of(gpu: Gpu) -> Card | None:
-    """Return the card of a GPU that is here; None of a slice or where model or memory are not in the catalogue."""
+    """Return the card of a GPU in this machine; None for a slice, and where model or memory are not known."""
     card = _BY_NAME.get(_plain(gpu.name))
     # Some names cover two sizes (RTX 3080); drivers report up to a tenth more or less than the nominal gigabytes.
     known = card is not None and not gpu.mig and abs(gpu.total_bytes / (card.gigabytes * 1e9) - 1) < 0.15
@@ -193,7 +177,13 @@ def machine_with(card: Card, host: Machine = NOMINAL_HOST) -> Machine:
 def _plain(name: str) -> str:
     """Return a name without maker, brand, case and punctuation."""
     words = re.findall(r"[a-z0-9]+", name.lower())
-    return "".join(word for word in words if word not in ("nvidia", "tesla", "geforce", "gpu"))
+    return "".join(word for word in words if word not in ("nvidia", "tesla", "geforce", "rtx", "gpu"))
 
 
-_BY_NAME = {_plain(name): card for card in CARDS for name in (card.name, card.driver_name, *_ALIASES[card.name])}
+def _plain_names(card: Card) -> set[str]:
+    """Return all plain names of a card; its size may follow its name."""
+    names = (card.name, f"{card.name} {card.gigabytes}GB", card.driver_name, *_ALIASES.get(card.name, ()))
+    return {_plain(name) for name in names}
+
+
+_BY_NAME = {name: card for card in CARDS for name in _plain_names(card)}

@@ -1,9 +1,9 @@
 """Predicted time of an update on a card: arithmetic, memory traffic, launches; the largest of the three binds.
 
 The work is that of eager steps: operations and the bytes that each reads and writes, as if nothing stayed in the cache
-(Williams et al., "Roofline", 2009); compiled and captured steps differ by their launches, and their traffic is
-taken for the same. The peaks of a datasheet are never reached, so a prediction is a lower bound
-where arithmetic or traffic binds; where launches do, it is only as good as :data:`LAUNCH_SECONDS`.
+(Williams et al., "Roofline", 2009). Compiled and captured steps differ by their launches; their traffic is taken for
+the same. A datasheet's peaks are never reached, so a prediction is a lower bound where arithmetic or traffic binds.
+Where launches bind, it is only as good as :data:`LAUNCH_SECONDS`.
 """
 
 from dataclasses import dataclass
@@ -11,27 +11,26 @@ from itertools import pairwise
 
 from core.hardware.planning.activation_memory import column_bytes
 from core.hardware.planning.gpu_catalog import Card
-from core.hardware.planning.update_memory import policy_size
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 from core.simulators.spaces import Box, MultiDiscrete
 
 LAUNCH_SECONDS = 15e-6
-"""Time in which the host starts an operation of an eager step, forward or backward: an assumption, not measured. Hosts
-differ by a factor of a few."""
+"""Time in which the host starts an operation of an eager step: an assumption, not measured. Hosts differ by a factor of
+a few."""
 
 BUS_BYTES_PER_SECOND = 20e9
-"""Of pinned copies to a card: an assumption, PCIe 4.0 with 16 lanes."""
+"""Bandwidth of pinned copies to a card: an assumption, PCIe 4.0 with 16 lanes."""
 
 REPLAY_SECONDS = 2e-6
-"""That an operation of a replayed graph takes at least, however small it is: an assumption, not measured."""
+"""Shortest time of an operation in a replayed graph: an assumption, not measured."""
 
 _SAMPLE_TRAFFIC = 700
-"""Bytes a sample of the loss's single numbers."""
+"""Bytes for each sample of the loss's single numbers."""
 
 _BASE_LAUNCHES, _ONCE_A_STEP = 130, 13
 """Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
-
 
 _OUTSIDE_LOSS = 44
 """Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
@@ -39,14 +38,14 @@ _OUTSIDE_LOSS = 44
 
 @dataclass(frozen=True)
 class Work:
-    """What an update does.
+    """Work of an update.
 
     Attributes:
-        flops: of matrix products in the planned precision.
-        wide_flops: of the heads and of the values before the update, in float32.
+        flops: floating-point operations of matrix products in the planned precision.
+        wide_flops: floating-point operations in float32, of the heads and of the values before the update.
         traffic: bytes that operations read and write in the card's memory.
-        launches: that the host makes.
-        steps: of the optimiser.
+        launches: launches by the host.
+        steps: steps of the optimiser.
         transfers: bytes over the bus.
         replayed: operations of graphs, which the host does not launch one by one.
     """
@@ -68,7 +67,16 @@ def step_work(
     execution: Execution = "eager",
     checkpointing: bool = False,
 ) -> Work:
-    """Return the work of one minibatch."""
+    """Return the work of one minibatch.
+
+    Args:
+        spec: architecture of the policy.
+        half: whether matrix products run in BF16 or FP16.
+        batch: samples of the minibatch.
+        microbatch: most samples in one forward pass.
+        execution: execution of the step.
+        checkpointing: whether the backward pass computes activations again.
+    """
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(spec)
     again = _computed_again(spec, half) if checkpointing else (0, 0, 0)
@@ -78,7 +86,7 @@ def step_work(
     return Work(
         flops=(hidden + again[0]) * batch,
         wide_flops=heads * batch,
-        traffic=(sample_traffic(spec, half) + again[1]) * batch + _weight_traffic(spec, half, parts, checkpointing),
+        traffic=(sample_traffic(spec, half) + again[1]) * batch + _parameter_traffic(spec, half, parts, checkpointing),
         launches=1 if captured else operations,
         steps=1,
         transfers=0,
@@ -96,7 +104,7 @@ def update_work(
     execution: Execution = "eager",
     checkpointing: bool = False,
 ) -> Work:
-    """Return the work of an update: the critic's values of all samples, then the epochs."""
+    """Return the work of an update: the critic's values of all samples, then the epochs; see :func:`step_work`."""
     steps = epochs * -(-samples // batch)
     step = step_work(spec, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
     critic = list(pairwise(spec.critic_sizes))
@@ -107,7 +115,7 @@ def update_work(
         traffic=step.traffic * steps + values * samples,
         launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // microbatch),
         steps=steps,
-        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * policy_size(spec),
+        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * layout_of(spec).size,
         replayed=step.replayed * steps,
     )
 
@@ -150,8 +158,8 @@ def step_launches(spec: PolicySpec, half: bool) -> int:
 def compiled_launches(spec: PolicySpec) -> int:
     """Return about how many operations a step in one piece has whose loss torch compiles.
 
-    The matrix products stay, and about two fused kernels a layer come in place of the rest of loss and gradient: what
-    torch 2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
+    The matrix products stay; about two fused kernels a layer replace the rest of loss and gradient. That is what torch
+    2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
     """
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 2
     return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers
@@ -160,8 +168,8 @@ def compiled_launches(spec: PolicySpec) -> int:
 def sample_traffic(spec: PolicySpec, half: bool) -> int:
     """Return the bytes that the operations of a step read and write for each sample.
 
-    A hidden layer reads its input and writes its output, the activation reads and writes; backward the same twice, and
-    the bias adds the gradients up. The first layer has no gradient of its input.
+    A hidden layer reads its input and writes its output; the activation reads and writes. The backward pass does the
+    same twice, and the bias adds the gradients up. The first layer has no gradient of its input.
     """
     number, total = 2 if half else 4, 0
     for sizes in (spec.actor_sizes, spec.critic_sizes):
@@ -174,7 +182,7 @@ def sample_traffic(spec: PolicySpec, half: bool) -> int:
 
 
 def _distribution_traffic(spec: PolicySpec) -> int:
-    """Return the bytes a sample of distribution and head outputs, as counted operation by operation."""
+    """Return the bytes a sample of distribution and head outputs, counted operation by operation."""
     space, outputs = spec.action_space, spec.action_space.outputs
     if isinstance(space, Box):
         return outputs * (2160 if space.squashed else 152)
@@ -204,8 +212,8 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     return flops, traffic, launches
 
 
-def _weight_traffic(spec: PolicySpec, half: bool, parts: int, checkpointing: bool) -> int:
-    """Return the bytes of weights, gradients and Adam's moments in a step."""
+def _parameter_traffic(spec: PolicySpec, half: bool, parts: int, checkpointing: bool) -> int:
+    """Return the bytes of parameters, gradients and Adam's moments in a step."""
     once, each = (1 + 2 + 7) * 4, (3 * 4 if not half else 3 * 4 + 6)  # norm, clipping, Adam; products and casts
     each += (8 if half else 4) if checkpointing else 0
-    return policy_size(spec) * (once + each * parts + 3 * 4 * (parts - 1))
+    return layout_of(spec).size * (once + each * parts + 3 * 4 * (parts - 1))

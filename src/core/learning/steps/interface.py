@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from core.hardware.planning.plan import Execution, Precision
+from core.hardware.types import Execution, Precision
 from core.learning.algorithms.ppo import Batch
 from core.learning.oom_recovery import OomRetry
 from core.policies.networks import ActorCritic

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from core.hardware.planning.plan import Precision
+from core.hardware.types import Precision
 from core.learning.algorithms.ppo import Batch, LossTerms, ppo_loss
 from core.learning.oom_recovery import OomRetry
 from core.learning.precision import autocast, grad_scaler

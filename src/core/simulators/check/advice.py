@@ -10,6 +10,7 @@ from core.simulators.check.instrumented_arrays import Hints
 from core.simulators.check.source_location import plain
 from core.simulators.compile_errors import place
 from core.simulators.simulator import Function, Simulator
+from core.text import format_bytes
 
 _LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
 
@@ -50,10 +51,10 @@ def hint_at_endless_episodes(simulator: Simulator, played: int, hints: Hints) ->
         hints: collector of the hints.
     """
     if simulator.max_steps > _LONG:
-        gigabytes = simulator.max_steps * (4 * simulator.observation_size + simulator.action_space.outputs + 32) / 1e9
+        size = simulator.max_steps * (4 * simulator.observation_size + simulator.action_space.outputs + 32)
         hints.add(
             f"{type(simulator).__name__} ended no episode in {played} steps and max_steps is "
-            f"{simulator.max_steps:,}: a recorded episode takes about {gigabytes:.2g} GB; lower max_steps if no "
+            f"{simulator.max_steps:,}: a recorded episode takes about {format_bytes(size)}; lower max_steps if no "
             "episode needs so many steps."
         )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from core.config import Config
-from core.hardware.detect import usable_cores
+from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
 from core.learning.schedule import Coefficients, Schedule
 from core.learning.steps.interface import StepSettings
@@ -109,7 +109,7 @@ def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -
     """Return what evaluates the policy while the run goes on; None where nobody asked for it."""
     if not config.evaluate_every:
         return None
-    how = config.evaluation_episodes, config.seed, config.simulation_threads or usable_cores()
+    how = config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable
     play = greedy_player(simulator, model.spec, *how)
     return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from core.config import Config
-from core.hardware.planning.host_memory import in_megabytes, require_room
+from core.hardware.planning.host_memory import require_room
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.roofline import step_launches
 from core.hardware.planning.update_memory import (
@@ -20,9 +20,9 @@ from core.hardware.planning.update_memory import (
 from core.hardware.types import Gpu, Machine, PlanSettings
 from core.learning.allocator import apply_allocator
 from core.learning.precision import apply_global_settings
-from core.learning.step_selection.abilities import ABILITIES
 from core.policies.spec import PolicySpec, spec_for
 from core.simulators.simulator import Simulator
+from core.text import format_bytes
 from core.training.build.rollout_size import (
     copies_per_update,
     decisions_per_update,
@@ -72,7 +72,6 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         parallel_reason=_why_so_many_copies(config, simulator),
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
-        abilities=ABILITIES,
         update_execution=config.update_execution,
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not rollout_steps(config, simulator),
@@ -94,8 +93,8 @@ def require_memory(config: Config, simulator: Simulator, plan: Plan, machine: Ma
 def peak_line(config: Config, simulator: Simulator, plan: Plan) -> str:
     """Return what a round takes of the host's memory at its peak, in words."""
     update = _update_on_the_host(config, simulator, plan)
-    whole = in_megabytes(plan.trajectory_bytes + update)
-    return f"   memory {whole} at the peak of a round, {in_megabytes(update)} of it for the update"
+    whole = format_bytes(plan.trajectory_bytes + update)
+    return f"   memory {whole} at the peak of a round, {format_bytes(update)} of it for the update"
 
 
 def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int:

@@ -2,7 +2,6 @@
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.planning.host_memory import in_megabytes
 from core.hardware.planning.plan import Plan
 from core.hardware.types import HostRollout
 from core.learning.device_transfer import host_allocator
@@ -12,6 +11,7 @@ from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
+from core.text import format_bytes
 
 _DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
 
@@ -75,7 +75,7 @@ def build_collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Sim
     except MemoryError as error:
         rollout = host_rollout(config, simulator)
         raise UserError(
-            f"The system does not give the {in_megabytes(rollout.pinned_bytes)} that {rollout.copies:,} trajectories "
+            f"The system does not give the {format_bytes(rollout.pinned_bytes)} that {rollout.copies:,} trajectories "
             f"of up to {rollout.rows:,} decisions may take; lower max_steps of the simulator or EPISODES_PER_UPDATE, "
             "or set or lower ROLLOUT_STEPS."
         ) from error

@@ -13,6 +13,7 @@ from core.jit_cache.background_compile import compiled_ahead
 from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
+from core.text import Say
 from core.training.build.components import build_model, build_trainer
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
 from core.training.build.presets import with_preset
@@ -30,8 +31,6 @@ from core.training.run_directory.metrics_log import MetricsLog
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.time_budget import NO_LIMIT, Budget, budget_of, with_budget
 from core.training.trainer import Trainer
-
-Say = Callable[[str], None]
 
 
 @dataclass

@@ -1,17 +1,18 @@
-"""The lines about the machine that users look for, as pure functions that return text."""
+"""Lines about machine and run that users look for: pure functions that return text."""
 
 from typing import Any
 
 from core.hardware.planning.plan import Plan
 from core.jit_cache.cache import CacheStats
+from core.text import format_bytes, format_duration
 
 
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
     """Return the lines at the start of a run that say how updates compute."""
     if plan.device == "cpu":
-        how = f"in {plan.precision.upper()} on {plan.update_threads} threads"
+        settings = f"in {plan.precision.upper()} on {plan.update_threads} threads"
         return [
-            f"No GPU ({plan.reasons['device']}): updates run on the CPU {how}; "
+            f"No GPU ({plan.reasons['device']}): updates run on the CPU {settings}; "
             "the simulation is as fast as with one, an update takes seconds in place of milliseconds."
         ]
     assert capability is not None
@@ -32,17 +33,16 @@ def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
     """Return the block about the GPU's memory, in decimal GB.
 
     Args:
-        name: of the GPU, as the driver gives it.
-        total_bytes: all memory.
-        free_bytes: memory that nobody uses.
+        name: name of the GPU, as the driver gives it.
+        total_bytes: all memory of the GPU.
+        free_bytes: memory that no process uses.
     """
-    gigabytes = 1e9
     allocated = total_bytes - free_bytes
     return [
         f"GPU Utilization ({name}):",
-        f"   Total Memory: {total_bytes / gigabytes:.2f} GB",
-        f"   Allocated:    {allocated / gigabytes:.2f} GB ({100 * allocated / total_bytes:.1f}%)",
-        f"   Free:         {free_bytes / gigabytes:.2f} GB ({100 * free_bytes / total_bytes:.1f}%)",
+        f"   Total Memory: {format_bytes(total_bytes, 'GB')}",
+        f"   Allocated:    {format_bytes(allocated, 'GB')} ({100 * allocated / total_bytes:.1f}%)",
+        f"   Free:         {format_bytes(free_bytes, 'GB')} ({100 * free_bytes / total_bytes:.1f}%)",
     ]
 
 
@@ -51,28 +51,25 @@ def update_line(seconds: float) -> str:
     return f"Policy update complete - Total time: {seconds:.2f}s"
 
 
-def evaluation_line(episode: int, metric: str, found: dict[str, Any]) -> str:
+def evaluation_line(episode: int, metric: str, evaluation: dict[str, Any]) -> str:
     """Return the line of an evaluation while a run trains."""
-    name, value = metric.replace("_", " "), found["metrics"].get(metric)
-    said = f"{value['mean']:,.2f} ± {(value['high'] - value['low']) / 2:,.2f}" if value else "not known"
-    how = f"{found['episodes']} episodes in {found['seconds']:.2f} s"
-    return f"Episode {episode}: evaluated greedily on {how}: {name} {said}."
-
-
-def gigabytes(count: int) -> str:
-    """Return a number of bytes in decimal GB, small ones in MB."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
+    name, value = metric.replace("_", " "), evaluation["metrics"].get(metric)
+    result = f"{value['mean']:,.2f} ± {(value['high'] - value['low']) / 2:,.2f}" if value else "not known"
+    effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
+    return f"Episode {episode}: evaluated greedily on {effort}: {name} {result}."
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
-    """Return what became of the kernels of play and update, apart from the time that a run takes.
+    """Return how many kernels of simulation and update were compiled and loaded, and in what time.
 
     Args:
-        seconds: that loading and compiling took.
-        tally: how many came from where.
+        seconds: time of loading and compiling.
+        tally: numbers of kernels by their source.
     """
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
     where, helped = f" ({tally.folder})" if tally.folder else "", ", a second process helped," if tally.helped else ""
-    line = f"Kernels of simulator, policy and update: {' and '.join(done)}{helped} in {seconds:.1f} s{where}."
+    line = (
+        f"Kernels of simulator, policy and update: {' and '.join(done)}{helped} in {format_duration(seconds)}{where}."
+    )
     return [line, *([tally.note] if tally.note else [])]

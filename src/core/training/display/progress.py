@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from core.text import format_duration
+
 
 class Progress:
     """Shows phase and figures of a run; a context manager.
@@ -74,7 +76,7 @@ class Progress:
         if done == 0 or self._total is None:
             return "?"
         seconds = (time.perf_counter() - self._begin) / done * (self._total - self._done)
-        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+        return format_duration(round(seconds))
 
     def _table(self) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -3,14 +3,15 @@
 from typing import Any
 
 from core.hardware.diagnostics import measure_cache_bandwidth
-from core.hardware.gpu_sampler import Monitor
-from core.hardware.planning.activation_memory import parameters
-from core.hardware.planning.efficiency import achieved, rate_mfu, simulation_in_words
+from core.hardware.gpu_sampler import GpuSampler
+from core.hardware.planning.activation_memory import parameter_count
+from core.hardware.planning.efficiency import achieved, rate_mfu
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.roofline import update_work
 from core.hardware.types import Machine
 from core.policies.networks import ActorCritic
+from core.text import format_bytes
 
 
 class UtilizationTracker:
@@ -24,9 +25,13 @@ class UtilizationTracker:
     """
 
     def __init__(
-        self, monitor: Monitor | None = None, card: Card | None = None, tf32: bool = False, simulation_threads: int = 1
+        self,
+        monitor: GpuSampler | None = None,
+        card: Card | None = None,
+        tf32: bool = False,
+        simulation_threads: int = 1,
     ) -> None:
-        self.monitor, self._card, self._tf32 = monitor or Monitor(), card, tf32
+        self.monitor, self._card, self._tf32 = monitor or GpuSampler(), card, tf32
         self._simulation_threads, self._decisions, self._seconds, self._actor_bytes = simulation_threads, 0, 0.0, 0
         self._sums = dict.fromkeys(("seconds", "flops", "bytes", "mfu_seconds", "traffic_seconds"), 0.0)
 
@@ -45,31 +50,28 @@ class UtilizationTracker:
         spec = model.spec
         precision, seconds = record["precision"], record["update_seconds"]
         sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
-        found = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
-        rates = found.flops_per_second, found.bytes_per_second, found.mfu, found.bandwidth_share
+        rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
         for name, rate in zip(self._sums, (1.0, *rates), strict=True):
             self._sums[name] += (rate or 0.0) * seconds
         self._decisions, self._seconds = self._decisions + record["steps"], self._seconds + record["simulation_seconds"]
-        self._actor_bytes = 4 * parameters(spec.actor_sizes)
-        return {
-            "update_flops_per_second": found.flops_per_second,
-            "update_bytes_per_second": found.bytes_per_second,
-            "mfu": found.mfu,
-            "bandwidth_share": found.bandwidth_share,
-            "gpu": self.monitor.take_round(),
-        }
+        self._actor_bytes = 4 * parameter_count(spec.actor_sizes)
+        return {**rates._asdict(), "gpu": self.monitor.take_iteration()}
 
     def phase_lines(self) -> list[str]:
         """Return a line for each phase of the run in which the GPU was watched, for the block about the GPU."""
-        return [phase_line(name, summary) for name, summary in self.monitor.of_the_run().items()]
+        return [phase_line(name, summary) for name, summary in self.monitor.run_summary().items()]
 
     def simulation_line(self) -> str:
         """Return what the simulation since the start of this command achieved; empty before the first round."""
         if not self._seconds:
             return ""
-        rate = self._decisions / self._seconds
-        words = simulation_in_words(rate, self._simulation_threads, self._actor_bytes, measure_cache_bandwidth())
-        return f"Simulation: {words}."
+        rate, bandwidth = self._decisions / self._seconds, measure_cache_bandwidth()
+        of_thread, size = rate / self._simulation_threads, self._actor_bytes
+        share, read, caches = of_thread * size / bandwidth, format_bytes(size, "kB"), format_bytes(bandwidth, "GB")
+        return (
+            f"Simulation: {rate:,.0f} steps/s, {of_thread:,.0f} a thread; at {read} of parameters each "
+            f"(less with relu) {100 * share:.0f} % of the {caches}/s that a core moves in its caches now."
+        )
 
     def efficiency_line(self) -> str:
         """Return what the updates since the start of this command achieved; empty before the first."""
@@ -80,10 +82,10 @@ class UtilizationTracker:
         if card is None:
             return f"Updates: {flops / 1e9:,.1f} GFLOP/s."
         mfu, traffic = sums["mfu_seconds"] / sums["seconds"], sums["traffic_seconds"] / sums["seconds"]
-        judged = rate_mfu(card, mfu)
+        judged, rate = rate_mfu(card, mfu), format_bytes(sums["bytes"] / sums["seconds"], "GB")
         return (
             f"Updates: {flops / 1e12:,.2f} TFLOP/s, MFU {100 * mfu:.1f} % of the {card.name}'s peak"
-            f"{f' ({judged})' if judged else ''}; {sums['bytes'] / sums['seconds'] / 1e9:,.0f} GB/s of memory traffic, "
+            f"{f' ({judged})' if judged else ''}; {rate}/s of memory traffic, "
             f"{100 * traffic:.1f} % of its bandwidth."
         )
 
@@ -95,7 +97,7 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
         if summary[figure] is not None:
             parts.append(form.format(summary[figure]))
     if summary["memory_bytes"] is not None:
-        parts.append(f"at most {summary['memory_bytes'] / 1e9:.2f} GB")
+        parts.append(f"at most {format_bytes(summary['memory_bytes'], 'GB')}")
     if summary["throttled"]:
         parts.append(f"slowed {summary['throttled']:.0f}% of the time ({', '.join(summary['reasons'])})")
     return f"   {(name.capitalize() + ':').ljust(13)} {', '.join(parts) or 'NVML says nothing of this device'}"
@@ -104,4 +106,4 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
 def build_utilization_tracker(plan: Plan, machine: Machine) -> UtilizationTracker:
     """Return the gauges of a run: of its GPU, where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    return UtilizationTracker(Monitor(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
+    return UtilizationTracker(GpuSampler(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)

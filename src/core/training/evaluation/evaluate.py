@@ -23,6 +23,7 @@ from core.simulators.simulator import (
     naming_the_episode,
     new_state,
 )
+from core.training.evaluation.statistics import mean_and_margin
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
@@ -109,21 +110,15 @@ def summarise(records: Records) -> dict[str, dict[str, Any]]:
     return {name: _interval([record[name] for record in records if name in record]) for name in names}
 
 
-def paired_difference(first: Records, second: Records, metric: str) -> dict[str, float]:
-    """Return mean and 95 % interval of first - second, episode by episode on the same random streams."""
-    both = [(a, b) for a, b in zip(first, second, strict=True) if metric in a and metric in b]
-    differences = [a[metric] - b[metric] for a, b in both]
-    return _interval(differences)
+def paired_values(first: Records, second: Records, metric: str) -> tuple[list[float], list[float]]:
+    """Return a metric of two policies in the episodes where both have it, on the same random streams."""
+    both = [(a[metric], b[metric]) for a, b in zip(first, second, strict=True) if metric in a and metric in b]
+    return [a for a, _ in both], [b for _, b in both]
 
 
 def _interval(values: Sequence[Any]) -> dict[str, Any]:
-    from scipy.stats import t
-
-    table = np.asarray(values, np.float64)
-    mean = table.mean(axis=0)
-    spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros_like(mean)
-    half = t.ppf(0.975, max(1, len(table) - 1)) * spread / np.sqrt(len(table))
-    return {"mean": mean.tolist(), "low": (mean - half).tolist(), "high": (mean + half).tolist()}
+    mean, margin = mean_and_margin(np.asarray(values, np.float64))
+    return {"mean": mean.tolist(), "low": (mean - margin).tolist(), "high": (mean + margin).tolist()}
 
 
 def _choosers(

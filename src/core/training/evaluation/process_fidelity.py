@@ -17,6 +17,7 @@ from core.simulators.process.routing import TASK, build_routing
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import OK, describe_fault, new_state
+from core.text import format_duration
 
 HEURISTIC = "logged"
 
@@ -213,10 +214,10 @@ def _sentences(f: Fidelity) -> list[str]:
         sentences.append(f"The log has {f.cases.logged:,.0f} cases, an episode {f.cases.simulated:,.0f}.")
     cycle, work = f.mean_cycle_time, f.hours_a_case
     if _differs(cycle):
-        lead = f"The log's mean cycle time is {span(cycle.logged)}, the simulation's {span(cycle.simulated)}"
+        lead = f"The log's mean cycle time is {_hours(cycle.logged)}, the simulation's {_hours(cycle.simulated)}"
         if cycle.simulated < cycle.logged:
             sentences.append(
-                f"{lead}: in the log a case is worked on for {span(work.logged)}. The rest may be waiting for "
+                f"{lead}: in the log a case is worked on for {_hours(work.logged)}. The rest may be waiting for "
                 "customers or others outside the log, or people busy with other work, which the "
                 "scenario does not model."
             )
@@ -239,12 +240,8 @@ def _sentences(f: Fidelity) -> list[str]:
     return sentences
 
 
-def span(hours: float) -> str:
-    """Return a length of time in the unit that reads best."""
-    for unit, length, least in (("days", 24.0, 48.0), ("hours", 1.0, 1.0)):
-        if abs(hours) >= least:
-            return f"{hours / length:,.1f} {unit}"
-    return f"{hours * 60:,.1f} minutes"
+def _hours(hours: float) -> str:
+    return format_duration(3600 * hours)
 
 
 def _rows(f: Fidelity) -> list[tuple[str, str, str]]:
@@ -256,10 +253,10 @@ def _rows(f: Fidelity) -> list[tuple[str, str, str]]:
         "90th percentile": f.p90_cycle_time,
         "Work on a case": f.hours_a_case,
     }
-    rows += [(name, span(c.logged), span(c.simulated)) for name, c in times.items()]
+    rows += [(name, _hours(c.logged), _hours(c.simulated)) for name, c in times.items()]
     rows.append(("Hours worked", f"{f.hours_worked.logged:,.0f}", f"{f.hours_worked.simulated:,.0f}"))
     rows.append(("Utilisation", f"{f.utilisation.logged:.1%}", f"{f.utilisation.simulated:.1%}"))
-    rows.append(("Distance of cycle times", "", f"{span(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"))
+    rows.append(("Distance of cycle times", "", f"{_hours(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Pairs of measurements become a ratio or a difference with its interval."""
+"""Means and paired comparisons with 95 % intervals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ _RESAMPLES = 10_000
 class Paired:
     """A mean over pairs, with 95 % intervals; they are None for a single pair.
 
-    Of few pairs a bootstrap interval is too narrow: of five normal values it holds the true mean 83 times in 100,
-    Student's t, which takes them for normal, 95 times. So the second is what is shown, and the first stands beside it.
+    For few pairs a bootstrap interval is too narrow. For five normal values it holds the true mean 83 times in 100;
+    Student's t, which assumes normal values, 95 times. So Student's interval is shown, and the bootstrap is recorded.
 
     Attributes:
-        value: the mean, of ratios the geometric one.
+        value: arithmetic mean; geometric mean for ratios.
         low: lower end, Student's t.
         high: upper end, Student's t.
         bootstrap_low: lower end, percentile bootstrap over pairs.
@@ -30,32 +30,45 @@ class Paired:
     bootstrap_high: float | None = None
 
 
-def paired_ratio(a: Sequence[float], b: Sequence[float]) -> Paired | None:
-    """Return b / a over pairs, by their logarithms; None where a value is not above 0."""
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if not (np.all(first > 0) and np.all(second > 0)):
+def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Paired | None:
+    """Return first / second over pairs, by their logarithms; None where a value is not above 0."""
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if not (np.all(a > 0) and np.all(b > 0)):
         return None
-    return _mean_and_ends(np.log(second / first), np.exp)
+    return _paired(np.log(a / b), np.exp)
 
 
-def paired_difference(a: Sequence[float], b: Sequence[float]) -> Paired:
-    """Return b - a over pairs."""
-    return _mean_and_ends(np.asarray(b, np.float64) - np.asarray(a, np.float64), np.asarray)
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired:
+    """Return first - second over pairs."""
+    return _paired(np.asarray(first, np.float64) - np.asarray(second, np.float64), np.asarray)
 
 
-def _mean_and_ends(values: np.ndarray, back: Callable[[np.ndarray], np.ndarray]) -> Paired:
+def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean over the first axis and half the width of its 95 % interval (Student's t).
+
+    Args:
+        values: float64[n, ...]; a single value has an interval of no width.
+    """
+    from scipy.stats import t
+
+    count = len(values)
+    mean = values.mean(axis=0)
+    if count == 1:
+        return mean, np.zeros_like(mean)
+    return mean, t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
+
+
+def _paired(values: np.ndarray, back: Callable[[np.ndarray], np.ndarray]) -> Paired:
     """Return the mean of values and the ends of its two intervals.
 
     Args:
         values: float64[pairs].
-        back: what all five numbers are taken through.
+        back: function that maps all five numbers to the scale of the result.
     """
-    from scipy.stats import t
-
-    mean, count = values.mean(), len(values)
-    if count == 1:
+    mean, half = mean_and_margin(values)
+    if len(values) == 1:
         return Paired(float(back(mean)))
-    half = t.ppf(0.975, count - 1) * values.std(ddof=1) / np.sqrt(count)
-    drawn = np.random.default_rng(0).integers(count, size=(_RESAMPLES, count))  # always the same: no luck in a report
+    # The generator is always the same: chance has no part in a report.
+    drawn = np.random.default_rng(0).integers(len(values), size=(_RESAMPLES, len(values)))
     ends = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
     return Paired(*back(np.array([mean, mean - half, mean + half, *ends])).tolist())

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.hardware.planning.plan import Precision
+from core.hardware.types import Precision
 from core.learning.algorithms.ppo import Batch, LossTerms
 from core.learning.oom_recovery import OomRetry
 from core.learning.precision import grad_scaler

@@ -1,0 +1,47 @@
+"""Bytes, durations and counted words as people read them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.text import counted, format_bytes, format_duration
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        *((0, "0.0 kB"), (24_000, "24.0 kB"), (999_900, "999.9 kB"), (10**6, "1.0 MB"), (443 * 10**6, "443.0 MB")),
+        *((1190 * 10**6, "1,190.0 MB"), (10**10, "10.00 GB"), (48 * 10**9, "48.00 GB"), (166 * 10**10, "1,660.00 GB")),
+    ],
+)
+def test_bytes(size, text):
+    assert format_bytes(size) == text
+
+
+def test_bytes_in_a_unit_of_ones_own():
+    assert [format_bytes(1_500_000_000, unit) for unit in ("GB", "MB")] == ["1.50 GB", "1,500.0 MB"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "0 s"), (1.234e-5, "12.3 µs"), (0.001, "1 ms"), (0.0123, "12.3 ms"), (0.99999, "1 s"), (41.4, "41.4 s")),
+        *((59.6, "1 min"), (185, "3 min 5 s"), (3599.7, "1 h"), (10_700, "2 h 58 min"), (10_799.9, "3 h")),
+        *((47 * 3600, "47 h"), (48 * 3600, "2 d"), (2.5 * 86_400, "2 d 12 h"), (214 * 86_400 - 1, "214 d")),
+    ],
+)
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text
+
+
+@given(st.floats(1e-6, 1e7))
+def test_a_duration_can_be_read_back(seconds):
+    lengths = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+    words = format_duration(seconds).split()
+    parsed = sum(float(number) * lengths[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
+    assert parsed == pytest.approx(seconds, rel=0.0101)
+
+
+def test_counted_words():
+    assert [counted(n, "core") for n in (0, 1, 2)] == ["0 cores", "1 core", "2 cores"]
+    assert counted(1024, "copy", "copies") == "1,024 copies"
