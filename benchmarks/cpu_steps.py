@@ -16,11 +16,13 @@ from numba import njit
 
 from core.hardware.cpu import detect_bf16
 from core.hardware.planning.choices import CPU_MICROBATCH
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
+from core.learning.minibatches import Minibatches
 from core.learning.step_selection.executor import Executor
 from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
 from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.interface import StepSettings
+from core.learning.steps.interface import UpdateSettings
 from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
@@ -113,8 +115,9 @@ def stepping(
     model, samples = ActorCritic(spec), row.samples
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     microbatch = min(samples, CPU_MICROBATCH if precision == "fp32" else 2 * CPU_MICROBATCH)  # as a plan chooses
-    settings = StepSettings(0.2, 0.01, 0.5, 0.5, microbatch, precision, row.threads)
-    executor = Executor(kind(model, settings, 3e-4, 3e-4), "compiled" if execution == "compiled" else "eager")
+    algorithm = Ppo(0.95, PpoCoefficients(0.2, 0.01, 0.5))
+    settings = UpdateSettings(1, samples, 3e-4, 3e-4, 0.5, microbatch, precision, threads=row.threads)
+    executor = Executor(kind(model, algorithm, settings), "compiled" if execution == "compiled" else "eager")
     if execution == "compile":
         torch._dynamo.reset()  # what was compiled for other rows counts for torch's limit of recompilations
         executor.use("compile")
@@ -122,15 +125,15 @@ def stepping(
     rng = np.random.default_rng(1)
 
     def step() -> None:
-        indices = rng.permutation(4 * samples)[None, :samples]
+        minibatches = Minibatches(rng.permutation(4 * samples)[None, :samples], weights)
         if execution == "compile":
-            executor.prepare(rollout, indices, weights)
-        executor.run(rollout, indices, weights)
+            executor.prepare(rollout, minibatches)
+        executor.run(rollout, minibatches)
 
     return step
 
 
-def made_up(model: ActorCritic, samples: int) -> Batch:
+def made_up(model: ActorCritic, samples: int) -> Samples:
     """Return random samples, a fifth of whose actions are forbidden."""
     generator, space = torch.Generator().manual_seed(2), model.spec.action_space
     observations, *rest = (torch.randn(samples, n, generator=generator) for n in (model.spec.actor_sizes[0], 1, 1, 1))
@@ -143,7 +146,7 @@ def made_up(model: ActorCritic, samples: int) -> Batch:
         logits = model.logits(model.normalise(observations))
         log_probs = model.distribution(logits, model.log_std, masks, actions)[0]
     features = torch.zeros(samples, space.outputs, 0)
-    return Batch(observations, actions, log_probs, masks, features, *(x[:, 0] for x in rest), torch.empty(0))
+    return Samples(observations, actions, log_probs, masks, features, *(x[:, 0] for x in rest))
 
 
 def products(row: Row) -> tuple[Callable[[], None], Callable[[], None], int]:

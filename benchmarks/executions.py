@@ -15,11 +15,12 @@ from core.hardware.detect import has_bf16
 from core.hardware.planning.gpu_catalog import card_of
 from core.hardware.planning.roofline import seconds, step_work
 from core.hardware.types import Execution, Gpu, Precision
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
 from core.learning.device_transfer import synchronise
 from core.learning.minibatches import minibatch_shape, split
 from core.learning.step_selection.executor import Executor
-from core.learning.steps.interface import StepSettings
+from core.learning.steps.interface import UpdateSettings
 from core.learning.steps.torch_step import TorchStepper
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
@@ -73,13 +74,14 @@ class _Side:
         model = ActorCritic(DESK, self._device)
         with torch.no_grad():
             model.flat.copy_(host.flat)
-        settings = StepSettings(0.2, 0.01, 0.5, 0.5, self.batch, self.precision)
-        self._executor = Executor(TorchStepper(model, settings, 3e-4, 3e-4), "eager")
+        settings = UpdateSettings(1, self.batch, 3e-4, 3e-4, 0.5, self.batch, self.precision)
+        algorithm = Ppo(0.95, PpoCoefficients(0.2, 0.01, 0.5))
+        self._executor = Executor(TorchStepper(model, algorithm, settings), "eager")
         self._executor.use(self.execution)
         self._rollout = _made_up(self.samples, self._device)
         self._batches = split(self.samples, self.batch, np.random.default_rng(0))
-        self._executor.prepare(self._rollout, *self._batches)
-        self._executor.run(self._rollout, *self._batches)
+        self._executor.prepare(self._rollout, self._batches)
+        self._executor.run(self._rollout, self._batches)
         synchronise(self._device)
 
     def take_a_turn(self) -> None:
@@ -88,9 +90,9 @@ class _Side:
             return
         synchronise(self._device)
         begin = time.perf_counter()
-        self._executor.run(self._rollout, *self._batches)
+        self._executor.run(self._rollout, self._batches)
         synchronise(self._device)
-        self._times.append(1e3 * (time.perf_counter() - begin) / len(self._batches[0]))
+        self._times.append(1e3 * (time.perf_counter() - begin) / self._batches.steps)
 
     def row(self, gpu: Gpu | None, eager: "_Side") -> dict:
         """Return what was measured, beside the prediction where the card is in the catalogue."""
@@ -113,12 +115,12 @@ class _Side:
         }
 
 
-def _made_up(samples: int, device: torch.device) -> Batch:
+def _made_up(samples: int, device: torch.device) -> Samples:
     """Return random samples, all actions allowed."""
-    generator, n = torch.Generator().manual_seed(1), DESK.space.outputs
+    generator, n = torch.Generator().manual_seed(1), DESK.action_space.outputs
     columns = [torch.randn(samples, generator=generator) for _ in range(3)]
-    rollout = Batch(
-        observations=torch.randn(samples, DESK.spec.actor_sizes[0], generator=generator),
+    rollout = Samples(
+        observations=torch.randn(samples, DESK.observation_size, generator=generator),
         actions=torch.randint(0, n, (samples,), generator=generator),
         log_probs=torch.full((samples,), -float(np.log(n))),
         masks=torch.ones(samples, n, dtype=torch.bool),
@@ -126,6 +128,5 @@ def _made_up(samples: int, device: torch.device) -> Batch:
         advantages=columns[0],
         returns=columns[1],
         values=columns[2],
-        weights=torch.empty(0),
     )
-    return Batch(*(column.to(device) for column in rollout))
+    return Samples(*(column.to(device) for column in rollout))

@@ -24,7 +24,7 @@ import torch
 from executions import NO_GPU, measure_executions, table
 
 from core.hardware.detect import detect_machine
-from core.learning.precision import apply_global_settings
+from core.learning.torch_settings import apply_global_settings
 from core.simulators.spaces import ActionSpace, Box, Discrete
 
 SPACES = {

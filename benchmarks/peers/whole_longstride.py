@@ -21,8 +21,11 @@ from benchmarks.peers.work import (
     count,
 )
 from core.learning.advantages import step_discounts
-from core.learning.steps.interface import StepSettings
-from core.learning.updater import Updater, UpdateSettings
+from core.learning.algorithms.interface import RolloutBatch
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
+from core.learning.schedule import Coefficients
+from core.learning.steps.interface import UpdateSettings
+from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
@@ -48,7 +51,9 @@ def train(work: Work) -> Done:
         trajectory = played[0].trajectory
         begin = time.perf_counter()
         discounts = step_discounts(GAMMA, trajectory.elapsed, 1.0, "decision")
-        report = updater.update([trajectory], [discounts], stream(0, "update", number))
+        rollout = RolloutBatch([trajectory], [discounts], [np.full(trajectory.steps, LAMBDA)])
+        coefficients = Coefficients(1.0, updater.algorithm.coefficients)
+        report = updater.update(rollout, coefficients, stream(0, "update", number))
         updating.append(time.perf_counter() - begin)
         collected, steps = collected + trajectory.steps, steps + report.optimizer_steps - report.skipped_steps
     parameters = count(model.parameters())
@@ -60,15 +65,20 @@ def build(work: Work) -> tuple[ActorCritic, Updater]:
     """Return the networks and what trains them."""
     model = ActorCritic(PolicySpec(OBSERVATIONS, Discrete(ACTIONS), tuple(work.actor), tuple(work.critic), "tanh"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    rates = LEARNING_RATE, LEARNING_RATE, 1e-5
-    settings = UpdateSettings(work.epochs, work.batch, LAMBDA, LAMBDA, 0.0, *rates)
-    weighed = (
-        CLIP_RANGE,
-        ENTROPY_COEFFICIENT,
-        2.0 * VALUE_COEFFICIENT,
-        MAX_GRAD_NORM,
-    )  # it counts half of the squared error
+    coefficients = PpoCoefficients(
+        CLIP_RANGE, ENTROPY_COEFFICIENT, 2.0 * VALUE_COEFFICIENT
+    )  # of half the squared error
     # as a plan for the CPU chooses
     microbatch, precision, execution = (4096, "bf16", "eager") if work.bf16 else (2048, "fp32", "compiled")
-    steps = StepSettings(*weighed, microbatch, precision, work.threads, executions=(execution,))
-    return model, Updater(model, torch.device("cpu"), settings, steps)
+    settings = UpdateSettings(
+        epochs=work.epochs,
+        batch_size=work.batch,
+        learning_rate_actor=LEARNING_RATE,
+        learning_rate_critic=LEARNING_RATE,
+        max_grad_norm=MAX_GRAD_NORM,
+        microbatch=microbatch,
+        precision=precision,
+        threads=work.threads,
+        executions=(execution,),
+    )
+    return model, Updater(model, torch.device("cpu"), Ppo(LAMBDA, coefficients), settings)

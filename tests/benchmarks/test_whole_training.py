@@ -12,8 +12,8 @@ from benchmarks.peers import cleanrl_style, leanrl_style, whole_longstride
 from benchmarks.peers.cleanrl_style import Agent, Batch, Collector, advantages_of, loss_of, one_environment
 from benchmarks.peers.work import Done, Work
 from core.learning.advantages import gae
-from core.learning.algorithms.ppo import Batch as Samples
-from core.learning.algorithms.ppo import ppo_loss
+from core.learning.algorithms.interface import PolicyOutputs, Samples
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
 from core.policies.distributions import masked_log_softmax
 
 TINY = Work(steps=48, epochs=3, batch=16, rounds=2, actor=(16, 16), critic=(24,))
@@ -120,15 +120,14 @@ def test_the_loss_and_its_gradient_are_ours(rollout, monkeypatch):
     logs = masked_log_softmax(agent.actor(observations), mask)
     normalised = (advantages - advantages.mean()) / advantages.std()
     values, share = agent.critic(observations)[:, 0], torch.full((48,), 1 / 48)
-    samples = Samples(
-        observations, actions, log_probs, mask, mask[..., :0], normalised, returns, values.detach(), share
-    )
+    samples = Samples(observations, actions, log_probs, mask, mask[..., :0], normalised, returns, values.detach())
     taken = logs.gather(1, actions[:, None])[:, 0]
-    terms = ppo_loss(taken, -(logs.exp() * logs).sum(1), values, samples, 0.2, 0.3, 1.0)
-    torch.testing.assert_close(loss, terms.total)
+    outputs, coefficients = PolicyOutputs(taken, -(logs.exp() * logs).sum(1), values), PpoCoefficients(0.2, 0.3, 1.0)
+    total, terms = Ppo(0.95, coefficients).loss(outputs, samples, share, coefficients)
+    torch.testing.assert_close(loss, total)
     torch.testing.assert_close(kl, terms.approx_kl)
     assert 0.2 < clipped.item() == pytest.approx(terms.clip_fraction.item())
-    for found_, expected in zip(gradients, torch.autograd.grad(terms.total, list(agent.parameters())), strict=True):
+    for found_, expected in zip(gradients, torch.autograd.grad(total, list(agent.parameters())), strict=True):
         torch.testing.assert_close(found_, expected)
 
 

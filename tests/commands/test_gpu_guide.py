@@ -3,11 +3,10 @@
 import re
 import sys
 
-import numpy as np
 import pytest
 from helpers.documentation import ROOT, assert_printed, blocks, commands, page, rows, section
 from helpers.fake_gpus import install, of_catalogue
-from helpers.toy_runs import discounts_of, toy_episodes, toy_model, toy_updater
+from helpers.toy_runs import toy_episodes, toy_model, toy_update, toy_updater
 
 pytest.importorskip("pydantic")
 
@@ -110,9 +109,7 @@ def test_the_lines_of_a_run(monkeypatch):
 
 
 def _report(updater):
-
-    episodes = toy_episodes("shop", updater.host, 1)
-    return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
+    return toy_update(updater, toy_episodes("shop", updater.host, 1))
 
 
 def test_the_monitor_without_a_driver(monkeypatch, capsys):

@@ -97,7 +97,7 @@ def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
 
 
 def test_expandable_segments_are_taken_or_refused_without_harm():
-    from core.learning.allocator import apply_allocator
+    from core.learning.torch_settings import apply_allocator
 
     torch.cuda.empty_cache()
     taken = apply_allocator("expandable_segments:True")

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from helpers.specs import mlp_spec
 
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
@@ -33,7 +33,7 @@ def random_model(space: str, activation: str = "tanh", features: int = 0, seed: 
 
 
 @torch.no_grad()
-def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Batch:
+def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Samples:
     """Return samples whose ratios lie on both sides of the clip range, some observations beyond the clip."""
     generator, space = torch.Generator().manual_seed(seed), model.spec.action_space
 
@@ -54,5 +54,5 @@ def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Batch:
     features = normal(samples, space.outputs, model.spec.action_features)
     logits = model.logits(model.normalise(observations), features)
     log_probs = model.distribution(logits, model.log_std, masks, actions)[0] + 0.3 * normal(samples)
-    rest = normal(samples), normal(samples), normal(samples), torch.empty(0)
-    return Batch(observations, actions, log_probs, masks, features, *rest)
+    rest = normal(samples), normal(samples), normal(samples)
+    return Samples(observations, actions, log_probs, masks, features, *rest)

@@ -5,11 +5,19 @@ from dataclasses import replace
 import numpy as np
 import torch
 from helpers.specs import mlp_spec
-from helpers.toy_runs import HIDDEN, discounts_of, step_settings, toy_episodes, toy_stepper, toy_updater
+from helpers.toy_runs import (
+    HIDDEN,
+    discounts_of,
+    rollout_batch,
+    toy_coefficients,
+    toy_episodes,
+    toy_stepper,
+    toy_updater,
+)
 from oracles.toy_simulators import Shop
 
 from core.hardware.planning.update_memory import estimate_memory
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.policies.networks import ActorCritic, initialise
 
 
@@ -24,10 +32,9 @@ def rollout_of(shape, samples, device="cpu"):
         "features": torch.zeros(samples, values, shape.action_features),
         "advantages": torch.randn(samples),
         "returns": torch.randn(samples),
-        "weights": torch.empty(0),
     }
-    missing = {name: torch.zeros(samples) for name in Batch._fields if name not in columns}
-    return Batch(**{name: column.to(device) for name, column in {**columns, **missing}.items()})
+    missing = {name: torch.zeros(samples) for name in Samples._fields if name not in columns}
+    return Samples(**{name: column.to(device) for name, column in {**columns, **missing}.items()})
 
 
 def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False):
@@ -55,11 +62,11 @@ def prepared_update(width, device="cpu"):
     model = ActorCritic(mlp_spec(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     episodes = toy_episodes("shop", model, 4)
-    played = [e.trajectory for e in episodes], discounts_of(episodes)
-    updater = toy_updater(model, device, step=step_settings(microbatch=64), epochs=1, batch_size=128)
+    played = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes)), toy_coefficients()
+    updater = toy_updater(model, device, microbatch=64, epochs=1, batch_size=128)
     for seed in range(2):
         updater.update(*played, np.random.default_rng(seed))
-    samples = sum(t.steps for t in played[0])
+    samples = played[0].steps
     shape = mlp_spec(*sizes, space=shop.action_space, action_features=shop.action_feature_size)
     return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4)
 

@@ -9,11 +9,16 @@ from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Trac
 from torch import nn
 
 from core.learning.advantages import step_discounts
-from core.learning.steps.interface import StepSettings
+from core.learning.algorithms.interface import RolloutBatch
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
+from core.learning.schedule import Coefficients
+from core.learning.steps.interface import UpdateSettings, by_name
 from core.learning.steps.torch_step import TorchStepper
-from core.learning.updater import Updater, UpdateSettings
+from core.learning.update_stats import UpdateReport
+from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
 from core.rollout.episode_collector import Episode, EpisodeCollector
+from core.rollout.trajectory import Trajectory
 from core.simulators.simulator import Simulator
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
@@ -81,40 +86,54 @@ def discounts_of(episodes: list[Episode], gamma: float = 0.97) -> list[np.ndarra
     return [step_discounts(gamma, e.trajectory.elapsed, 1.0, "decision") for e in episodes]
 
 
-def update_settings(**changes) -> UpdateSettings:
-    """Return settings of an update with some changed."""
-    values = {
-        "epochs": 2,
-        "batch_size": 64,
-        "gae_lambda": 0.9,
-        "value_lambda": 0.95,
-        "target_kl": 0.0,
-        "learning_rate_actor": 1e-3,
-        "learning_rate_critic": 1e-3,
-        "epsilon_actor": 1e-5,
-    }
-    return UpdateSettings(**{**values, **changes})
+def rollout_batch(
+    trajectories: list[Trajectory], discounts: list[np.ndarray], value_lambda: float = 0.95
+) -> RolloutBatch:
+    """Return what an update learns from, with one lambda of the critic's targets."""
+    return RolloutBatch(trajectories, discounts, [np.full(t.steps, value_lambda) for t in trajectories])
 
 
-def step_settings(**changes) -> StepSettings:
-    """Return settings of a step with some changed."""
-    values = {
-        "clip_range": 0.2,
-        "entropy_coefficient": 0.01,
-        "value_coefficient": 0.5,
-        "max_grad_norm": 0.5,
-        "microbatch": 64,
-        "precision": "fp32",
-        "threads": 1,
-    }
-    return StepSettings(**{**values, **changes})
+SETTINGS = {
+    **{"clip_range": 0.2, "entropy_coefficient": 0.01, "value_coefficient": 0.5, "gae_lambda": 0.9},
+    **{"epochs": 2, "batch_size": 64, "learning_rate_actor": 1e-3, "learning_rate_critic": 1e-3},
+    **{"max_grad_norm": 0.5, "microbatch": 64, "precision": "fp32"},
+}
+"""Settings of the toys' updates, where a test does not change them; the others have their defaults."""
 
 
-def toy_updater(model: ActorCritic, device: str = "cpu", step: StepSettings | None = None, **changes) -> Updater:
-    """Return an updater of a model."""
-    return Updater(model, torch.device(device), update_settings(**changes), step or step_settings())
+def toy_settings(kind, _given=(), **changes):
+    """Return settings of a dataclass or NamedTuple, those of the toys with some changed."""
+    values = {**SETTINGS, **changes}
+    return kind(**dict(_given), **{name: values[name] for name in kind.__annotations__ if name in values})
 
 
-def toy_stepper(model: ActorCritic, **changes) -> TorchStepper:
-    """Return a stepper of a model."""
-    return TorchStepper(model, step_settings(**changes), 1e-3, 1e-3)
+def toy_algorithm(**changes) -> Ppo:
+    """Return PPO with some settings changed."""
+    return toy_settings(Ppo, {"coefficients": toy_settings(PpoCoefficients, **changes)}, **changes)
+
+
+def toy_coefficients(factor: float = 1.0, **changes) -> Coefficients:
+    """Return coefficients of an update with some changed."""
+    return Coefficients(factor, toy_settings(PpoCoefficients, **changes))
+
+
+def toy_updater(model: ActorCritic, device: str = "cpu", **changes) -> Updater:
+    """Return an updater of a model with some settings of any kind changed."""
+    return Updater(model, torch.device(device), toy_algorithm(**changes), toy_settings(UpdateSettings, **changes))
+
+
+def toy_stepper(model: ActorCritic, kind=TorchStepper, **changes) -> TorchStepper:
+    """Return a stepper of a model with some settings of any kind changed."""
+    return kind(model, toy_algorithm(**changes), toy_settings(UpdateSettings, **changes))
+
+
+def toy_update(updater: Updater, episodes: list[Episode], seed: int = 0, factor: float = 1.0) -> UpdateReport:
+    """Update from some episodes."""
+    rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
+    coefficients = Coefficients(factor, updater.algorithm.coefficients)
+    return updater.update(rollout, coefficients, np.random.default_rng(seed))
+
+
+def columns_of(stepper, reports: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the columns of a stepper's reports by name."""
+    return by_name(stepper.algorithm, reports)

@@ -6,11 +6,11 @@ import torch
 from helpers.specs import mlp_spec
 from helpers.toy_runs import (
     actor_weights,
-    discounts_of,
-    step_settings,
+    columns_of,
     toy_episodes,
     toy_model,
     toy_stepper,
+    toy_update,
     toy_updater,
 )
 
@@ -19,9 +19,9 @@ from core.hardware.planning.plan import make_plan
 from core.hardware.planning.precision import choose_precision
 from core.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
 from core.hardware.types import PlanSettings
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.device_transfer import host_allocator
-from core.learning.precision import apply_global_settings
+from core.learning.torch_settings import apply_global_settings
 from core.policies.networks import ActorCritic
 
 pytestmark = [
@@ -43,9 +43,8 @@ def full_float32():
 def run_update(model, precision, **changes):
     """Play one bandit episode and update on the GPU; return the updater and its report."""
     episodes = toy_episodes("bandit", model, 1)
-    updater = toy_updater(model, "cuda", step_settings(precision=precision), **changes)
-    trajectories = [e.trajectory for e in episodes]
-    return updater, updater.update(trajectories, discounts_of(episodes), np.random.default_rng(0))
+    updater = toy_updater(model, "cuda", precision=precision, **changes)
+    return updater, toy_update(updater, episodes)
 
 
 @pytest.mark.parametrize(("precision", "largest_error"), [("fp32", 1e-3), ("bf16", 1e-1)])
@@ -55,17 +54,13 @@ def test_an_update_moves_the_model_twice_and_starts_from_the_policy_that_played(
     updater, report = run_update(model, precision)
     assert report.model_transfers == 2
     assert report.transfer_seconds > 0.0
-    assert report.initial_ratio_error < largest_error
+    assert report.losses["initial_ratio_error"] < largest_error
     assert updater.model.flat.device.type == "cuda"
     assert torch.equal(updater.model.flat.cpu(), model.flat), "the host has what the device learned"
     assert np.abs(actor_weights(model) - before).max() > 1e-4
-    second = updater.update(
-        [e.trajectory for e in toy_episodes("bandit", model, 1)],
-        discounts_of(toy_episodes("bandit", model, 1)),
-        np.random.default_rng(1),
-    )
+    second = toy_update(updater, toy_episodes("bandit", model, 1), 1)
     assert second.model_transfers == 2
-    assert second.initial_ratio_error < largest_error
+    assert second.losses["initial_ratio_error"] < largest_error
 
 
 def test_an_update_on_the_gpu_equals_one_on_the_cpu():
@@ -73,9 +68,10 @@ def test_an_update_on_the_gpu_equals_one_on_the_cpu():
     _, gpu_report = run_update(on_gpu, "fp32", epochs=1)
     episodes = toy_episodes("bandit", on_cpu, 1)
     updater = toy_updater(on_cpu, epochs=1)
-    report = updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
-    for name in ("policy_loss", "value_loss", "entropy", "approx_kl", "explained_variance"):
-        assert getattr(gpu_report, name) == pytest.approx(getattr(report, name), rel=1e-3, abs=1e-4)
+    report = toy_update(updater, episodes)
+    assert gpu_report.explained_variance == pytest.approx(report.explained_variance, rel=1e-3, abs=1e-4)
+    for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
+        assert gpu_report.losses[name] == pytest.approx(report.losses[name], rel=1e-3, abs=1e-4)
     # Adam divides by the gradient's size, so a weight whose gradient is nearly 0 may move differently.
     difference = (on_gpu.flat - on_cpu.flat).abs()
     assert float(difference.median()) < 1e-5
@@ -87,7 +83,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
     t = toy_episodes("bandit", model, 1)[0].trajectory
     n = t.steps
     rng = np.random.default_rng(3)
-    batch = Batch(
+    samples = Samples(
         observations=torch.from_numpy(t.observations[:n].copy()),
         actions=torch.from_numpy(t.actions.copy()),
         log_probs=torch.from_numpy(t.log_probs + rng.normal(0, 0.1, n).astype(np.float32)),
@@ -96,16 +92,19 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
-        weights=torch.full((n,), 1.0 / n),
     )
-    expected = toy_stepper(model).loss(batch)
+    weights = torch.full((n,), 1.0 / n)
+    expected = toy_stepper(model).loss(samples, weights)
     other = ActorCritic(model.spec, "cuda")
     with torch.no_grad():
         other.flat.copy_(model.flat)
-    actual = toy_stepper(other, precision=precision).loss(Batch(*(column.cuda() for column in batch)))
-    for name in ("total", "policy", "value", "entropy"):
-        a, e = float(getattr(actual, name).detach()), float(getattr(expected, name).detach())
-        assert a == pytest.approx(e, rel=tolerance, abs=tolerance), name
+    actual = toy_stepper(other, precision=precision).loss(
+        Samples(*(column.cuda() for column in samples)), weights.cuda()
+    )
+    names = ("total", "policy_loss", "value_loss", "entropy")
+    figures = ({"total": loss.total, **loss.terms._asdict()} for loss in (actual, expected))
+    for a, e in zip(*([float(each[name].detach()) for name in names] for each in figures), strict=True):
+        assert a == pytest.approx(e, rel=tolerance, abs=tolerance)
 
 
 def test_the_plan_of_this_gpu():
@@ -141,7 +140,7 @@ def test_the_plan_of_this_gpu():
 def random_rollout(n):
     """Return n samples of 32 observations and 8 actions on the GPU."""
     torch.manual_seed(0)
-    return Batch(
+    return Samples(
         observations=torch.randn(n, 32, device="cuda"),
         actions=torch.zeros(n, dtype=torch.int64, device="cuda"),
         log_probs=torch.full((n,), -2.0, device="cuda"),
@@ -150,7 +149,6 @@ def random_rollout(n):
         advantages=torch.randn(n, device="cuda"),
         returns=torch.randn(n, device="cuda"),
         values=torch.randn(n, device="cuda"),
-        weights=torch.empty(0),
     )
 
 
@@ -224,7 +222,7 @@ def test_a_card_that_really_runs_out_of_memory_goes_on_and_learns_the_same(preci
     assert all(event.phase == "gradients" and event.bytes_asked > 2**20 for event in events)
     assert events[0].microbatch_before == n
     assert limited.memory.microbatch == events[-1].microbatch_after == n >> len(events) < n
-    assert float(report[-1]) == 0.0
+    assert float(columns_of(limited, report)["skipped"]) == 0.0
     relative = (gradient_of(pieces) - gradient_of(whole)).norm() / gradient_of(whole).norm()
     assert float(relative) < (1e-4 if precision == "fp32" else 2e-2)
 
@@ -235,7 +233,7 @@ def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(preci
     rollout = random_rollout(n)
     indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
     stepper = new_stepper(model, precision=precision, microbatch=1024)
-    assert float(stepper.step(rollout, indices, weights)[-1]) == 0.0
+    assert float(columns_of(stepper, stepper.step(rollout, indices, weights))["skipped"]) == 0.0
     before = [model.flat.clone(), *(t.clone() for t in stepper.optimizer_tensors().values())]
     rollout.advantages[7] = torch.inf
     torch.cuda.set_sync_debug_mode("error")
@@ -243,7 +241,7 @@ def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(preci
         report = stepper.step(rollout, indices, weights)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert float(report[-1]) == 1.0
+    assert float(columns_of(stepper, report)["skipped"]) == 1.0
     for old, new in zip(before, [model.flat, *stepper.optimizer_tensors().values()], strict=True):
         assert torch.equal(old, new)
     rollout.advantages[7] = 0.0

@@ -11,10 +11,9 @@ from helpers.toy_runs import (
     KINDS,
     SEED,
     actor_weights,
-    discounts_of,
-    step_settings,
     toy_collector,
     toy_model,
+    toy_update,
     toy_updater,
 )
 
@@ -46,11 +45,11 @@ def fresh_model(kind: str) -> ActorCritic:
 
 
 def train(model, kind, rounds, **changes):
-    settings = {"learning_rate_actor": 3e-3, "epochs": 4, "step": step_settings(entropy_coefficient=0.0), **changes}
+    settings = {"learning_rate_actor": 3e-3, "epochs": 4, "entropy_coefficient": 0.0, **changes}
     updater = toy_updater(model, **settings)
     for number in range(rounds):
         episodes, _ = toy_collector(kind).collect(actor_weights(model), number, 1)
-        updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(number))
+        toy_update(updater, episodes, number)
 
 
 def policy_returns(model, kind):

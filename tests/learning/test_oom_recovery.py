@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
+from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 from learning.steps.test_torch_step import rollout
 
 from core.learning import device_transfer
@@ -168,20 +168,16 @@ def test_what_numpy_says():
     assert bytes_asked(raised.value) == 2**50
 
 
-def whole_update(updater, episodes):
-    return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
-
-
 @pytest.mark.parametrize(("call", "phase", "after"), [(n, "upload", 64) for n in (1, 2, 5, 10, 11)])
 def test_an_upload_that_ran_out_of_memory_is_tried_again(monkeypatch, call, phase, after):
     expected, model = toy_model("bandit"), toy_model("bandit")
     episodes = toy_episodes("bandit", model, 1)
-    whole_update(toy_updater(expected), episodes)
+    toy_update(toy_updater(expected), episodes)
     failing = FailAt(device_transfer.upload, torch.OutOfMemoryError(ON_GPU), call)
     for module in (device_transfer, executor):
         monkeypatch.setattr(module, "upload", failing)
-    updater = toy_updater(model, step=step_settings(microbatch=128))
-    report = whole_update(updater, episodes)
+    updater = toy_updater(model, microbatch=128)
+    report = toy_update(updater, episodes)
     assert [(e["phase"], e["microbatch_before"], e["microbatch_after"]) for e in report.out_of_memory] == [
         (phase, 128, after)
     ]
@@ -191,10 +187,10 @@ def test_an_upload_that_ran_out_of_memory_is_tried_again(monkeypatch, call, phas
 def test_a_state_to_go_back_to_that_ran_out_of_memory_is_tried_again():
     expected, model = toy_model("bandit"), toy_model("bandit")
     episodes = toy_episodes("bandit", model, 1)
-    whole_update(toy_updater(expected), episodes)
-    updater = toy_updater(model, step=step_settings(microbatch=128))
+    toy_update(toy_updater(expected), episodes)
+    updater = toy_updater(model, microbatch=128)
     updater.stepper.optimizer_tensors = FailAt(updater.stepper.optimizer_tensors, torch.OutOfMemoryError(ON_GPU), 1)
-    (event,) = whole_update(updater, episodes).out_of_memory
+    (event,) = toy_update(updater, episodes).out_of_memory
     assert (event["phase"], event["microbatch_after"]) == ("snapshot", 64)
     assert torch.equal(model.flat, expected.flat)
 
@@ -202,10 +198,10 @@ def test_a_state_to_go_back_to_that_ran_out_of_memory_is_tried_again():
 def test_values_that_ran_out_of_memory_are_tried_again():
     expected, model = toy_model("bandit"), toy_model("bandit")
     episodes = toy_episodes("bandit", model, 1)
-    whole_update(toy_updater(expected, step=step_settings(microbatch=32)), episodes)
+    toy_update(toy_updater(expected, microbatch=32), episodes)
     updater = toy_updater(model)
     updater.model.values = FailAt(updater.model.values, RuntimeError(ON_CPU), 3)
-    report = whole_update(updater, episodes)
+    report = toy_update(updater, episodes)
     assert [(e["phase"], e["bytes_asked"], e["microbatch_after"]) for e in report.out_of_memory] == [
         ("values", 4096000, 32)
     ]
@@ -216,17 +212,18 @@ LIMITED = """
 import resource, torch
 from pathlib import Path
 from core.policies.networks import ActorCritic
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
+from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_stepper
 
 torch.manual_seed(0)
 n = 16_384
-model = ActorCritic((8, 256, 256, 4), (8, 256, 1), "relu")
+model = ActorCritic(mlp_spec((8, 256, 256, 4), (8, 256, 1), "relu"))
 with torch.no_grad():
     model.flat[: model.layout.actor_size].normal_(0, 0.05)
-rollout = Batch(torch.randn(n, 8), torch.zeros(n, dtype=torch.int64), torch.full((n,), -1.4),
-                torch.ones(n, 4, dtype=torch.bool), torch.zeros(n, 4, 0), torch.randn(n), torch.randn(n),
-                torch.randn(n), torch.empty(0))
+rollout = Samples(torch.randn(n, 8), torch.zeros(n, dtype=torch.int64), torch.full((n,), -1.4),
+                  torch.ones(n, 4, dtype=torch.bool), torch.zeros(n, 4, 0), torch.randn(n), torch.randn(n),
+                  torch.randn(n))
 indices, weights = torch.arange(n), torch.full((n,), 1 / n)
 def gradient(stepper):
     return torch.cat([g.flatten() for g in stepper.gradients(rollout, indices, weights)[0]])

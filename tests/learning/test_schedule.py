@@ -5,29 +5,34 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from helpers.toy_runs import toy_model, toy_stepper
+from helpers.toy_runs import toy_coefficients, toy_model, toy_stepper
 
 from core.config import Config
+from core.learning.algorithms.ppo import PpoCoefficients
 from core.learning.schedule import Coefficients, Schedule
-from core.training.build.components import schedule_of
+from core.training.build.algorithm import build_schedule
 
 
 def test_coefficients_by_hand():
     """After one of four episodes three quarters of the way remain."""
-    schedule = Schedule(Coefficients(1.0, 0.2, 0.4, 0.1), Coefficients(0.0, 0.2, 0.0, 0.02))
-    assert schedule.at(0 / 4) == (1.0, 0.2, 0.4, 0.1)
-    assert schedule.at(1 / 4) == pytest.approx((0.75, 0.2, 0.3, 0.08))
-    assert schedule.at(3 / 4) == pytest.approx((0.25, 0.2, 0.1, 0.04))
+    start, end = PpoCoefficients(0.2, 0.1, 0.5, 0.4), PpoCoefficients(0.2, 0.02, 0.5, 0.0)
+    schedule = Schedule(Coefficients(1.0, start), Coefficients(0.0, end))
+    assert schedule.at(0 / 4) == (1.0, start)
+    for share, factor, expected in ((1 / 4, 0.75, (0.2, 0.08, 0.5, 0.3)), (3 / 4, 0.25, (0.2, 0.04, 0.5, 0.1))):
+        coefficients = schedule.at(share)
+        assert coefficients.learning_rate_factor == factor
+        assert coefficients.loss == pytest.approx(PpoCoefficients(*expected))
+        assert isinstance(coefficients.loss, PpoCoefficients)
 
 
 def test_what_is_constant_is_not_rounded():
-    start = Coefficients(1.0, 0.1, 0.3, 0.7)
+    start = Coefficients(1.0, PpoCoefficients(0.1, 0.3, 0.7))
     assert all(Schedule(start, start).at(i / 49) == start for i in range(49))
 
 
 def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
-    now = schedule_of(Config()).at(10 / 50)
-    assert now == (1.0 - 10 / 50, 0.2, 0.0, 0.0)
+    coefficients = build_schedule(Config()).at(10 / 50)
+    assert coefficients == (1.0 - 10 / 50, PpoCoefficients(0.2, 0.0, 0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -44,17 +49,24 @@ def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
     ],
 )
 def test_options_become_a_schedule(values, expected):
-    assert schedule_of(Config(**values)).at(1 / 4) == pytest.approx(expected)
+    """Expected are the factor of the learning rates, both clip ranges and the coefficient of the entropy."""
+    factor, loss = build_schedule(Config(**values)).at(1 / 4)
+    assert (factor, loss.clip_range, loss.value_clip_range, loss.entropy_coefficient) == pytest.approx(expected)
+    assert loss.value_coefficient == 0.5
 
 
 def test_coefficients_reach_the_loss():
     """A stepper that is told other coefficients computes the loss of one that was made with them."""
-    from learning.algorithms.test_ppo import real_batch
+    from learning.algorithms.test_ppo import real_samples
 
-    model, batch = toy_model("bandit"), real_batch("bandit")
+    model, (samples, weights) = toy_model("bandit"), real_samples("bandit")
+    changes = {"clip_range": 0.05, "value_clip_range": 0.3, "entropy_coefficient": 0.2, "value_coefficient": 0.7}
     told = toy_stepper(model)
-    told.set_coefficients(clip_range=0.05, value_clip_range=0.3, entropy_coefficient=0.2)
-    made = toy_stepper(model, clip_range=0.05, value_clip_range=0.3, entropy_coefficient=0.2)
-    losses = [[float(term.detach()) for term in stepper.loss(batch)] for stepper in (told, made, toy_stepper(model))]
-    assert losses[0] == losses[1]
-    assert np.not_equal(losses[0], losses[2])[[0, 1, 2]].all(), "total, policy and value term"
+    told.set_coefficients(toy_coefficients(**changes))
+    made, usual = toy_stepper(model, **changes), toy_stepper(model)
+    losses = [stepper.loss(samples, weights) for stepper in (told, made, usual)]
+    figures = [
+        [float(x.detach()) for x in (loss.total, loss.terms.policy_loss, loss.terms.value_loss)] for loss in losses
+    ]
+    assert figures[0] == figures[1]
+    assert np.not_equal(figures[0], figures[2]).all()

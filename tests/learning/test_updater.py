@@ -6,9 +6,12 @@ import torch
 from helpers.toy_runs import (
     actor_weights,
     discounts_of,
+    rollout_batch,
+    toy_coefficients,
     toy_episodes,
     toy_model,
     toy_stepper,
+    toy_update,
     toy_updater,
 )
 from oracles.slow_update import slow_gae, slow_worth_of_luck
@@ -19,42 +22,37 @@ from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 
 
-def update(updater, episodes, seed=0, factor=1.0):
-    trajectories = [e.trajectory for e in episodes]
-    return updater.update(trajectories, discounts_of(episodes), np.random.default_rng(seed), factor)
-
-
 @pytest.mark.parametrize(
     ("kind", "count"), [("shop", 8), ("bandit", 1), ("choices", 2), ("tracker", 2), ("squashed", 2)]
 )
 def test_the_update_starts_from_the_policy_that_played(kind, count):
     model = toy_model(kind)
-    report = update(toy_updater(model), toy_episodes(kind, model, count))
-    assert report.initial_ratio_error < 1e-3
+    report = toy_update(toy_updater(model), toy_episodes(kind, model, count))
+    assert report.losses["initial_ratio_error"] < 1e-3
     assert report.model_transfers == 0
     assert report.transfer_seconds == 0.0
 
 
 def test_another_policy_than_the_one_that_played_shows_in_the_ratio_error():
     episodes = toy_episodes("bandit", toy_model("bandit"), 1)
-    assert update(toy_updater(toy_model("bandit", seed=1)), episodes).initial_ratio_error > 0.1
+    assert toy_update(toy_updater(toy_model("bandit", seed=1)), episodes).losses["initial_ratio_error"] > 0.1
 
 
 def test_the_number_of_steps_and_their_size():
     """256 samples at 100 are 3 minibatches of 86; 2 epochs are 6 steps."""
     model = toy_model("bandit")
-    report = update(toy_updater(model, batch_size=100), toy_episodes("bandit", model, 1))
+    report = toy_update(toy_updater(model, batch_size=100), toy_episodes("bandit", model, 1))
     assert (report.batch_size, report.optimizer_steps, report.epochs) == (86, 6, 2)
 
 
 def test_a_tiny_learning_rate_leaves_the_policy_unchanged():
     model = toy_model("bandit")
     episodes, before = toy_episodes("bandit", model, 1), actor_weights(model).copy()
-    update(toy_updater(model, learning_rate_actor=1e-12), episodes)
+    toy_update(toy_updater(model, learning_rate_actor=1e-12), episodes)
     np.testing.assert_allclose(actor_weights(model), before, atol=1e-9)
-    update(toy_updater(model, learning_rate_actor=1e-3), episodes, factor=1e-9)
+    toy_update(toy_updater(model, learning_rate_actor=1e-3), episodes, factor=1e-9)
     np.testing.assert_allclose(actor_weights(model), before, atol=1e-9)
-    update(toy_updater(model, learning_rate_actor=1e-3), episodes)
+    toy_update(toy_updater(model, learning_rate_actor=1e-3), episodes)
     assert np.abs(actor_weights(model) - before).max() > 1e-4
 
 
@@ -63,7 +61,7 @@ def test_without_learning_rate_the_policy_and_its_ratio_stay(kind):
     model = toy_model(kind)
     updater = toy_updater(model, learning_rate_actor=0.0, epochs=3)
     episodes, before = toy_episodes(kind, model, 2), actor_weights(model).copy()
-    errors = [update(updater, episodes, seed=0).initial_ratio_error for _ in range(2)]
+    errors = [toy_update(updater, episodes, seed=0).losses["initial_ratio_error"] for _ in range(2)]
     assert np.array_equal(actor_weights(model), before)
     assert errors[0] == errors[1] < 1e-3
 
@@ -72,7 +70,7 @@ def test_without_learning_rate_the_policy_and_its_ratio_stay(kind):
 def test_standard_deviations_are_learned_and_reach_the_cpu_copy(kind):
     model = toy_model(kind)
     before = model.log_std.detach().clone()
-    update(toy_updater(model), toy_episodes(kind, model, 1))
+    toy_update(toy_updater(model), toy_episodes(kind, model, 1))
     assert (model.log_std.detach() != before).all()
     assert np.array_equal(actor_weights(model)[-2:], model.log_std.detach().numpy())
 
@@ -80,7 +78,7 @@ def test_standard_deviations_are_learned_and_reach_the_cpu_copy(kind):
 def test_epochs_end_early_at_a_high_divergence():
     model = toy_model("bandit")
     updater = toy_updater(model, epochs=10, target_kl=1e-6, learning_rate_actor=0.05)
-    report = update(updater, toy_episodes("bandit", model, 1))
+    report = toy_update(updater, toy_episodes("bandit", model, 1))
     assert report.epochs < 10
     assert report.optimizer_steps == report.epochs * 4
 
@@ -91,11 +89,11 @@ def test_epochs_end_where_the_divergence_exceeds_one_and_a_half_times_the_target
     reports = []
     for changes in ({"epochs": 1}, {"epochs": 2}):
         if reports:
-            changes["target_kl"] = share * reports[0].approx_kl / 1.5
+            changes["target_kl"] = share * reports[0].losses["approx_kl"] / 1.5
         model = toy_model("bandit")
         updater = toy_updater(model, learning_rate_actor=0.01, **changes)
-        reports.append(update(updater, toy_episodes("bandit", model, 1)))
-    assert reports[0].approx_kl > 1e-4
+        reports.append(toy_update(updater, toy_episodes("bandit", model, 1)))
+    assert reports[0].losses["approx_kl"] > 1e-4
     assert reports[1].epochs == epochs
 
 
@@ -110,13 +108,13 @@ def test_renormalised_values_are_the_same_values():
     model = toy_model("shop")
     updater = toy_updater(model, learning_rate_actor=0.0, learning_rate_critic=0.0)
     episodes = toy_episodes("shop", model, 4)
-    update(updater, episodes)  # the first sight of returns sets mean and deviation
+    toy_update(updater, episodes)  # the first sight of returns sets mean and deviation
     assert float(model.tensors["value_std"]) != 1.0
     before = values_in_reward_units(model, episodes[0].trajectory.observations)
     mean = float(model.tensors["value_mean"])
     for e in episodes:
         e.trajectory.rewards[:] = 50.0 * e.trajectory.rewards + 1000.0
-    update(updater, episodes)
+    toy_update(updater, episodes)
     assert float(model.tensors["value_mean"]) > mean + 100.0
     after = values_in_reward_units(model, episodes[0].trajectory.observations)
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-2)
@@ -143,7 +141,9 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
     )
     updater = toy_updater(model, learning_rate_critic=0.01, learning_rate_actor=0.0, epochs=4)
     for i in range(40):
-        report = updater.update([trajectory], [np.full(n, 0.5)], np.random.default_rng(i))
+        report = updater.update(
+            rollout_batch([trajectory], [np.full(n, 0.5)]), toy_coefficients(), np.random.default_rng(i)
+        )
     values = values_in_reward_units(model, observations)
     assert abs(values.mean() - 6.0) < 0.3
     assert np.isfinite(report.explained_variance)
@@ -189,14 +189,14 @@ def test_an_update_with_a_model_elsewhere_moves_it_twice_and_equals_the_update_i
     """A second model on the CPU plays the GPU."""
     in_place, host = toy_model(kind), toy_model(kind)
     episodes = toy_episodes(kind, in_place, 1)
-    update(toy_updater(in_place), episodes)
+    toy_update(toy_updater(in_place), episodes)
     updater = toy_updater(host)
     elsewhere = ActorCritic(host.spec)
     updater.model, updater.transfer = elsewhere, ModelTransfer(host, elsewhere)
     updater.stepper = updater.runner.executor.stepper = toy_stepper(elsewhere)
-    report = update(updater, episodes)
+    report = toy_update(updater, episodes)
     assert report.model_transfers == 2
-    assert report.initial_ratio_error < 1e-3
+    assert report.losses["initial_ratio_error"] < 1e-3
     assert torch.equal(host.flat, elsewhere.flat)
     assert torch.equal(host.flat, in_place.flat)
     assert not torch.equal(host.flat, toy_model(kind).flat)
@@ -220,7 +220,7 @@ def test_several_episodes_in_one_update_are_valued_apart():
     model = toy_model("shop")
     episodes = toy_episodes("shop", model, 8)
     everything, _ = slow_returns(model, episodes)
-    report = update(toy_updater(model, batch_size=65_536, learning_rate_critic=0.0), episodes)
+    report = toy_update(toy_updater(model, batch_size=65_536, learning_rate_critic=0.0), episodes)
     assert float(model.tensors["value_mean"]) == pytest.approx(everything.mean(), rel=1e-4)
     assert float(model.tensors["value_std"]) == pytest.approx(everything.std(), rel=1e-4)
     assert report.batch_size == len(everything)
@@ -231,5 +231,5 @@ def test_the_explained_variance_is_that_of_the_critics_targets():
     model = toy_model("shop")
     episodes = toy_episodes("shop", model, 8)
     returns, values = slow_returns(model, episodes)
-    report = update(toy_updater(model), episodes)
+    report = toy_update(toy_updater(model), episodes)
     assert report.explained_variance == pytest.approx(1.0 - np.var(returns - values) / np.var(returns), abs=1e-4)

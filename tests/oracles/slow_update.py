@@ -102,24 +102,22 @@ def _slow_gaussian(space: Box, means, log_std, action) -> tuple[float, float]:
     return log_prob, entropy
 
 
-def slow_loss(
-    space, outputs, log_std, values, batch, clip_range, entropy_coefficient, value_coefficient, value_clip_range
-) -> float:
-    """Return the loss of PPO sample by sample; `batch` holds NumPy arrays."""
-    total = 0.0
-    for i, weight in enumerate(batch.weights):
-        log_prob, entropy = slow_distribution(space, outputs[i], log_std, batch.masks[i], batch.actions[i])
-        ratio = np.exp(log_prob - np.float64(batch.log_probs[i]))
-        advantage = float(batch.advantages[i])
+def slow_loss(space, outputs, log_std, values, samples, weights, coefficients) -> float:
+    """Return the loss of PPO sample by sample; the columns of the samples are NumPy arrays."""
+    total, c = 0.0, coefficients
+    for i, weight in enumerate(weights):
+        log_prob, entropy = slow_distribution(space, outputs[i], log_std, samples.masks[i], samples.actions[i])
+        ratio = np.exp(log_prob - np.float64(samples.log_probs[i]))
+        advantage = float(samples.advantages[i])
         surrogate = ratio * advantage
         if advantage > 0:
-            surrogate = min(surrogate, (1 + clip_range) * advantage)
+            surrogate = min(surrogate, (1 + c.clip_range) * advantage)
         else:
-            surrogate = min(surrogate, (1 - clip_range) * advantage)
-        squared = (values[i] - float(batch.returns[i])) ** 2
-        if value_clip_range > 0.0:
-            old = float(batch.values[i])
-            moved = min(max(values[i], old - value_clip_range), old + value_clip_range)
-            squared = max(squared, (moved - float(batch.returns[i])) ** 2)
-        total += float(weight) * (-surrogate + value_coefficient * 0.5 * squared - entropy_coefficient * entropy)
+            surrogate = min(surrogate, (1 - c.clip_range) * advantage)
+        squared = (values[i] - float(samples.returns[i])) ** 2
+        if c.value_clip_range > 0.0:
+            old = float(samples.values[i])
+            moved = min(max(values[i], old - c.value_clip_range), old + c.value_clip_range)
+            squared = max(squared, (moved - float(samples.returns[i])) ** 2)
+        total += float(weight) * (-surrogate + c.value_coefficient * 0.5 * squared - c.entropy_coefficient * entropy)
     return total

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.specs import actor_spec
-from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model, toy_updater
+from helpers.toy_runs import HIDDEN, SEED, actor_weights, rollout_batch, toy_coefficients, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
 from oracles.slow_update import slow_gae, slow_worth_of_luck
 from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
@@ -174,6 +174,7 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
     worth = slow_worth_of_luck(pieces)
     expected = np.concatenate([slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces])
     updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
-    updater.update([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * COPIES, np.random.default_rng(0))
+    batch = rollout_batch([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * COPIES)
+    updater.update(batch, toy_coefficients(), np.random.default_rng(0))
     assert float(model.tensors["value_mean"]) == pytest.approx(expected.mean(), rel=1e-5)
     assert float(model.tensors["value_std"]) == pytest.approx(expected.std(), rel=1e-5)

@@ -71,7 +71,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     resumed = new_run(parts, resume=True, training_episodes=3, update_threads=1, update_execution="eager")
-    assert resumed.trainer.updater.stepper.memory.microbatch < resumed.trainer.updater.stepper.settings.microbatch
+    assert resumed.trainer.updater.microbatch < resumed.trainer.updater.stepper.settings.microbatch
     train(resumed)
     for a, b in zip(figures(whole), figures(parts), strict=True):
         for event in a["out_of_memory"] + b["out_of_memory"]:
@@ -79,7 +79,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
         assert a == b
     assert_same_state(whole, parts)
     other = new_run(parts, resume=True, training_episodes=3, update_threads=1, update_execution="eager", batch_size=16)
-    assert other.trainer.updater.stepper.memory.microbatch == 16, "another plan begins afresh"
+    assert other.trainer.updater.microbatch == 16, "another plan begins afresh"
 
 
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):

@@ -129,6 +129,7 @@ class PlanSettings:
         fixed_bytes: bytes of an update that do not depend on the microbatch.
         joining_bytes: bytes needed on the device before the first step, while the rollout is joined.
         update_execution: ``"auto"``, or the execution that the user insists on.
+        kernel_problem: why the compiled kernels cannot take the steps, a phrase; empty if they can.
         checkpointing: whether the backward pass computes activations again.
         whole_episodes: whether each instance plays one episode from its beginning to its end.
         step_launches: operations of an eager step in one piece, by whether half precision is used.
@@ -151,6 +152,7 @@ class PlanSettings:
     fixed_bytes: int = 0
     joining_bytes: int = 0
     update_execution: Execution | Literal["auto"] = "auto"
+    kernel_problem: str = ""
     checkpointing: bool = False
     whole_episodes: bool = True
     step_launches: dict[bool, int] = field(default_factory=dict)

@@ -21,13 +21,13 @@ def gae(
     """Return advantages and returns of a rollout.
 
     Args:
-        rewards: float32[T].
+        rewards: float32[T], rewards.
         values: float32[T], V(s_t).
-        next_values: float32[T], V(s_{t+1}), of the final observation where an episode is cut.
-        discounts: float64[T], the discount from t to t + 1.
-        terminated: bool[T]; nothing follows, the next value is 0.
-        ended: bool[T], terminated or truncated; the sum over future deltas stops.
-        gae_lambda: in [0, 1]; or float64[T], from t to t + 1.
+        next_values: float32[T], V(s_{t+1}); that of the final observation where an episode is cut.
+        discounts: float64[T], discount from t to t + 1.
+        terminated: bool[T], whether the process ended after t: the next value is 0.
+        ended: bool[T], whether the episode terminated or was truncated after t: the sum over later deltas stops.
+        gae_lambda: lambda in [0, 1]; or float64[T], lambda from t to t + 1.
 
     Returns:
         advantages float32[T] and returns float32[T] = advantages + values (the targets of the critic).
@@ -44,8 +44,8 @@ def _advantages(rewards, values, next_values, discounts, decays, terminated, end
     advantages = np.empty(len(rewards))
     advantage = 0.0
     for t in range(len(rewards) - 1, -1, -1):
-        following = 0.0 if terminated[t] else np.float64(next_values[t])
-        delta = rewards[t] + discounts[t] * following - values[t]  # (11)
+        next_value = 0.0 if terminated[t] else np.float64(next_values[t])
+        delta = rewards[t] + discounts[t] * next_value - values[t]  # (11)
         carried = 0.0 if ended[t] else advantage
         advantage = delta + decays[t] * carried  # (16)
         advantages[t] = advantage
@@ -61,16 +61,10 @@ def compile_advantages() -> None:
 @cached
 @njit(nogil=True)
 def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-untyped-def]
-    """Return G_t = r_t + discount_{t-1} G_{t-1} of a rollout, beginning anew after the end of an episode.
+    """Return float64[T], G_t = r_t + discount_{t-1} G_{t-1} within each episode, and what to carry to the next rollout.
 
-    Args:
-        rewards: float32[T].
-        discounts: float64[T], the discount from t to t + 1.
-        ended: bool[T], terminated or truncated after t.
-        carried: float, what the rollout before left.
-
-    Returns:
-        float64[T], and what this rollout leaves to the next: the last sum, discounted; 0 if its episode ended.
+    Rewards float32[T], discounts float64[T] and ends bool[T] are those of :func:`gae`; ``carried`` is the discounted
+    sum of the previous rollout, 0 where its last episode ended.
     """
     sums = np.empty(len(rewards))
     for t in range(len(rewards)):
@@ -79,30 +73,37 @@ def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-unty
     return sums, carried
 
 
-def next_values_of(values: np.ndarray, truncated: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """Return float32[T], the value of what follows each decision of a rollout, for :func:`gae`.
+def next_values_of(values: np.ndarray, truncated: np.ndarray, bootstrap_values: np.ndarray) -> np.ndarray:
+    """Return float32[T], V(s_{t+1}) of each step of a trajectory, for :func:`gae`.
 
     Args:
         values: float32[T], V(s_t).
-        truncated: bool[T], an episode was cut after t.
-        beyond: float32[1 + cuts], V of the observation after the last decision, then of those after each earlier cut:
-            the next row's is the first of another episode.
+        truncated: bool[T], whether the episode was cut after t.
+        bootstrap_values: float32[1 + cuts], V of the observation after the last step, then of the observation after
+            each earlier cut, where the next row belongs to another episode.
     """
-    following = np.append(values[1:], beyond[0])
-    following[:-1][truncated[:-1]] = beyond[1:]
-    return following
+    next_values = np.append(values[1:], bootstrap_values[0])
+    next_values[:-1][truncated[:-1]] = bootstrap_values[1:]
+    return next_values
+
+
+def standardise(advantages: np.ndarray) -> np.ndarray:
+    """Return float32[N] advantages with mean 0 and standard deviation 1; all NaN if the deviation is not finite."""
+    spread = max(float(advantages.std()), 1e-8)
+    standardised: np.ndarray = (advantages - advantages.mean()) / (spread if np.isfinite(spread) else np.nan)
+    return standardised
 
 
 def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
-    """Return float64[T], the discount (or the critic's lambda) from each decision to the next.
+    """Return float64[T], the discount (or the critic's lambda) from each step to the next.
 
     Args:
-        gamma: discount per decision, or per ``mean_interval`` of simulated time.
-        elapsed: float64[T], simulated time from decision t to t + 1.
-        mean_interval: the unit of time that ``gamma`` is for, > 0.
-        per: ``"decision"`` or ``"time"``; by time a decision that takes none is not discounted (a semi-Markov
-            decision process: Bradtke and Duff, "Reinforcement learning methods for continuous-time Markov decision
-            problems", 1994).
+        gamma: discount per step, or per ``mean_interval`` of simulated time.
+        elapsed: float64[T], simulated time from step t to t + 1.
+        mean_interval: unit of time of ``gamma``, > 0.
+        per: ``"decision"`` or ``"time"``. By time, a step that takes none is not discounted (a semi-Markov decision
+            process: Bradtke and Duff, "Reinforcement learning methods for continuous-time Markov decision problems",
+            1994).
     """
     if per == "time":
         return np.asarray(gamma ** (elapsed / mean_interval), np.float64)
@@ -120,17 +121,11 @@ def worth_of_luck(
     Luck has mean 0 whatever is done, so that subtracting its worth from the rewards changes no expectation, and least
     squares takes out as much variance as one factor can (control variates: Owen, "Monte Carlo theory, methods and
     examples", 2013, section 8.9; like all of them it is fitted to the data that it is used on, an error of the order of
-    one over their number).
-
-    Args:
-        trajectories: of the rollout.
-        values: of each, float32[T], V(s_t).
-        next_values: of each, float32[T], V(s_{t+1}).
-        discounts: of each, float64[T].
+    one over their number). Values, next values and discounts of each trajectory are those of :func:`gae`.
     """
     covariance = variance = 0.0
-    for t, v, following, discount in zip(trajectories, values, next_values, discounts, strict=True):
+    for t, value, next_value, discount in zip(trajectories, values, next_values, discounts, strict=True):
         luck = t.luck.astype(np.float64)
-        errors = t.rewards + discount * np.where(t.terminated, 0.0, following) - v
+        errors = t.rewards + discount * np.where(t.terminated, 0.0, next_value) - value
         covariance, variance = covariance + float(luck @ errors), variance + float(luck @ luck)
     return covariance / variance if variance > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""What crosses the bus: the model twice an episode, the trajectory once."""
+"""What crosses the bus: the model twice an iteration, the rollout once."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,13 @@ class ModelTransfer:
 
     Without a GPU both are the same model: nothing moves and the count stays zero.
 
+    Args:
+        host: model on the host.
+        device_model: model on the update's device.
+
     Attributes:
-        count: model transfers since the last :meth:`start_iteration`.
-        seconds: time they took.
+        count: number of transfers since the last :meth:`start_iteration`.
+        seconds: time of these transfers.
     """
 
     def __init__(self, host: ActorCritic, device_model: ActorCritic) -> None:
@@ -30,11 +34,11 @@ class ModelTransfer:
         self.count, self.seconds = 0, 0.0
 
     def to_device(self) -> None:
-        """Copy the host's weights to the device."""
+        """Copy the host's parameters to the device."""
         self._copy(self._host.flat, self._device.flat)
 
     def to_host(self) -> None:
-        """Copy the device's weights back."""
+        """Copy the device's parameters to the host."""
         self._copy(self._device.flat, self._host.flat)
 
     def _copy(self, source: Tensor, target: Tensor) -> None:
@@ -76,11 +80,11 @@ class DeviceBuffers:
     """Memory of the device for the columns of a rollout.
 
     Args:
-        device: where they lie.
+        device: device of the memory.
 
     Attributes:
-        keep: whether the next rollout lies where this one does, as a captured step must find it there; pieces are then
-            written one behind the other, in memory with room for a sixteenth more samples.
+        keep: whether the next rollout takes the place of this one, where a captured step reads it. Pieces are then
+            written one after the other, into memory with room for a sixteenth more samples.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -88,12 +92,7 @@ class DeviceBuffers:
         self._kept: dict[str, Tensor] = {}
 
     def upload(self, arrays: list[np.ndarray], name: str = "") -> Tensor:
-        """Return the concatenation of arrays on the device.
-
-        Args:
-            arrays: pieces of a column.
-            name: of the column; without one its memory is not kept.
-        """
+        """Return the pieces of a column, joined on the device; without a name of the column its memory is not kept."""
         if not (self.keep and name):
             return upload(arrays, self._device)
         pieces = [torch.from_numpy(array) for array in arrays]

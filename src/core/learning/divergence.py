@@ -1,39 +1,34 @@
-"""When numbers explode: steps that are not finite are skipped, and if that does not end, training goes back."""
+"""Divergence: steps that are not finite are skipped; if that does not end, training returns to good parameters."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from core.hardware.detect import has_bf16
 from core.hardware.types import Precision
-from core.learning.steps.interface import Stepper
+from core.learning.steps.interface import Stepper, restore, snapshot
 
 _PATIENCE = 3
-"""Updates in a row with skipped steps. One may be a single sample; three say that the weights are at fault."""
+"""Updates in a row with skipped steps. One may come from a single sample; three come from the parameters."""
 
 _RATE_FACTOR = 0.8
-"""What each return to good weights does to the learning rates."""
+"""Factor of the learning rates for each return to good parameters."""
 
 _MOST_FALLBACKS = 5
-"""In a run: by then it computes in FP32 with at most a third of the learning rates, so they are not the cause."""
+"""Returns in a run. After them it computes in FP32 with a third of the learning rates, so they are not the cause."""
 
 _LEAST_SCALE = 1.0
-"""Above it FP16's gradient scaler is still looking for its scale, and skipped steps are how it does that."""
+"""Above this scale FP16's gradient scaler still searches for its scale, by skipping steps."""
 
 
 class DivergedError(Exception):
-    """Going back to good weights did not help; the message is the reason of the last attempt."""
+    """Returning to good parameters did not help; the message is the reason of the last return."""
 
 
 class Fallback(NamedTuple):
-    """A return to the last good weights, for the record.
+    """A return to the last good parameters, for the record.
 
-    Attributes:
-        reason: what was wrong.
-        precision_before: format of the matrix products until then.
-        precision: the same from there on.
-        learning_rate_factor: of both learning rates from there on, beside their schedule.
+    Number formats are those of the matrix products; the factor is that of both learning rates beside their schedule.
     """
 
     reason: str
@@ -43,19 +38,19 @@ class Fallback(NamedTuple):
 
 
 class DivergenceGuard:
-    """Keeps the last good weights and goes back to them.
+    """Keeps the last good parameters and returns to them.
 
-    Good are the weights at the start of the last update that was finite throughout: those at its end have not shown
-    yet that they work. An update in which every step was skipped has changed nothing, so the next one would fail in the
-    same way and training goes back at once; where only some were, after three such updates in a row.
+    Good are the parameters at the start of the last update that was finite throughout: those at its end have not shown
+    yet that they work. An update in which every step was skipped has changed nothing and the next one would fail alike,
+    so training returns at once. Where only some steps were skipped, it returns after three such updates in a row.
 
     Args:
-        stepper: whose model and optimiser are guarded.
+        stepper: stepper whose model and optimiser are guarded.
 
     Attributes:
-        rate_factor: of the learning rates.
-        fallbacks: returns so far.
-        streak: updates in a row in which steps were skipped.
+        rate_factor: factor of the learning rates.
+        fallbacks: number of returns so far.
+        streak: number of updates in a row in which steps were skipped.
     """
 
     def __init__(self, stepper: Stepper) -> None:
@@ -65,19 +60,17 @@ class DivergenceGuard:
         self._good: dict[str, Tensor] | None = None
 
     def start_update(self) -> None:
-        """Remember the weights that an update starts from."""
-        self._start = {
-            "flat": self._stepper.model.flat.clone(),
-            **{name: tensor.clone() for name, tensor in self._stepper.optimizer_tensors().items()},
-        }
+        """Remember the parameters at the start of an update."""
+        self._start = snapshot(self._stepper)
 
     def end_update(self, steps: int, skipped: int) -> Fallback | None:
-        """Judge an update that took so many steps and skipped some; return what was done about it.
+        """Judge an update by its number of steps and of skipped ones; return the remedy, None if none was needed.
 
         Raises:
-            DivergedError: nothing helps.
+            DivergedError: no remedy is left.
         """
-        searching = skipped > 0 and self._stepper.scaler.is_enabled() and self._searching()
+        scaler = self._stepper.scaler
+        searching = skipped > 0 and scaler.is_enabled() and scaler.get_scale() >= _LEAST_SCALE
         if skipped == 0 or (searching and skipped < steps):
             self._good, self.streak = self._start, 0
         elif not searching:
@@ -89,32 +82,30 @@ class DivergenceGuard:
         return None
 
     def rollback(self, reason: str) -> Fallback:
-        """Go back to the last good weights, with the next remedy.
+        """Return to the last good parameters, with the next remedy.
 
         Raises:
-            DivergedError: there are none, or all remedies have been tried.
+            DivergedError: there are no such parameters, or no remedy is left.
         """
         good, stepper = self._good or self._start, self._stepper
         if good is None or self.fallbacks == _MOST_FALLBACKS:
             raise DivergedError(reason)
-        with torch.no_grad():
-            stepper.model.flat.copy_(good["flat"])
-        stepper.load_optimizer_tensors(good)
+        restore(stepper, good)
         before, after = stepper.precision, safer_precision(stepper.precision, has_bf16(stepper.device.type))
         stepper.use_precision(after)
         self.fallbacks, self.streak = self.fallbacks + 1, 0
         self.rate_factor *= _RATE_FACTOR
         return Fallback(reason, before, after, self.rate_factor)
 
-    def _searching(self) -> bool:
-        return self._stepper.scaler.get_scale() >= _LEAST_SCALE
+    def state_dict(self) -> dict[str, Any]:
+        """Return the JSON values of a checkpoint; the parameters themselves are not among them."""
+        return {"rate_factor": self.rate_factor, "fallbacks": self.fallbacks, "streak": self.streak}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned; other names are ignored."""
+        self.rate_factor, self.fallbacks, self.streak = state["rate_factor"], state["fallbacks"], state["streak"]
 
 
 def safer_precision(precision: Precision, bf16: bool) -> Precision:
-    """Return the format to try after one that did not stay finite.
-
-    Args:
-        precision: that did not.
-        bf16: whether the device computes in BF16, which has the range of FP32.
-    """
+    """Return the number format to try after one that did not stay finite; BF16 has the range of FP32."""
     return "bf16" if precision == "fp16" and bf16 else "fp32"

@@ -1,41 +1,46 @@
-"""An update that runs out of memory goes on with smaller microbatches; what is learned does not change."""
+"""An update that runs out of memory continues with smaller microbatches; what is learned does not change."""
 
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 
 from core.hardware.detect import free_bytes
+from core.learning.ordered_map import map_in_order
 
 T = TypeVar("T")
+Chunk = tuple[Tensor, ...]
+"""Microbatch of some columns."""
 
 SMALLEST_MICROBATCH = 16
-"""Samples; below this the activations are smaller than the weights and halving them frees nothing."""
+"""Samples. Below this the activations are smaller than the parameters, and halving them frees nothing."""
 
 _SIGNS = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
-"""What a RuntimeError says that means the same as torch.OutOfMemoryError: torch's CPU allocator, pinned memory, and
-the work spaces of cuBLAS and cuDNN."""
+"""Parts of the messages of a RuntimeError that mean torch.OutOfMemoryError: those of torch's CPU allocator, of pinned
+memory, and of the work spaces of cuBLAS and cuDNN."""
 
 _LOST = (
     *("CUDA error: ", "CUDA driver error: ", "CUBLAS_STATUS_", "CUDNN_STATUS_", "cuDNN error", "NVML_SUCCESS == r"),
     *("fallen off the bus", "GPU is lost"),
 )
-"""What a RuntimeError says when a GPU fails: CUDA, its libraries, torch's allocator asking NVML, the driver."""
+"""Parts of the messages of a RuntimeError when a GPU fails: CUDA, its libraries, torch's allocator, the driver."""
 
 _UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
 class OutOfMemory(NamedTuple):
-    """What happened, for the record.
+    """An attempt that ran out of memory, for the record.
 
     Attributes:
-        phase: of the update: ``"snapshot"`` (the state to go back to), ``"upload"``, ``"values"`` or ``"gradients"``.
-        bytes_asked: that the allocator could not give, None where its message does not say.
-        bytes_free: memory of the device that nobody used then.
+        phase: ``"snapshot"`` (of the state to return to), ``"upload"``, ``"values"`` or ``"gradients"``.
+        bytes_asked: bytes that the allocator could not give, None where its message does not say.
+        bytes_free: free memory of the device at that time.
         microbatch_before: most samples in the forward pass that failed.
-        microbatch_after: the same from there on.
+        microbatch_after: most samples in a forward pass after it.
     """
 
     phase: str
@@ -50,27 +55,29 @@ class OomRetry:
 
     Args:
         microbatch: most samples in a forward pass, at first.
-        device: of the update.
+        device: device of the update.
+        threads: microbatches computed at once.
 
     Attributes:
-        microbatch: the same now; what is too large once stays too large for the rest of the run.
-        release: called before a second attempt; lets go of memory that is held for the next step.
-        gives_up: whether an error is passed on in place of a second attempt.
+        microbatch: most samples in a forward pass now; it never grows again in a run.
+        pool: threads where there is more than one, else None.
+        release: function that frees what is held for the next step, called before another attempt.
+        gives_up: whether an error is passed on in place of another attempt.
     """
 
-    def __init__(self, microbatch: int, device: torch.device) -> None:
-        self.microbatch, self._device = microbatch, device
-        self.release: Callable[[], None] = _nothing
-        self.gives_up = False
+    def __init__(self, microbatch: int, device: torch.device, threads: int = 1) -> None:
+        self.microbatch, self._device, self._threads, self.gives_up = microbatch, device, threads, False
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self.release: Callable[[], None] = lambda: None
         self._events: list[OutOfMemory] = []
 
     def run(self, phase: str, rows: int, function: Callable[[], T]) -> T:
         """Return the result of a function that must change nothing until it returns.
 
         Args:
-            phase: its name for the record.
-            rows: samples that it works on, in forward passes of at most ``microbatch`` of them.
-            function: reads ``microbatch`` each time that it is called.
+            phase: name of the phase for the record.
+            rows: number of samples, in forward passes of at most ``microbatch`` of them.
+            function: function that reads ``microbatch`` each time that it is called.
 
         Raises:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
@@ -88,13 +95,18 @@ class OomRetry:
             self.microbatch = half
             self.free_caches()
 
+    def map_microbatches(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterator[T]:
+        """Apply a function to the microbatches of some columns, on the CPU by threads; results come in order."""
+        chunks = zip(*(torch.split(column, self.microbatch) for column in columns), strict=True)
+        return map_in_order(self.pool, function, chunks, self._threads + 1)
+
     def take_events(self) -> list[OutOfMemory]:
         """Return what happened since the last call."""
         events, self._events = self._events, []
         return events
 
     def free_caches(self) -> None:
-        """Give back what is kept for reuse."""
+        """Free memory that is kept for reuse."""
         self.release()
         gc.collect()
         if self._device.type == "cuda":
@@ -109,10 +121,6 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     return named or is_out_of_memory(error.__context__)  # a capture that ends early complains about that, too
 
 
-def _nothing() -> None:
-    pass
-
-
 def is_gpu_lost(error: BaseException) -> bool:
     """Whether an error means that a GPU failed: a launch, an assertion on the device, the card itself.
 
@@ -124,5 +132,5 @@ def is_gpu_lost(error: BaseException) -> bool:
 
 def bytes_asked(error: BaseException) -> int | None:
     """Return how much an allocator was asked for, from its message: torch's on GPU and CPU, NumPy's."""
-    found = re.search(r"[Aa]llocate (\d+(?:\.\d+)?) ?(bytes|[KMGTP]iB|)", str(error))
-    return int(float(found[1]) * _UNITS[found[2]]) if found else None
+    match = re.search(r"[Aa]llocate (\d+(?:\.\d+)?) ?(bytes|[KMGTP]iB|)", str(error))
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None

@@ -1,129 +1,94 @@
-"""From trajectories to the rollout on the device: observations up, values of the critic, advantages, the rest up."""
+"""From a rollout to its samples on the device: observations up, values of the critic, advantages, the rest up."""
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.advantages import gae, next_values_of, worth_of_luck
-from core.learning.algorithms.ppo import Batch
+from core.learning.advantages import next_values_of
+from core.learning.algorithms.interface import RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers
+from core.learning.normalization import renormalise_values
+from core.learning.oom_recovery import Chunk
 from core.learning.steps.interface import Stepper
-from core.learning.value_scale import renormalise_values
 from core.rollout.trajectory import Trajectory
 
 
-class Lambdas(NamedTuple):
-    """Of generalised advantage estimation.
-
-    Attributes:
-        actor: for the actor's advantages.
-        critic: for the critic's targets, of each trajectory float64[T], from decision t to t + 1.
-    """
-
-    actor: float
-    critic: list[np.ndarray]
-
-
-def upload_observations(
-    stepper: Stepper, trajectories: list[Trajectory], columns: DeviceBuffers
-) -> tuple[Tensor, Tensor]:
-    """Return the observations on the device: those with a decision, and of each trajectory those beyond.
+def upload_observations(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> tuple[Tensor, Tensor]:
+    """Return the observations on the device.
 
     Args:
-        stepper: whose memory ladder is used.
-        trajectories: the episodes.
-        columns: where they are written to.
-    """
-
-    def both() -> tuple[Tensor, Tensor]:
-        beyond = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
-        decided = columns.upload([t.observations[:-1] for t in trajectories], "observations")
-        return decided, columns.upload([beyond])
-
-    return stepper.memory.run("upload", sum(t.steps for t in trajectories), both)
-
-
-@np.errstate(over="ignore", invalid="ignore")  # numbers that have exploded are looked for below
-def prepare_rollout(
-    stepper: Stepper,
-    trajectories: list[Trajectory],
-    discounts: list[np.ndarray],
-    observations: tuple[Tensor, Tensor],
-    lambdas: Lambdas,
-    columns: DeviceBuffers,
-) -> tuple[Batch, float]:
-    """Value the observations, estimate advantages, and return the rollout on the device.
-
-    Args:
-        stepper: whose model values; its value normalisation moves towards the returns.
-        trajectories: the episodes.
-        discounts: float64[T] of each.
-        observations: from :func:`upload_observations`.
-        lambdas: of generalised advantage estimation.
-        columns: where the rest is written to.
+        stepper: stepper with the remedy for memory that runs out.
+        rollout: rollout of the iteration.
+        buffers: memory of the device.
 
     Returns:
-        The rollout, and the share of the targets' variance that the critic explained.
+        float32[N, O], those of all steps; and of each trajectory the one after its last step, then those after cuts.
     """
-    model = stepper.model
-    values, final_values = (_values(stepper, part) for part in observations)
-    advantages, returns = _advantages(trajectories, discounts, values, final_values, lambdas)
-    explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
-    spread = max(float(advantages.std()), 1e-8)
-    if np.isfinite(spread) and np.isfinite(returns.std()):
+    trajectories = rollout.trajectories
+
+    def upload() -> tuple[Tensor, Tensor]:
+        final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
+        return observations, buffers.upload([final])
+
+    return stepper.memory.run("upload", rollout.steps, upload)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite are looked for below
+def prepare_batch(
+    stepper: Stepper, rollout: RolloutBatch, observations: tuple[Tensor, Tensor], buffers: DeviceBuffers
+) -> tuple[Samples, float]:
+    """Value the observations, compute targets, and return the samples on the device.
+
+    Args:
+        stepper: stepper whose model values; its value normalisation moves towards the returns.
+        rollout: rollout of the iteration.
+        observations: what :func:`upload_observations` returned.
+        buffers: memory of the device for the other columns.
+
+    Returns:
+        The samples, and the share of the targets' variance that the critic explained; NaN without a critic.
+    """
+    model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
+    if algorithm.needs_critic:
+        values, final_values = (_values(stepper, part) for part in observations)
+    else:
+        values, final_values = (np.zeros(len(part), np.float32) for part in observations)
+    targets = algorithm.targets(rollout, *_by_trajectory(trajectories, values, final_values))
+    advantages, returns, explained_variance = targets.advantages, targets.returns, np.nan
+    if not (np.isfinite(advantages).all() and np.isfinite(returns.std())):
+        advantages = np.full_like(advantages, np.nan)  # the critic has diverged: no step of this update may be taken
+    elif algorithm.needs_critic:
         renormalise_values(model, returns)
-    else:  # the critic has diverged: no step of this update may be taken
-        advantages[:] = np.nan
-    mean, std = model.tensors["value_mean"].item(), model.tensors["value_std"].item()
-    advantages = (advantages - advantages.mean()) / spread
-    normalised = advantages, *((column - np.float32(mean)) / np.float32(std) for column in (returns, values))
-    rest = stepper.memory.run("upload", len(values), lambda: _upload_rest(trajectories, columns, *normalised))
-    return rest._replace(observations=observations[0]), explained_variance
+    if algorithm.needs_critic:
+        explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
+    mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
+
+    def upload() -> Samples:
+        return Samples(
+            observations=observations[0],
+            actions=buffers.upload([t.actions for t in trajectories], "actions"),
+            log_probs=buffers.upload([t.log_probs for t in trajectories], "log_probs"),
+            masks=buffers.upload([t.masks for t in trajectories], "masks"),
+            features=buffers.upload([t.features for t in trajectories], "features"),
+            advantages=buffers.upload([advantages], "advantages"),
+            returns=buffers.upload([(returns - mean) / std], "returns"),
+            values=buffers.upload([(values - mean) / std], "values"),
+        )
+
+    return stepper.memory.run("upload", len(values), upload), explained_variance
 
 
-def _advantages(
-    trajectories: list[Trajectory],
-    discounts: list[np.ndarray],
-    values: np.ndarray,
-    final_values: np.ndarray,
-    lambdas: Lambdas,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the actor's advantages and the critic's targets of all trajectories, joined."""
+def _by_trajectory(
+    trajectories: Sequence[Trajectory], values: np.ndarray, final_values: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return values and next values of each trajectory, float32[T_i]."""
     pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
     finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
-    following = [next_values_of(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
-    worth = np.float32(worth_of_luck(trajectories, pieces, following, discounts))
-    results = []
-    columns = trajectories, discounts, pieces, following, lambdas.critic
-    for t, discount, v, beyond, value_lambda in zip(*columns, strict=True):
-        data = (t.rewards - worth * t.luck, v, beyond, discount, t.terminated, t.terminated | t.truncated)
-        results.append((gae(*data, lambdas.actor)[0], gae(*data, value_lambda)[1]))
-    advantages, returns = (np.concatenate(columns) for columns in zip(*results, strict=True))
-    return advantages, returns
-
-
-def _upload_rest(
-    trajectories: list[Trajectory],
-    columns: DeviceBuffers,
-    advantages: np.ndarray,
-    returns: np.ndarray,
-    values: np.ndarray,
-) -> Batch:
-    """Return the rollout on the device, without its observations."""
-    return Batch(
-        observations=torch.empty(0),
-        actions=columns.upload([t.actions for t in trajectories], "actions"),
-        log_probs=columns.upload([t.log_probs for t in trajectories], "log_probs"),
-        masks=columns.upload([t.masks for t in trajectories], "masks"),
-        features=columns.upload([t.features for t in trajectories], "features"),
-        advantages=columns.upload([advantages], "advantages"),
-        returns=columns.upload([returns], "returns"),
-        values=columns.upload([values], "values"),
-        weights=torch.empty(0),
-    )
+    return pieces, [next_values_of(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
 
 
 def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
@@ -132,13 +97,15 @@ def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
     normalised = torch.empty(len(observations), device=observations.device)
 
     @torch.no_grad()
-    def evaluate(chunk: tuple[Tensor, ...]) -> None:
-        chunk[1].copy_(model.values(model.normalise(chunk[0])))
+    def evaluate(chunk: Chunk) -> None:
+        rows, values = chunk
+        values.copy_(model.values(model.normalise(rows)))
 
-    # Each result goes at once to where it belongs: thousands of small ones that stay between the large activations
+    # Each result is written to its place at once. Thousands of small tensors that stay between the large activations
     # that are freed would keep malloc from using that memory again, a kilobyte for each observation.
-    stepper.memory.run(
-        "values", len(observations), lambda: deque(stepper.map_chunks(evaluate, observations, normalised), maxlen=0)
-    )
+    def evaluate_all() -> None:
+        deque(stepper.memory.map_microbatches(evaluate, observations, normalised), maxlen=0)
+
+    stepper.memory.run("values", len(observations), evaluate_all)
     values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
     return np.asarray(values.cpu().numpy())

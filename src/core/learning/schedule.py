@@ -1,43 +1,38 @@
-"""How coefficients of the update change over a run: pure functions of the episode."""
+"""How coefficients of the update change over a run: pure functions of the share that is done."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Coefficients(NamedTuple):
-    """Of one update.
+    """Coefficients of one update.
 
     Attributes:
-        learning_rate_factor: of both learning rates.
-        clip_range: PPO's epsilon.
-        value_clip_range: of the critic; 0 for none.
-        entropy_coefficient: weight of the entropy bonus.
+        learning_rate_factor: factor of both learning rates.
+        loss: NamedTuple of floats, coefficients of the algorithm's loss.
     """
 
     learning_rate_factor: float
-    clip_range: float
-    value_clip_range: float
-    entropy_coefficient: float
+    loss: Any
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Where coefficients begin and where they would be after the last episode; between, they move linearly.
+    """Coefficients that move linearly over a run.
 
     Attributes:
-        start: of the first episode.
-        end: after the last one; equal to ``start`` for what is constant.
+        start: coefficients of the first iteration.
+        end: coefficients that would follow the last iteration; equal to ``start`` for what is constant.
     """
 
     start: Coefficients
     end: Coefficients
 
     def at(self, share_done: float) -> Coefficients:
-        """Return the coefficients of an update.
+        """Return the coefficients of an update after some share of the run, from 0 to 1."""
 
-        Args:
-            share_done: share of the run that is over, from 0 to 1.
-        """
-        remaining = 1.0 - share_done
-        pairs = zip(self.start, self.end, strict=True)
-        return Coefficients(*(a if a == b else b + (a - b) * remaining for a, b in pairs))
+        def between(start: float, end: float) -> float:
+            return start if start == end else end + (start - end) * (1.0 - share_done)
+
+        loss = type(self.start.loss)(*map(between, self.start.loss, self.end.loss))
+        return Coefficients(between(self.start.learning_rate_factor, self.end.learning_rate_factor), loss)

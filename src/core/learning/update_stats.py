@@ -1,34 +1,35 @@
-"""What an update says about itself."""
+"""Figures of an update for its record."""
 
 import math
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from core.hardware.types import Execution
-from core.learning.algorithms.ppo import LossTerms
+from core.hardware.types import Execution, Precision
+from core.learning.algorithms.interface import Algorithm
+from core.learning.steps.interface import RATIO_ERROR, SKIPPED, by_name
 
 
 class UpdateReport(NamedTuple):
-    """Figures of one update; the losses are means over its steps. What was not finite is None.
+    """Figures of one update. What was not finite is None.
 
     Attributes:
-        skipped_steps: of ``optimizer_steps``, because loss or gradient was not finite; they are in no mean.
-        out_of_memory: for each time that memory ran out what :class:`OutOfMemory` says.
-        fallbacks: for each return to good weights what :class:`Fallback` says.
-        execution: how its steps ran.
+        losses: figures of the algorithm's loss terms by name, means over the steps that were not skipped, and
+            ``initial_ratio_error``, that of the first minibatch alone.
+        learning_rate: learning rate of the actor.
+        skipped_steps: steps of ``optimizer_steps`` that were skipped because loss or gradient was not finite.
+        out_of_memory: fields of :class:`OutOfMemory` for each time that memory ran out.
+        fallbacks: fields of :class:`Fallback` for each return to good parameters.
+        execution: how the steps ran.
         execution_notes: sentences about what was chosen or given up.
-        execution_trials: what each :class:`~core.learning.step_selection.execution_trial.ExecutionTrial` found.
-        execution_seconds: that trying took, in the first update; not part of ``update_seconds``.
+        execution_trials: fields of each :class:`~core.learning.step_selection.execution_trial.ExecutionTrial`.
+        execution_seconds: seconds of these trials, in the first update; not part of ``update_seconds``.
     """
 
-    policy_loss: float | None
-    value_loss: float | None
-    entropy: float | None
-    approx_kl: float | None
-    clip_fraction: float | None
-    initial_ratio_error: float | None
+    losses: dict[str, float | None]
     explained_variance: float | None
+    precision: Precision
+    learning_rate: float
     epochs: int
     optimizer_steps: int
     skipped_steps: int
@@ -43,24 +44,18 @@ class UpdateReport(NamedTuple):
     execution_trials: list[dict[str, Any]]
     execution_seconds: float
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name as JSON values, those of the loss terms beside the others."""
+        others = self._asdict()
+        return {**others.pop("losses"), **others}
 
-def figures_of_steps(steps: Tensor) -> dict[str, float | None]:
-    """Return the loss terms of an update for its report.
 
-    Args:
-        steps: float32[steps, 8], what each of them returned, on the host.
-    """
-    means = steps[steps[:, -1] == 0][:, :-1].contiguous().mean(dim=0).tolist()
-    terms = dict(zip(LossTerms._fields, means, strict=True))
-    figures = {
-        "policy_loss": terms["policy"],
-        "value_loss": terms["value"],
-        "entropy": terms["entropy"],
-        "approx_kl": terms["approx_kl"],
-        "clip_fraction": terms["clip_fraction"],
-        "initial_ratio_error": float(steps[0, -2]),  # of the first minibatch alone, before any step
-    }
-    return {name: finite(figure) for name, figure in figures.items()}
+def loss_figures(algorithm: Algorithm, reports: Tensor) -> dict[str, float | None]:
+    """Return the figures of an update's loss terms from float32[steps, columns], the reports of its steps."""
+    columns = by_name(algorithm, reports)
+    means = by_name(algorithm, reports[columns[SKIPPED] == 0].mean(dim=0))
+    figures = {name: finite(means[name].item()) for name in algorithm.terms if name != RATIO_ERROR}
+    return {**figures, f"initial_{RATIO_ERROR}": finite(columns[RATIO_ERROR][0].item())}
 
 
 def finite(number: float) -> float | None:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from core.errors import UserError
 from core.policies.distributions import distribution_of
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import PolicySpec
@@ -13,7 +14,7 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 class ActorCritic(nn.Module):
     """Two multilayer perceptrons that share the normalisation of observations.
 
-    Weights are stored input-major, ``[inputs, outputs]``, as the CPU copy reads them, and every tensor is a view of
+    Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
     ``flat``; copying the model anywhere is one copy of ``flat``.
 
     Args:
@@ -22,15 +23,13 @@ class ActorCritic(nn.Module):
         pinned: whether ``flat`` is page-locked (on the CPU, for a GPU to copy).
 
     Attributes:
-        distribution: of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
+        layout: names, shapes and offsets of the tensors in ``flat``.
+        distribution: distribution of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
+        flat: float32[n], all tensors one after another.
+        tensors: views of ``flat`` by name.
     """
 
-    def __init__(
-        self,
-        spec: PolicySpec,
-        device: torch.device | str = "cpu",
-        pinned: bool = False,
-    ) -> None:
+    def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
         super().__init__()
         self.spec, self.layout = spec, layout_of(spec)
         self.distribution = distribution_of(spec.action_space)
@@ -101,18 +100,18 @@ def initialise(
     initial_log_std: float = 0.0,
     initial_feature_weights: Tensor | None = None,
 ) -> None:
-    """Draw initial weights; biases are zero, but for the actor's outputs where ``initial_logits`` says otherwise.
+    """Draw initial parameters; biases are zero, except the actor's last one where ``initial_logits`` is given.
 
     Args:
-        model: changed in place; on the CPU.
-        method: of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2: Engstrom et
-            al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
+        model: model on the CPU, changed in place.
+        method: initialisation of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2:
+            Engstrom et al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
             ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the
             value normalisation, must not hold the guesses of an untrained network.
-        generator: the source of randomness.
-        initial_logits: float32[outputs], what the untrained policy prefers.
-        initial_log_std: of a Gaussian policy, the same for each number.
-        initial_feature_weights: float32[k], how it weighs the action features; 0 by default.
+        generator: source of randomness.
+        initial_logits: float32[outputs], last bias of the actor, the preference of the untrained policy.
+        initial_log_std: log-standard deviation of a Gaussian policy, the same for each number.
+        initial_feature_weights: float32[k], weights of the action features; 0 by default.
     """
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
@@ -134,3 +133,25 @@ def initialise(
             model.layers("actor")[-1][1].copy_(initial_logits)
         if initial_feature_weights is not None:
             model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)
+
+
+def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
+    """Copy the parameters of a checkpoint into a model.
+
+    Args:
+        model: model, changed in place.
+        tensors: tensors of the checkpoint, those of the model named ``model.*``.
+
+    Raises:
+        UserError: the checkpoint has other shapes, or a tensor is missing.
+    """
+    for name, target in model.tensors.items():
+        source = tensors.get(f"model.{name}")
+        if source is None or source.shape != target.shape:
+            problem = "is missing" if source is None else f"has shape {list(source.shape)}"
+            raise UserError(
+                f"The checkpoint does not fit: {name} {problem}, expected {list(target.shape)}; use the network "
+                "sizes that it was trained with (they are in the run's config.json)."
+            )
+        with torch.no_grad():
+            target.copy_(source)

@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, whose result is part of the policy."""
+"""Running mean and variance of observations, which are part of the policy."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class RunningStatistics:
         count: float64[1], number of observations seen.
         mean: float64[O].
         squares: float64[O], sum of squared deviations from the mean.
-        indicator: bool[O], only 0 and 1 seen so far.
+        indicator: bool[O], whether a column has held only 0 and 1 so far.
     """
 
     count: np.ndarray
@@ -31,15 +31,15 @@ class RunningStatistics:
 
     @classmethod
     def empty(cls, size: int) -> "RunningStatistics":
-        """Return the statistics of nothing."""
+        """Return statistics of no observations of this many columns."""
         return cls(np.zeros(1), np.zeros(size), np.zeros(size), np.ones(size, np.bool_))
 
     def update(self, values: np.ndarray) -> None:
-        """Merge a batch, float32[B, O]; of a large one every k-th row, at least 8,192 of them, which is plenty."""
+        """Merge float32[B, O] observations; of a large batch every k-th row, at least 8,192 of them."""
         self.merge(values[:: max(1, len(values) // _ENOUGH_ROWS)])
 
     def merge(self, values: np.ndarray) -> None:
-        """Merge all rows of a batch, float[B, O]."""
+        """Merge all rows of float[B, O] observations."""
         batch_count = len(values)
         batch_mean = values.mean(axis=0, dtype=np.float64)
         batch_squares = values.var(axis=0, dtype=np.float64) * batch_count

@@ -2,8 +2,8 @@
 
 Order: observation mean, observation scale, actor layers, for a Gaussian policy the logarithms of its standard
 deviations, the weights of the action features, value mean and standard deviation, critic layers. A layer is its weight
-matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the CPU copy of
-the policy is the front of the array and crossing the bus is one copy.
+matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the actor
+parameters are the front of the array, and crossing the bus is one copy.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,11 @@ OBSERVATION_CLIP = 10.0
 
 @dataclass(frozen=True)
 class ParameterLayout:
-    """Names, shapes and offsets of the tensors in the flat array."""
+    """Names, shapes and offsets of the tensors in the flat array.
+
+    Attributes:
+        shapes: shape of each tensor by its name, in their order.
+    """
 
     shapes: dict[str, tuple[int, ...]]
 
@@ -46,7 +50,7 @@ class ParameterLayout:
 
     @property
     def actor_size(self) -> int:
-        """Number of leading values that the CPU copy needs."""
+        """Number of leading values that are the actor parameters."""
         return self.offsets["value_mean"]
 
 

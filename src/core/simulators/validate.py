@@ -16,14 +16,10 @@ def require_complete(simulator: Simulator) -> None:
     name = type(simulator).__name__
     for attribute in ("observation_size", "action_space", "max_steps", "state_dtype"):
         if not hasattr(simulator, attribute):
-            raise UserError(
-                f"{name} has no {attribute}: set it in the class (docs/reference/simulator-contract.md)."
-            )
+            raise UserError(f"{name} has no {attribute}: set it in the class (docs/reference/simulator-contract.md).")
     for attribute in ("reset", "observe", "step"):
         if function_of(simulator, attribute) is None:
-            raise UserError(
-                f"{name} defines no function {attribute}: see docs/reference/simulator-contract.md."
-            )
+            raise UserError(f"{name} defines no function {attribute}: see docs/reference/simulator-contract.md.")
     for attribute in ("observation_size", "max_steps"):
         value = getattr(simulator, attribute)
         if not isinstance(value, int) or value < 1:

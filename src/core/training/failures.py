@@ -35,8 +35,7 @@ def report_update_errors(
     try:
         yield
     except DivergedError as error:
-        rates = settings.learning_rate_actor, settings.learning_rate_critic
-        raise divergence_error(error, episode, directory, [r * updater.guard.rate_factor for r in rates]) from error
+        raise divergence_error(error, episode, directory, [*updater.learning_rates.values()]) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise

@@ -17,9 +17,7 @@ def iteration_record(
     finished: Sequence[Outcome],
     report: UpdateReport,
     seconds: float,
-    now: Coefficients,
-    learning_rate: float,
-    precision: str,
+    coefficients: Coefficients,
 ) -> dict[str, Any]:
     """Return the JSON values of a round.
 
@@ -29,9 +27,7 @@ def iteration_record(
         finished: the simulator's episodes that ended in it.
         report: of the update.
         seconds: of play.
-        now: the coefficients of the update.
-        learning_rate: of the actor, before the factor in ``now``.
-        precision: of the update's matrix products.
+        coefficients: coefficients of the update.
     """
     steps = sum(e.trajectory.steps for e in played)
     names = dict.fromkeys(name for e in finished for name in e.metrics)
@@ -43,11 +39,9 @@ def iteration_record(
         "return": mean_of([e.total_reward for e in finished]),
         "simulation_seconds": seconds,
         "steps_per_second": steps / seconds,
-        "precision": precision,
-        "learning_rate": learning_rate * now.learning_rate_factor,
-        "clip_range": now.clip_range,
-        "entropy_coefficient": now.entropy_coefficient,
-        **report._asdict(),
+        "clip_range": coefficients.loss.clip_range,
+        "entropy_coefficient": coefficients.loss.entropy_coefficient,
+        **report.as_dict(),
         "metrics": {
             name: np.mean([e.metrics[name] for e in finished if name in e.metrics], axis=0).tolist() for name in names
         },

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import step_discounts
-from core.learning.reward_scale import RewardScale
+from core.learning.algorithms.interface import RolloutBatch
+from core.learning.normalization import RewardScale, rescale_values
 from core.learning.schedule import Schedule
 from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
@@ -44,6 +45,7 @@ class TrainingSettings:
         per_update: copies of the simulator that play in a round, with different random streams.
         seed: of the run.
         gamma: discount.
+        value_lambda: lambda of the critic's targets.
         discount_per: ``"time"`` or ``"decision"``.
         schedule: of learning rates, clip ranges and entropy coefficient.
         normalise_observations: whether running statistics are kept.
@@ -54,6 +56,7 @@ class TrainingSettings:
     per_update: int
     seed: int
     gamma: float
+    value_lambda: float
     discount_per: str
     schedule: Schedule
     normalise_observations: bool
@@ -119,7 +122,7 @@ class Trainer:
         while self.episode < self.settings.episodes and self._another_iteration():
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
-            record |= self.instruments.figures(record, self.model, self.updater.stepper.memory.microbatch)
+            record |= self.instruments.figures(record, self.model, self.updater.microbatch)
             self.checkpoints.wait()  # so that the metrics are never two rounds ahead of what is saved
             log.write(record)
             self.save("last")
@@ -140,24 +143,16 @@ class Trainer:
         finished = [outcome for each in played for outcome in each.finished]
         self._keep_best(main_metric_of(self.simulator, finished), "rounds")  # before the update changes them
         self._phase(progress, "updating")
-        now = settings.schedule.at(self._share_done())
-        now = now._replace(learning_rate_factor=now.learning_rate_factor * self.updater.guard.rate_factor)
-        self.updater.stepper.set_coefficients(*now[1:])
-        precision = self.updater.stepper.precision
+        coefficients = settings.schedule.at(self._share_done())
         trajectories = [each.trajectory for each in played]
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.simulator.mean_interval, settings.discount_per) for t in trajectories]
-            for per in (settings.gamma, self.updater.settings.value_lambda)
+            for per in (settings.gamma, settings.value_lambda)
         )
         require_finite(self.simulator, self.episode + 1, trajectories, discounts)
         with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
-            report = self.updater.update(
-                self._scaled(trajectories, discounts),
-                discounts,
-                stream(settings.seed, "update", self.episode),
-                now.learning_rate_factor,
-                value_lambdas,
-            )
+            rollout = RolloutBatch(self._scaled(trajectories, discounts), discounts, value_lambdas)
+            report = self.updater.update(rollout, coefficients, stream(settings.seed, "update", self.episode))
         if self.budget is not None:
             self.budget.leave_out(report.execution_seconds)
         report = report._replace(fallbacks=fallbacks + report.fallbacks)
@@ -171,8 +166,7 @@ class Trainer:
         for outcome in finished:
             if outcome.message:
                 progress.say(f"Episode {self.episode}: {outcome.message}")
-        rate = self.updater.settings.learning_rate_actor
-        return iteration_record(self.episode, played, finished, report, seconds, now, rate, precision)
+        return iteration_record(self.episode, played, finished, report, seconds, coefficients)
 
     def _another_iteration(self) -> bool:
         """Return whether the time budget has room for one more, with an evaluation where one is due."""
@@ -241,7 +235,7 @@ class Trainer:
         else:
             scale.divisor[0] = 1.0
         if scale.divisor[0] != before:
-            self.updater.rescale_values(before / scale.divisor.item())
+            rescale_values(self.model, before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
     def _keep_best(self, value: float | None, judged_by: Judged) -> None:

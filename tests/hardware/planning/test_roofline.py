@@ -21,7 +21,6 @@ from core.hardware.planning.roofline import (
     update_seconds,
     update_work,
 )
-from core.learning.steps.torch_step import gather
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SHAPES = {
@@ -71,9 +70,9 @@ def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, ke
     stepper, rollout, indices, weights = prepared_step(shape, "fp32", 512, 512)
     with CountedWork() as step:
         stepper.step(rollout, indices, weights)
-    batch = gather(rollout, indices, weights)
+    samples = rollout.at(indices)
     with CountedWork() as inside:
-        torch.autograd.grad(stepper.loss(batch).total, list(stepper.model.parameters()))
+        torch.autograd.grad(stepper.loss(samples, weights).total, list(stepper.model.parameters()))
     outside = step.launches - inside.launches
     assert step_work(shape, False, 512, 512, "compile").launches == pytest.approx(outside + kernels, rel=0.1)
 

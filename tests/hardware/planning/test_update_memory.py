@@ -19,7 +19,7 @@ from core.hardware.planning.update_memory import (
     fixed_bytes,
     workspace_bytes,
 )
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.device_transfer import upload
 from core.policies.parameter_layout import layout_of
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -183,7 +183,7 @@ def test_with_tanh():
 def test_the_columns_of_a_rollout_are_those_that_go_up():
     shape = mlp_spec((8, 4, 5), (8, 3, 1), space=MultiDiscrete([2, 3]), action_features=2)
     rollout = rollout_of(shape, 7)
-    sizes = {name: bytes_of([getattr(rollout, name)]) // 7 for name in Batch._fields if name != "weights"}
+    sizes = {name: bytes_of([getattr(rollout, name)]) // 7 for name in Samples._fields}
     assert column_bytes(shape) == {name: sizes[name] for name in column_bytes(shape)}
     assert sum(sizes.values()) - sum(column_bytes(shape).values()) in (0, 4), "values of the critic, where they go up"
 

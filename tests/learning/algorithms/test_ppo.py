@@ -8,8 +8,8 @@ import torch
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
 from oracles.slow_update import SlowModel, slow_derivative, slow_loss
 
-from core.learning.algorithms import ppo
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import PolicyOutputs, Samples
+from core.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
 from core.policies.distributions import Distribution, discrete, distribution_of
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -17,14 +17,22 @@ NO_STD = torch.zeros(0)
 
 
 def ppo_loss(logits, values, batch, *coefficients):
-    """Return the loss of a policy of one choice."""
-    return ppo.ppo_loss(*discrete(logits, NO_STD, batch.masks, batch.actions), values, batch, *coefficients)
+    """Return total and terms of the loss of a policy of one choice."""
+    samples, weights = batch
+    evaluated = discrete(logits, NO_STD, samples.masks, samples.actions)
+    return loss_of(PolicyOutputs(*evaluated, values), samples, weights, *coefficients)
+
+
+def loss_of(outputs, samples, weights, *coefficients):
+    """Return total and terms of the loss of some outputs."""
+    coefficients = PpoCoefficients(*coefficients)
+    return Ppo(0.95, coefficients).loss(outputs, samples, weights, coefficients)
 
 
 def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
-    """Return two-action samples whose new probabilities are 1/2 each, so that old ones give these ratios."""
+    """Return samples of two actions, now of probability 1/2 each and before with these ratios, and their weights."""
     n = len(ratios)
-    return Batch(
+    samples = Samples(
         observations=torch.zeros(n, 1),
         actions=torch.zeros(n, dtype=torch.int64),
         log_probs=torch.tensor([math.log(0.5 / r) for r in ratios]),
@@ -33,8 +41,8 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
         advantages=torch.tensor(advantages),
         returns=torch.zeros(n) if returns is None else torch.tensor(returns),
         values=torch.zeros(n),
-        weights=torch.full((n,), 1.0 / n) if weights is None else torch.tensor(weights),
     )
+    return samples, torch.full((n,), 1.0 / n) if weights is None else torch.tensor(weights)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +56,9 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
     ],
 )
 def test_the_policy_term_on_both_sides_of_the_clip_range(ratio, advantage, objective):
-    terms = ppo_loss(torch.zeros(1, 2), torch.zeros(1), batch_of([ratio], [advantage]), 0.2, 0.0, 0.0)
-    assert float(terms.policy) == pytest.approx(-objective, rel=1e-6)
-    assert float(terms.total) == float(terms.policy)
+    total, terms = ppo_loss(torch.zeros(1, 2), torch.zeros(1), batch_of([ratio], [advantage]), 0.2, 0.0, 0.0)
+    assert float(terms.policy_loss) == pytest.approx(-objective, rel=1e-6)
+    assert float(total) == float(terms.policy_loss)
     assert float(terms.clip_fraction) == (1.0 if abs(ratio - 1) > 0.2 else 0.0)
     assert float(terms.ratio_error) == pytest.approx(abs(ratio - 1), rel=1e-5)
     assert float(terms.approx_kl) == pytest.approx(ratio - 1 - math.log(ratio), rel=1e-4, abs=1e-7)
@@ -72,11 +80,11 @@ def test_all_terms_together_by_hand():
     """
     masks = torch.tensor([[True, True], [True, False]])
     batch = batch_of([1.0, 1.0], [1.0, 4.0], [3.0, 0.0], [0.75, 0.25], masks)
-    terms = ppo_loss(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), batch, 0.2, 0.1, 0.5)
-    assert float(terms.policy) == pytest.approx(-1.95, rel=1e-6)
-    assert float(terms.value) == pytest.approx(2.0, rel=1e-6)
+    total, terms = ppo_loss(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), batch, 0.2, 0.1, 0.5)
+    assert float(terms.policy_loss) == pytest.approx(-1.95, rel=1e-6)
+    assert float(terms.value_loss) == pytest.approx(2.0, rel=1e-6)
     assert float(terms.entropy) == pytest.approx(0.75 * math.log(2), rel=1e-6)
-    assert float(terms.total) == pytest.approx(-1.95 + 0.5 * 2.0 - 0.1 * 0.75 * math.log(2), rel=1e-6)
+    assert float(total) == pytest.approx(-1.95 + 0.5 * 2.0 - 0.1 * 0.75 * math.log(2), rel=1e-6)
     assert float(terms.clip_fraction) == 0.25
     assert float(terms.ratio_error) == pytest.approx(1.0, rel=1e-6)
 
@@ -94,18 +102,19 @@ def test_all_terms_together_by_hand():
 def test_the_clipped_value_term_by_hand(value, target, squared, slope):
     values = torch.tensor([value], requires_grad=True)
     batch = batch_of([1.0], [0.0], [target])
-    terms = ppo_loss(torch.zeros(1, 2), values, batch, 0.3, 0.0, 1.0, 0.2)
-    terms.total.backward()
-    assert float(terms.value.detach()) == pytest.approx(0.5 * squared, rel=1e-6)
+    total, terms = ppo_loss(torch.zeros(1, 2), values, batch, 0.3, 0.0, 1.0, 0.2)
+    total.backward()
+    assert float(terms.value_loss.detach()) == pytest.approx(0.5 * squared, rel=1e-6)
     assert float(values.grad) == pytest.approx(slope, rel=1e-6)
 
 
 def test_values_are_clipped_around_what_the_critic_said():
     """It said 3 and says 4 now: at most 3.25 counts, and (3.25 - 5)^2 is more than (4 - 5)^2."""
-    batch = batch_of([1.0], [0.0], [5.0])._replace(values=torch.tensor([3.0]))
+    samples, weights = batch_of([1.0], [0.0], [5.0])
+    batch = samples._replace(values=torch.tensor([3.0])), weights
     for clip_range, squared in ((0.25, 1.75**2), (2.0, 1.0), (0.0, 1.0)):
-        terms = ppo_loss(torch.zeros(1, 2), torch.tensor([4.0]), batch, 0.3, 0.0, 1.0, clip_range)
-        assert float(terms.value) == pytest.approx(0.5 * squared, rel=1e-6)
+        terms = ppo_loss(torch.zeros(1, 2), torch.tensor([4.0]), batch, 0.3, 0.0, 1.0, clip_range).terms
+        assert float(terms.value_loss) == pytest.approx(0.5 * squared, rel=1e-6)
 
 
 def test_padding_changes_nothing():
@@ -113,18 +122,28 @@ def test_padding_changes_nothing():
     padded = batch_of([1.1, 0.7, 9.0], [1.0, -4.0, 100.0], [3.0, 0.0, 100.0], [0.5, 0.5, 0.0])
     a = ppo_loss(torch.zeros(2, 2), torch.zeros(2), plain, 0.2, 0.1, 0.5)
     b = ppo_loss(torch.zeros(3, 2), torch.zeros(3), padded, 0.2, 0.1, 0.5)
-    assert torch.stack(a).tolist() == torch.stack(b).tolist()
+    assert (float(a.total), torch.stack(a.terms).tolist()) == (float(b.total), torch.stack(b.terms).tolist())
+
+
+def test_the_total_is_linear_in_its_terms():
+    """So the compiled kernels take the derivatives by the terms from the total of single terms."""
+    rng, coefficients = np.random.default_rng(0), PpoCoefficients(0.2, 0.3, 0.7)
+    names = LossTerms._fields
+    terms = LossTerms(*rng.normal(size=len(names)))
+    parts = [total_loss(LossTerms(*np.where(np.arange(len(names)) == i, terms, 0.0)), coefficients) for i in range(6)]
+    assert sum(parts) == pytest.approx(total_loss(terms, coefficients))
+    assert parts[names.index("entropy")] == pytest.approx(-0.3 * terms.entropy)
 
 
 PLAYED = ["shop", "bandit", "choices", "tracker", "squashed"]
 
 
-def real_batch(kind):
-    """Return 40 samples of an episode with the log-probabilities of a somewhat different policy."""
+def real_samples(kind):
+    """Return 40 samples of an episode with the log-probabilities of a somewhat different policy, and their weights."""
     trajectory = toy_episodes(kind, toy_model(kind), 1)[0].trajectory
     n = min(trajectory.steps, 40)
     rng = np.random.default_rng(2)
-    return Batch(
+    samples = Samples(
         observations=torch.from_numpy(trajectory.observations[:n].copy()),
         actions=torch.from_numpy(trajectory.actions[:n].copy()),
         log_probs=torch.from_numpy(trajectory.log_probs[:n] + rng.normal(0, 0.2, n).astype(np.float32)),
@@ -133,26 +152,26 @@ def real_batch(kind):
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
-        weights=torch.full((n,), 1.0 / n),
     )
+    return samples, torch.full((n,), 1.0 / n)
 
 
 @pytest.mark.parametrize(("kind", "value_clip_range"), [*((kind, 0.0) for kind in PLAYED), ("tracker", 0.5)])
 def test_gradients_of_the_whole_loss_equal_finite_differences(kind, value_clip_range):
     """Central differences in float64 of an independent loss, for eight numbers of each tensor."""
-    batch, model = real_batch(kind), toy_model(kind)
+    (samples, weights), model = real_samples(kind), toy_model(kind)
     stepper = toy_stepper(model, entropy_coefficient=0.05, value_clip_range=value_clip_range)
-    total = stepper.loss(batch).total
+    total = stepper.loss(samples, weights).total
     parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
     gradients = torch.autograd.grad(total, parameters)
     slow = SlowModel(model)
-    arrays = Batch(*(column.numpy() for column in batch))
-    normalised = model.normalise(batch.observations).double().numpy()
+    arrays = Samples(*(column.numpy() for column in samples))
+    normalised = model.normalise(samples.observations).double().numpy()
+    coefficients = PpoCoefficients(0.2, 0.05, 0.5, value_clip_range)
 
     def value():
-        return slow_loss(
-            model.spec.action_space, *slow.heads(normalised, arrays.features), arrays, 0.2, 0.05, 0.5, value_clip_range
-        )
+        heads = slow.heads(normalised, arrays.features)
+        return slow_loss(model.spec.action_space, *heads, arrays, weights.numpy(), coefficients)
 
     assert value() == pytest.approx(float(total.detach()), rel=1e-5, abs=1e-5)
     rng = np.random.default_rng(0)
@@ -165,14 +184,13 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind, value_clip_r
 
 @pytest.mark.parametrize("kind", PLAYED[1:])
 def test_the_episodes_behind_the_gradients_are_not_trivial(kind):
-    batch = real_batch(kind)
-    terms = toy_stepper(toy_model(kind)).loss(batch)
-    assert 0.1 < float(terms.clip_fraction) < 0.9
-    assert batch.masks.numel() == 0 or not batch.masks.all()
+    samples, weights = real_samples(kind)
+    assert 0.1 < float(toy_stepper(toy_model(kind)).loss(samples, weights).terms.clip_fraction) < 0.9
+    assert samples.masks.numel() == 0 or not samples.masks.all()
 
 
 def double_batch(space, n=24):
-    """Return outputs, log_std and a batch in float64, for a space, half of it clipped."""
+    """Return outputs, log_std, samples and weights in float64, for a space, half of them clipped."""
     generator = torch.Generator().manual_seed(1)
 
     def normal(*shape):
@@ -186,8 +204,8 @@ def double_batch(space, n=24):
     now = distribution_of(space)(outputs, log_std, masks, actions)[0]
     old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
     weights = torch.full((n,), 1 / n, dtype=torch.float64)
-    batch = Batch(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), normal(n), weights)
-    return outputs, log_std, batch
+    samples = Samples(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), normal(n))
+    return outputs, log_std, samples, weights
 
 
 @pytest.mark.parametrize("value_clip_range", [0.0, 0.4])
@@ -198,16 +216,16 @@ def double_batch(space, n=24):
 )
 def test_gradients_in_double_precision(space, value_clip_range):
     """The code itself in float64: outputs, log-standard deviations and values, clipped and not, entropy and value."""
-    outputs, log_std, batch = double_batch(space)
+    outputs, log_std, samples, weights = double_batch(space)
     evaluate: Distribution = distribution_of(space)
 
-    def total(outputs, log_std, values):
-        log_probs, entropies = evaluate(outputs, log_std, batch.masks, batch.actions)
-        return ppo.ppo_loss(log_probs, entropies, values, batch, 0.2, 0.3, 0.5, value_clip_range).total
+    def loss(outputs, log_std, values, value_clip_range):
+        evaluated = evaluate(outputs, log_std, samples.masks, samples.actions)
+        return loss_of(PolicyOutputs(*evaluated, values), samples, weights, 0.2, 0.3, 0.5, value_clip_range)
 
     values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
     inputs = [x.requires_grad_() for x in (outputs, log_std, values)]
-    clipped = ppo.ppo_loss(*evaluate(outputs, log_std, batch.masks, batch.actions), values, batch, 0.2, 0.3, 0.5)
-    assert 0.3 < float(clipped.clip_fraction) < 0.9
+    clipped = loss(*inputs, 0.0)
+    assert 0.3 < float(clipped.terms.clip_fraction) < 0.9
     assert clipped.total.dtype == torch.float64
-    assert torch.autograd.gradcheck(total, inputs, eps=1e-6, atol=1e-8, rtol=1e-5)
+    assert torch.autograd.gradcheck(lambda *x: loss(*x, value_clip_range).total, inputs, eps=1e-6, atol=1e-8, rtol=1e-5)

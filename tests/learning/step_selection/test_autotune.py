@@ -7,7 +7,7 @@ import pytest
 import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
-from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
+from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 
 from core.learning.minibatches import split
 from core.learning.step_selection.autotune import StepRunner
@@ -20,7 +20,7 @@ SECONDS = {"eager": 4.0, "graph": 2.0, "compile": 3.0, "compile_graph": 1.0}
 
 def same(loss):
     """Compile nothing."""
-    return lambda batch: loss(batch)
+    return lambda samples, weights: loss(samples, weights)
 
 
 class Setup:
@@ -39,7 +39,7 @@ class Setup:
         return self.now
 
     def epoch(self, seed=0):
-        return self.runner.epoch(self.rollout, *split(SAMPLES, LARGEST, np.random.default_rng(seed)))
+        return self.runner.epoch(self.rollout, split(SAMPLES, LARGEST, np.random.default_rng(seed)))
 
     def state(self):
         return {"flat": self.model.flat.clone(), **{n: t.clone() for n, t in self.stepper.optimizer_tensors().items()}}
@@ -58,8 +58,8 @@ def eager_epochs(count, **changes):
     setup.executor.use("eager")
     reports = []
     for seed in range(count):
-        padded = setup.runner._padded(*split(SAMPLES, LARGEST, np.random.default_rng(seed)))
-        reports.append(setup.executor.run(setup.rollout, *padded))
+        padded = setup.runner._padded(split(SAMPLES, LARGEST, np.random.default_rng(seed)))
+        reports.append(setup.executor.run(setup.rollout, padded))
     return setup.state(), reports, setup.stepper.scaler.state_dict()
 
 
@@ -76,12 +76,12 @@ def test_the_fastest_runs_and_trying_leaves_no_trace(fastest, precision):
     assert all(torch.equal(a, b) for a, b in zip(reports, expected_reports, strict=True))
     assert setup.stepper.scaler.state_dict() == scale
     assert torch.equal(torch.get_rng_state(), randomness)
-    notes, trials, seconds = setup.runner.take_notes()
+    notes, trials, seconds = setup.runner.take_log()
     assert seconds > 0.0
     assert notes[0].startswith(f"Update execution: {fastest}; ms a step: eager ")
     assert [t.execution for t in trials] == list(ALL)
     assert [t.problem for t in trials] == [""] * 4
-    assert setup.runner.take_notes() == ([], [], 0.0)
+    assert setup.runner.take_log() == ([], [], 0.0)
 
 
 def test_eager_steps_that_are_the_fastest_are_kept_as_they_are():
@@ -90,13 +90,13 @@ def test_eager_steps_that_are_the_fastest_are_kept_as_they_are():
         each.epoch()
     assert setup.executor.execution == "eager"
     assert_same_bits(setup.state(), alone.state())
-    assert alone.runner.take_notes() == ([], [], 0.0)
+    assert alone.runner.take_log() == ([], [], 0.0)
 
 
 def test_seconds_of_a_step_are_those_of_a_run_over_its_minibatches():
     setup = Setup(("eager", "graph"))
     setup.epoch()
-    _, (eager, graph), _ = setup.runner.take_notes()
+    _, (eager, graph), _ = setup.runner.take_log()
     assert (eager.seconds, graph.seconds) == (4.0 / 4, 2.0 / 4)  # four minibatches
 
 
@@ -105,7 +105,7 @@ class OnlyTheFirst(RecordedGraphs):
 
     def capture(self, function):
         replay = super().capture(function)
-        slots = getclosurevars(function).nonlocals["slots"]
+        slots = getclosurevars(function).nonlocals["buffers"]
 
         def wrong():
             slots.position.zero_()
@@ -120,11 +120,11 @@ def test_a_graph_that_keeps_the_first_minibatch_is_found_and_not_used():
         each.epoch()
     assert setup.executor.execution == "eager"
     assert_same_bits(setup.state(), alone.state())
-    notes, trials, seconds = setup.runner.take_notes()
+    notes, trials, seconds = setup.runner.take_log()
     assert seconds > 0.0
     assert trials[1].seconds is None
     assert notes[1] == (
-        "Update execution: graph is not used: its reports and weights are not those of eager steps to the bit."
+        "Update execution: graph is not used: its reports and parameters are not those of eager steps to the bit."
     )
 
 
@@ -133,12 +133,12 @@ def test_compiled_steps_may_round_elsewhere_but_not_compute_something_else():
     for other, used in ((lambda a: 1.001 * a, True), (lambda a: a.flip(0), False)):
 
         def compiler(loss, other=other):
-            return lambda batch: loss(batch._replace(advantages=other(batch.advantages)))
+            return lambda samples, w: loss(samples._replace(advantages=other(samples.advantages)), w)
 
         setup = Setup(("compile",), compiler=compiler)
         setup.epoch()
         assert (setup.executor.execution == "compile") is used
-        assert ("its gradient and that of eager steps are" in str(setup.runner.take_notes()[0])) is not used
+        assert ("its gradient and that of eager steps are" in str(setup.runner.take_log()[0])) is not used
 
 
 def failing(loss):
@@ -151,7 +151,7 @@ def test_what_fails_is_said_and_eager_steps_go_on(executions):
     for each in (setup, alone):
         each.epoch()
     assert_same_bits(setup.state(), alone.state())
-    assert setup.runner.take_notes()[0] == [
+    assert setup.runner.take_log()[0] == [
         "Update execution: eager; ms a step: eager 1000.00.",
         "Update execution: compile is not used: NotImplementedError: no C++ compiler.",
     ]
@@ -176,7 +176,7 @@ def test_of_several_one_that_needs_more_memory_is_not_worth_smaller_microbatches
     setup.epoch()
     assert (setup.executor.execution, setup.stepper.memory.microbatch) == ("eager", 64)
     assert setup.stepper.memory.take_events() == []
-    assert setup.runner.take_notes()[0][1] == "Update execution: graph is not used: memory ran out."
+    assert setup.runner.take_log()[0][1] == "Update execution: graph is not used: memory ran out."
 
 
 def test_what_is_insisted_on_is_tried_with_smaller_microbatches():
@@ -190,7 +190,7 @@ def test_what_is_insisted_on_is_tried_with_smaller_microbatches():
 def test_a_later_capture_that_fails_ends_in_eager_steps_with_a_reason():
     setup = Setup(("graph",))
     setup.epoch()
-    setup.runner.take_notes()
+    setup.runner.take_log()
 
     def broken(function):
         raise RuntimeError("operation not permitted when stream is capturing")
@@ -201,7 +201,7 @@ def test_a_later_capture_that_fails_ends_in_eager_steps_with_a_reason():
     setup.epoch(1)
     assert setup.executor.execution == "eager"
     assert not torch.equal(setup.model.flat, before["flat"])
-    assert setup.runner.take_notes()[0] == [
+    assert setup.runner.take_log()[0] == [
         "Update execution: eager in place of graph: RuntimeError: operation not permitted when stream is capturing."
     ]
 
@@ -218,12 +218,12 @@ def test_a_later_capture_without_room_halves_the_microbatch():
 def test_a_resumed_run_goes_on_with_what_was_chosen():
     setup = Setup(seconds={"eager": 0.1})
     assert setup.runner.chosen is None
-    setup.runner.go_on_with("graph")
+    setup.runner.resume_with("graph")
     setup.epoch()
     assert setup.executor.execution == "graph"
-    assert [t.execution for t in setup.runner.take_notes()[1]] == ["eager", "graph"]
+    assert [t.execution for t in setup.runner.take_log()[1]] == ["eager", "graph"]
     insisting = Setup(("compile",))
-    insisting.runner.go_on_with("graph")
+    insisting.runner.resume_with("graph")
     insisting.epoch()
     assert insisting.executor.execution == "compile"
 
@@ -242,7 +242,7 @@ def test_compiled_steps_are_prepared_once_for_each_shape():
 
 def captured_updater(model, graphs, **changes):
     """Return an updater whose steps are captured by made-up graphs."""
-    updater = toy_updater(model, step=step_settings(executions=("graph",), **changes))
+    updater = toy_updater(model, executions=("graph",), **changes)
     updater.runner.executor._given_graphs = graphs
     return updater
 
@@ -256,12 +256,11 @@ def test_updates_whose_steps_are_captured_are_those_of_eager_steps(kind):
         reports = []
         for updater in updaters:
             episodes = toy_episodes(kind, other, 3, 3 * seed)
-            trajectories = [e.trajectory for e in episodes]
-            reports.append(updater.update(trajectories, discounts_of(episodes), np.random.default_rng(seed)))
+            reports.append(toy_update(updater, episodes, seed))
         assert [r.execution for r in reports] == ["graph", "eager"]
         assert reports[0].optimizer_steps == reports[1].optimizer_steps
         for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
-            assert getattr(reports[0], name) == pytest.approx(getattr(reports[1], name), rel=1e-4, abs=1e-5)
+            assert reports[0].losses[name] == pytest.approx(reports[1].losses[name], rel=1e-4, abs=1e-5)
         torch.testing.assert_close(model.flat, other.flat, rtol=1e-3, atol=1e-4)
         other.flat.data.copy_(model.flat)
         updaters[1].stepper.load_optimizer_tensors(updaters[0].stepper.optimizer_tensors())
@@ -272,17 +271,16 @@ def test_an_update_that_diverges_goes_back_and_is_captured_anew():
     graphs, model = RecordedGraphs(), toy_model("bandit")
     updater = captured_updater(model, graphs, precision="bf16")
     episodes = toy_episodes("bandit", model, 1)
-    trajectories, discounts = [e.trajectory for e in episodes], discounts_of(episodes)
-    updater.update(trajectories, discounts, np.random.default_rng(0))
+    toy_update(updater, episodes, 0)
     good = model.flat.clone()
-    updater.update(trajectories, discounts, np.random.default_rng(1))
+    toy_update(updater, episodes, 1)
     captured = graphs.captured
     with torch.no_grad():
         updater.model.layers("critic")[-1][0].fill_(1e30)
-    report = updater.update(trajectories, discounts, np.random.default_rng(2))
+    report = toy_update(updater, episodes, 2)
     assert report.skipped_steps == report.optimizer_steps
     assert (report.fallbacks[0]["precision"], report.execution) == ("fp32", "graph")
     assert torch.equal(model.flat, good)
-    report = updater.update(trajectories, discounts, np.random.default_rng(3))
+    report = toy_update(updater, episodes, 3)
     assert (report.skipped_steps, report.execution, graphs.captured) == (0, "graph", captured + 1)
     assert not torch.equal(model.flat, good)

@@ -1,11 +1,13 @@
 # ruff: noqa: E501
 """Trials of executions: the fastest that passes, what is said about them, what counts as the same."""
 
+import numpy as np
 import pytest
 import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
+from core.learning.minibatches import Minibatches
 from core.learning.step_selection.execution_trial import (
     ExecutionTrial,
     Snapshot,
@@ -55,8 +57,8 @@ def outcome():
 def test_to_the_bit_means_to_the_bit():
     assert difference(outcome(), outcome(), None) == ""
     one_bit = torch.nextafter(torch.tensor([1.0, -2.0]), torch.zeros(2))
-    said = difference(outcome()._replace(weights=one_bit), outcome(), None)
-    assert said == "its weights are not those of eager steps to the bit"
+    said = difference(outcome()._replace(parameters=one_bit), outcome(), None)
+    assert said == "its parameters are not those of eager steps to the bit"
 
 
 def test_a_tolerance_is_a_share_of_the_norm():
@@ -86,7 +88,7 @@ def test_a_snapshot_brings_everything_back_where_it_lies(precision, steps_before
         stepper.step(*step)
     flat, scale = model.flat.clone(), stepper.scaler.state_dict()
     before = {name: tensor.clone() for name, tensor in stepper.optimizer_tensors().items()}
-    start = Snapshot(stepper, *step)
+    start = Snapshot(stepper, rollout, Minibatches(np.arange(64)[None], np.full((1, 64), 1 / 64, np.float32)))
     places = [tensor.data_ptr() for tensor in stepper.optimizer_tensors().values()]
     for tries in (True, False):
         for _ in range(3):

@@ -6,12 +6,13 @@ from contextlib import nullcontext
 import pytest
 import torch
 from helpers.random_rollouts import SPACES, random_model, random_rollout
-from helpers.toy_runs import toy_stepper
+from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.steps.cuda_graph import GraphBuffers
+from core.learning.steps.interface import report_columns
 from core.policies.networks import ActorCritic
 
 READS = {"_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "is_pinned", "_pin_memory"}
@@ -50,11 +51,15 @@ class Capturable(TorchDispatchMode):
         return result
 
 
+def buffers_for(stepper, device):
+    return GraphBuffers.empty(4, 64, len(report_columns(stepper.algorithm)), torch.device(device))
+
+
 def prepared(space, **changes):
     """Return a stepper that has taken a step, slots with minibatches in them, and a rollout."""
     model = random_model(space, features=2 if space == "discrete" else 0)
     stepper, rollout = toy_stepper(model, **{"microbatch": 16, **changes}), random_rollout(model, 128)
-    slots = GraphBuffers.empty(4, 64, torch.device("cpu"))
+    slots = buffers_for(stepper, "cpu")
     slots.step(stepper, rollout)
     slots.indices.copy_(torch.arange(256).reshape(4, 64) % 128)
     slots.weights.fill_(1 / 64)
@@ -74,23 +79,24 @@ def test_a_step_is_capturable_and_like_every_other(space, microbatch, precision)
         steps.append(mode.operations)
     assert len(steps[0]) > 100
     assert steps[0] == steps[1] == steps[2]
-    assert slots.reports[:, -1].tolist() == [1.0, 0.0 if precision != "fp16" else slots.reports[1, -1], 1.0, 0.0]
+    skipped = columns_of(stepper, slots.reports)["skipped"].tolist()
+    assert skipped == [1.0, 0.0 if precision != "fp16" else skipped[1], 1.0, 0.0]
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_what_changes_between_steps_lies_where_it_lay(space):
     """Weights, moments, scale, learning rates, coefficients and slots: a graph has their addresses."""
-    stepper, slots, rollout = prepared(space, precision="fp16")
+    clipped = {"value_clip_range": 0.3}
+    stepper, slots, rollout = prepared(space, precision="fp16", **clipped)
 
     def places():
         rates = [group["lr"] for group in stepper.optimizer.param_groups]
-        tensors = *stepper.model.parameters(), *stepper.optimizer_tensors().values(), *stepper._scheduled, *rates
+        tensors = *stepper.model.parameters(), *stepper.optimizer_tensors().values(), *stepper._coefficients, *rates
         return [t.data_ptr() for t in (*tensors, *slots, stepper.scaler._scale, stepper.scaler._growth_tracker)]
 
     before = places()
     for number in (0.1, 0.2):
-        stepper.set_learning_rates(number, number)
-        stepper.set_coefficients(number, 0.0, number)
+        stepper.set_coefficients(toy_coefficients(number, clip_range=number, entropy_coefficient=number, **clipped))
         slots.step(stepper, rollout)
         stepper.load_optimizer_tensors({n: t.clone() for n, t in stepper.optimizer_tensors().items()})
         stepper.scaler.load_state_dict(stepper.scaler.state_dict())
@@ -106,8 +112,8 @@ def test_everything_that_a_step_makes_lies_on_the_device(space, monkeypatch):
     host = random_model(space)
     model = ActorCritic(host.spec, "meta")
     stepper = toy_stepper(model, microbatch=16)
-    rollout = Batch(*(column.to("meta") for column in random_rollout(host, 64)))
-    slots = GraphBuffers.empty(4, 64, torch.device("meta"))
+    rollout = Samples(*(column.to("meta") for column in random_rollout(host, 64)))
+    slots = buffers_for(stepper, "meta")
     for _ in range(2):
         with Devices() as mode:
             slots.step(stepper, rollout)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_rollouts import SPACES, random_model, random_rollout
-from helpers.toy_runs import toy_stepper
+from helpers.toy_runs import toy_coefficients, toy_stepper
 
 from core.learning.minibatches import split
 from core.learning.step_selection.executor import Executor
@@ -50,8 +50,12 @@ def test_coefficients_change_without_another_compilation_and_a_new_format_compil
     stepper.use_loss(torch.compile(stepper.loss, fullgraph=True, backend=counting))
     for clip_range, compilations in ((0.2, 1), (0.1, 1), (0.02, 1)):
         for each in (stepper, reference):
-            each.set_coefficients(clip_range, 0.0, 0.1 * clip_range)
-            each.set_learning_rates(clip_range, clip_range)
+            changes = {
+                "clip_range": clip_range,
+                "entropy_coefficient": 0.1 * clip_range,
+                "value_coefficient": clip_range,
+            }
+            each.set_coefficients(toy_coefficients(clip_range, **changes))
         found, expected = (each.gradients(rollout, INDICES, WEIGHTS)[1] for each in (stepper, reference))
         torch.testing.assert_close(found, expected)
         assert len(counted) == compilations
@@ -68,7 +72,7 @@ def test_compiled_epochs_are_eager_epochs():
     for seed in range(2):
         batches = split(128, 32, np.random.default_rng(seed))
         for executor in executors:
-            executor.prepare(rollout, *batches)
-        found, expected = (executor.run(rollout, *batches) for executor in executors)
+            executor.prepare(rollout, batches)
+        found, expected = (executor.run(rollout, batches) for executor in executors)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(models[0].flat, models[1].flat, rtol=1e-3, atol=1e-4)

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_updater
+from helpers.toy_runs import (
+    discounts_of,
+    rollout_batch,
+    toy_coefficients,
+    toy_episodes,
+    toy_model,
+    toy_update,
+    toy_updater,
+)
 from numba import typeof
 
 from core.learning import advantages
@@ -15,32 +23,33 @@ from core.learning.update_stats import UpdateReport
 def updated(execution, **changes):
     """Return updater and report after two epochs over an episode, four minibatches each."""
     model = toy_model("bandit")
-    updater = toy_updater(model, step=step_settings(executions=(execution,), **changes))
+    updater = toy_updater(model, executions=(execution,), **changes)
     return updater, update(updater)
 
 
 def update(updater, kind="bandit") -> UpdateReport:
-    episodes = toy_episodes(kind, toy_model(kind), 1)
-    return updater.update([e.trajectory for e in episodes], discounts_of(episodes), np.random.default_rng(0))
+    return toy_update(updater, toy_episodes(kind, toy_model(kind), 1))
 
 
 def test_an_update_learns_the_same_as_torchs():
     (eager, expected), (compiled, report) = updated("eager"), updated("compiled")
     assert isinstance(compiled.stepper, KernelStepper)
     assert not isinstance(eager.stepper, KernelStepper)
-    assert report.initial_ratio_error < 1e-3
+    assert report.losses["initial_ratio_error"] < 1e-3
     assert report.optimizer_steps == expected.optimizer_steps == 8
     torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=1e-3, atol=1e-4)
     for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
-        np.testing.assert_allclose(getattr(report, name), getattr(expected, name), rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(report.losses[name], expected.losses[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_coefficients_that_change_between_updates_hold():
     results = []
     for execution in ("eager", "compiled"):
         updater, _ = updated(execution)
-        updater.stepper.set_coefficients(0.01, 0.0, 0.5)
-        update(updater)
+        episodes = toy_episodes("bandit", toy_model("bandit"), 1)
+        rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
+        coefficients = toy_coefficients(0.5, clip_range=0.01, entropy_coefficient=0.5, value_coefficient=2.0)
+        updater.update(rollout, coefficients, np.random.default_rng(0))
         results.append(updater.model.flat)
     torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
 
@@ -86,7 +95,7 @@ def test_nothing_is_left_to_compile_when_updates_begin(kind, monkeypatch):
 
     for module, name in KERNELS:
         monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
-    updater = toy_updater(toy_model(kind), step=step_settings(executions=("compiled",)))
+    updater = toy_updater(toy_model(kind), executions=("compiled",))
     before = updater.model.flat.clone()
     updater.compile()
     compiled = set(asked)

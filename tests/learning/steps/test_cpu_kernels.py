@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_rollouts import random_model, random_rollout
-from helpers.toy_runs import step_settings
+from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 
+from core.learning.algorithms.interface import Samples
+from core.learning.algorithms.ppo import PpoCoefficients
 from core.learning.steps.cpu_kernels import backprop
-from core.learning.steps.cpu_kernels.loss_gradients import Coefficients, Columns, value_head
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
+from core.learning.steps.cpu_kernels.loss_gradients import TERMS, Piece, value_head
+from core.learning.steps.cpu_kernels.stepper import KernelStepper, kernel_coefficients
 from core.learning.steps.torch_step import TorchStepper
 
 N = 700
@@ -27,7 +29,8 @@ KINDS = [
 
 def stepper(kind, compiled, **changes):
     model = random_model(*kind)
-    made = (KernelStepper if compiled else TorchStepper)(model, step_settings(**changes), 2e-3, 3e-3, 1e-4)
+    rates = {"learning_rate_actor": 2e-3, "learning_rate_critic": 3e-3, "adam_epsilon_actor": 1e-4}
+    made = toy_stepper(model, KernelStepper if compiled else TorchStepper, **rates, **changes)
     return made, random_rollout(model, 1000)
 
 
@@ -57,11 +60,11 @@ def test_gradients_and_terms_are_those_of_torch(kind, entropy, value, value_clip
     indices, weights = minibatch(padding=30)
     expected = gradient_of(eager, rollout, indices, weights)
     terms, expected_terms = (made.step(rollout, indices, weights) for made in (compiled, eager))
-    assert 0.1 < expected_terms[5] < 0.9, "some ratios are clipped, some are not"
+    assert 0.1 < columns_of(eager, expected_terms)["clip_fraction"] < 0.9, "some ratios are clipped, some are not"
     torch.testing.assert_close(terms, expected_terms, rtol=3e-5, atol=3e-6)
     for name, offset in compiled.model.layout.offsets.items():
         part = slice(offset, offset + compiled.model.tensors[name].numel())
-        actual = torch.from_numpy(compiled._total[part])
+        actual = torch.from_numpy(compiled._gradient[part])
         torch.testing.assert_close(actual, expected[part], rtol=1e-4, atol=2e-6, msg=lambda m, n=name: f"{n}: {m}")
         assert expected[part].abs().max() > 1e-4 or not name.startswith(("actor", "critic")), name
 
@@ -71,7 +74,7 @@ def test_weights_and_state_after_several_clipped_steps_are_those_of_torch(kind):
     made = [stepper(kind, compiled, max_grad_norm=0.05) for compiled in (False, True)]
     for seed in range(5):
         for one, rollout in made:
-            one.set_learning_rates(2e-3 / (seed + 1), 3e-3)
+            one.set_coefficients(toy_coefficients(1 / (seed + 1)))
             one.step(rollout, *minibatch(seed))
     (eager, _), (compiled, _) = made
     torch.testing.assert_close(compiled.model.flat, eager.model.flat, rtol=2e-4, atol=2e-5)
@@ -116,7 +119,7 @@ def test_pieces_change_the_step_by_rounding_only(microbatch):
     reports = []
     for size in (microbatch, 256):
         made, rollout = stepper(KINDS[3], True, microbatch=size)
-        reports.append((made.step(rollout, *minibatch()), torch.from_numpy(made._total)))
+        reports.append((made.step(rollout, *minibatch()), torch.from_numpy(made._gradient)))
     torch.testing.assert_close(*reports, rtol=1e-4, atol=2e-6)
 
 
@@ -133,7 +136,7 @@ def test_a_step_that_is_not_finite_is_skipped_like_torchs(kind, column, number):
         reports.append(made.step(rollout, indices, weights))
         after = {"flat": made.model.flat, **made.optimizer_tensors()}
         assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
-    assert reports[0][-1] == reports[1][-1] == 1.0
+    assert [float(columns_of(made, report)["skipped"]) for report in reports] == [1.0, 1.0]
     assert torch.equal(reports[0].isfinite(), reports[1].isfinite())
 
 
@@ -161,8 +164,10 @@ def test_a_clipped_value_by_hand():
     """Clip range 0.5 around 1: 1.2 is within; 3 and -1 are beyond, away from and towards the target."""
     values = np.array([1.2, 3.0, -1.0], np.float32)
     returns, old, weights = np.array([0.0, 0.0, -4.0]), np.ones(3), np.array([0.5, 0.25, 0.25])
-    columns = Columns(*[np.zeros(0)] * 6, *(x.astype(np.float32) for x in (returns, old)))
-    terms = np.zeros(7)
-    value_head(values, np.arange(3), weights.astype(np.float32), columns, Coefficients(0.2, 0.0, 2.0, 0.5), terms)
-    assert terms[2] == pytest.approx(0.5 * (0.5 * 1.44 + 0.25 * 9.0 + 0.25 * 4.5**2))
+    columns = Samples(*[np.zeros(0)] * 6, *(x.astype(np.float32) for x in (returns, old)))
+    coefficients, terms = kernel_coefficients(PpoCoefficients(0.2, 0.0, 2.0, 0.5)), np.zeros(len(TERMS))
+    value_head(values, Piece(columns, np.arange(3), weights.astype(np.float32), coefficients), terms)
+    assert dict(zip(TERMS, terms, strict=True))["value_loss"] == pytest.approx(
+        0.5 * (0.5 * 1.44 + 0.25 * 9.0 + 0.25 * 4.5**2)
+    )
     np.testing.assert_allclose(values, [2 * 0.5 * 1.2, 2 * 0.25 * 3.0, 0.0], rtol=1e-6)

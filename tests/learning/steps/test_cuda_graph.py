@@ -10,9 +10,9 @@ import pytest
 import torch
 from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
-from helpers.toy_runs import toy_stepper
+from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.minibatches import split
 from core.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
 
@@ -45,9 +45,9 @@ def graphed(space="discrete", graphs=None, **changes):
 
 
 def run(epochs, rollout, seed=0, samples=SAMPLES):
-    indices, weights = minibatches(seed, samples)
-    epochs.prepare(rollout, *indices.shape)
-    return epochs.run(indices, weights)
+    batches = minibatches(seed, samples)
+    epochs.prepare(rollout, batches.steps, batches.size)
+    return epochs.run(batches)
 
 
 def eager(stepper, rollout, seed=0, samples=SAMPLES):
@@ -65,8 +65,9 @@ def test_replays_are_eager_steps_to_the_bit_whatever_changes_between_epochs(spac
     other = toy_stepper(random_model(space), **changes)
     for seed, (rate, coefficient) in enumerate([(1e-3, 0.2), (3e-3, 0.1), (1e-4, 0.02)]):
         for each in (stepper, other):
-            each.set_learning_rates(rate, 2 * rate)
-            each.set_coefficients(coefficient, coefficient, 0.1 * coefficient)
+            names = ("clip_range", "value_clip_range", "entropy_coefficient", "value_coefficient")
+            numbers = (coefficient, coefficient, 0.1 * coefficient, 3 * coefficient)
+            each.set_coefficients(toy_coefficients(1e3 * rate, **dict(zip(names, numbers, strict=True))))
         found, expected = run(epochs, rollout, seed), eager(other, rollout, seed)
         assert torch.equal(found, expected)
         assert_same_bits(state_of(stepper), state_of(other))
@@ -97,29 +98,30 @@ def test_steps_that_are_not_finite_are_skipped_and_counted_in_a_replay():
     rollout.advantages[17] = torch.inf
     reports = run(epochs, rollout)
     poisoned = (minibatches()[0] == 17).any(axis=1)
-    assert reports[:, -1].tolist() == poisoned.astype(float).tolist()
+    assert columns_of(stepper, reports)["skipped"].tolist() == poisoned.astype(float).tolist()
     assert torch.isfinite(stepper.model.flat).all()
     assert set(t.item() for n, t in stepper.optimizer_tensors().items() if n.endswith("step")) == {3.0}
 
 
 def moved(rollout):
-    return Batch(*(column.clone() for column in rollout))
+    return Samples(*(column.clone() for column in rollout))
 
 
 @pytest.mark.parametrize(
     ("change", "again"),
     [
         (lambda s, r: r, False),
-        (lambda s, r: Batch(*(column[:200] for column in r)), False),  # fewer samples, in the same memory
+        (lambda s, r: Samples(*(column[:200] for column in r)), False),  # fewer samples, in the same memory
         (lambda s, r: s.load_optimizer_tensors({n: t.clone() for n, t in s.optimizer_tensors().items()}) or r, False),
-        (lambda s, r: s.set_learning_rates(1.0, 1.0) or s.set_coefficients(0.1, 0.0, 0.0) or r, False),
+        (lambda s, r: s.set_coefficients(toy_coefficients(0.1, clip_range=0.1, entropy_coefficient=0.3)) or r, False),
         (lambda s, r: moved(r), True),
         (lambda s, r: s.use_precision("bf16") or r, True),
         (lambda s, r: setattr(s.memory, "microbatch", 16) or r, True),
-        (lambda s, r: s.set_coefficients(0.2, 0.3, 0.0) or r, True),  # values are clipped from now on
+        (lambda s, r: s.set_coefficients(toy_coefficients(value_clip_range=0.3)) or r, True),  # values are clipped now
+        (lambda s, r: s.set_coefficients(toy_coefficients(entropy_coefficient=0.0)) or r, True),  # a term is left out
         (lambda s, r: s.load_optimizer_tensors({}) or r, True),
     ],
-    ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "clipping", "new state"],
+    ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "clipping", "no bonus", "new state"],
 )
 def test_what_needs_another_capture(change, again):
     stepper, epochs, graphs, rollout = graphed()
@@ -143,8 +145,7 @@ def test_more_minibatches_than_there_is_room_for_need_another_capture():
     assert graphs.captured == 1
     epochs.prepare(rollout, 120, 2)
     assert graphs.captured == 2
-    indices, weights = split(SAMPLES, 2, np.random.default_rng(0))
-    assert len(epochs.run(indices, weights)) == 120
+    assert len(epochs.run(split(SAMPLES, 2, np.random.default_rng(0)))) == 120
 
 
 class Failing(RecordedGraphs):
@@ -193,7 +194,7 @@ def test_a_capture_that_ran_out_of_memory_is_made_with_half_the_microbatch(error
 def test_memory_that_runs_out_elsewhere_drops_the_graph_first():
     stepper, epochs, graphs, rollout = graphed()
     run(epochs, rollout)
-    slots, attempts = weakref.ref(epochs._slots.reports), []
+    slots, attempts = weakref.ref(epochs._buffers.reports), []
 
     def values():
         attempts.append((slots() is None, all(p.grad is None for p in stepper.model.parameters())))
@@ -224,7 +225,7 @@ def test_the_slots_are_written_before_each_epochs_first_replay():
             replay = super().capture(function)
 
             def watched():
-                slots = epochs._slots
+                slots = epochs._buffers
                 seen.append((int(slots.position), slots.indices[:4].numpy().copy()))
                 replay()
 

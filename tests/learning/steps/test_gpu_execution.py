@@ -7,13 +7,13 @@ import pytest
 import torch
 from helpers.real_steps import rollout_of
 from helpers.specs import mlp_spec
-from helpers.toy_runs import discounts_of, step_settings, toy_episodes, toy_model, toy_stepper, toy_updater
+from helpers.toy_runs import columns_of, toy_coefficients, toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 
 from core.learning.minibatches import split
-from core.learning.precision import apply_global_settings
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.execution_trial import TOLERANCES
 from core.learning.step_selection.executor import Executor
+from core.learning.torch_settings import apply_global_settings
 from core.policies.networks import ActorCritic, initialise
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -60,13 +60,18 @@ def epochs_of(execution, count=2, **changes):
     executor.use(execution)
     reports = []
     for seed in range(count):
-        executor.stepper.set_learning_rates(1e-3 / (1 + seed), 2e-3)
-        executor.stepper.set_coefficients(0.2 / (1 + seed), 0.0, 0.01 * seed)
+        changes = {"clip_range": 0.2 / (1 + seed), "entropy_coefficient": 0.01 * (1 + seed)}
+        executor.stepper.set_coefficients(toy_coefficients(1 / (1 + seed), **changes))
         batches = split(SAMPLES, SIZE, np.random.default_rng(seed))
-        executor.prepare(rollout, *batches)
-        reports.append(executor.run(rollout, *batches))
+        executor.prepare(rollout, batches)
+        reports.append(executor.run(rollout, batches))
     stepper = executor.stepper
-    return torch.cat(reports), stepper.model.flat, stepper.optimizer_tensors(), stepper.scaler.state_dict()
+    return (
+        columns_of(stepper, torch.cat(reports)),
+        stepper.model.flat,
+        stepper.optimizer_tensors(),
+        stepper.scaler.state_dict(),
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -75,11 +80,11 @@ def epochs_of(execution, count=2, **changes):
 def test_replays_are_eager_steps_to_the_bit(name, microbatch, precision):
     changes = {"shape": SHAPES[name], "precision": precision, "microbatch": microbatch}
     expected, found = epochs_of("eager", **changes), epochs_of("graph", **changes)
-    assert torch.equal(found[0], expected[0])
+    assert all(torch.equal(column, expected[0][key]) for key, column in found[0].items())
     assert torch.equal(found[1], expected[1])
     assert all(torch.equal(tensor, expected[2][key]) for key, tensor in found[2].items())
     assert found[3] == expected[3]
-    assert float(found[0][:, -1].sum()) == 0.0
+    assert float(found[0]["skipped"].sum()) == 0.0
 
 
 @pytest.mark.parametrize("execution", ["compile", "compile_graph"])
@@ -91,8 +96,8 @@ def test_compiled_gradients_are_within_the_tolerance(name, precision, execution)
         executor, rollout = executor_of(SHAPES[name], precision)
         executor.use(each)
         batches = split(SAMPLES, SIZE, np.random.default_rng(0))
-        executor.prepare(rollout, *batches)
-        executor.run(rollout, *(part[:1] for part in batches))
+        executor.prepare(rollout, batches)
+        executor.run(rollout, batches.first(1))
         results.append(torch.cat([p.grad.flatten() for p in executor.stepper.model.parameters()]))
     expected, found = results
     assert float((found - expected).norm() / expected.norm()) <= TOLERANCES[precision]
@@ -102,8 +107,8 @@ def test_compiled_gradients_are_within_the_tolerance(name, precision, execution)
 def test_a_choice_is_made_checked_and_said(precision, capsys):
     executor, rollout = executor_of(precision=precision)
     runner = StepRunner(executor, ALL, SIZE)
-    runner.epoch(rollout, *split(SAMPLES, SIZE, np.random.default_rng(0)))
-    notes, trials, _ = runner.take_notes()
+    runner.epoch(rollout, split(SAMPLES, SIZE, np.random.default_rng(0)))
+    notes, trials, _ = runner.take_log()
     with capsys.disabled():
         print("", *notes, *trials, sep="\n")
     assert [trial.execution for trial in trials] == list(ALL)
@@ -119,10 +124,10 @@ def test_trying_leaves_no_trace(precision):
     torch.manual_seed(5)
     randomness = torch.cuda.get_rng_state()
     batches = split(SAMPLES, SIZE, np.random.default_rng(0))
-    reports = runner.epoch(rollout, *batches)
+    reports = runner.epoch(rollout, batches)
     assert torch.equal(torch.cuda.get_rng_state(), randomness)
-    assert tried.execution == "graph", runner.take_notes().sentences
-    assert torch.equal(alone.run(rollout, *batches), reports)
+    assert tried.execution == "graph", runner.take_log().sentences
+    assert torch.equal(alone.run(rollout, batches), reports)
     assert torch.equal(alone.stepper.model.flat, tried.stepper.model.flat)
     assert alone.stepper.scaler.state_dict() == tried.stepper.scaler.state_dict()
 
@@ -133,11 +138,10 @@ def test_whole_updates_are_those_of_eager_steps(kind):
     flats = []
     for execution in ("eager", "graph"):
         model = toy_model(kind)
-        updater = toy_updater(model, "cuda", step_settings(executions=(execution,)))
+        updater = toy_updater(model, "cuda", executions=(execution,))
         for seed in range(3):
             episodes = toy_episodes(kind, toy_model(kind), 4, 4 * seed)
-            trajectories = [e.trajectory for e in episodes]
-            report = updater.update(trajectories, discounts_of(episodes), np.random.default_rng(seed))
+            report = toy_update(updater, episodes, seed)
             assert (report.execution, report.model_transfers) == (execution, 2)
             assert not [t for t in report.execution_trials if t["problem"]]
         flats.append(model.flat.clone())
@@ -148,8 +152,8 @@ def test_the_host_never_waits_in_an_epoch():
     executor, rollout = executor_of()
     executor.use("graph")
     batches = split(SAMPLES, SIZE, np.random.default_rng(0))
-    executor.prepare(rollout, *batches)
-    executor.run(rollout, *batches)
+    executor.prepare(rollout, batches)
+    executor.run(rollout, batches)
     replay = executor._captured._replay
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -162,10 +166,10 @@ def test_a_step_that_is_not_finite_is_skipped_in_a_replay():
     executor, rollout = executor_of()
     executor.use("graph")
     batches = split(SAMPLES, SIZE, np.random.default_rng(0))
-    executor.prepare(rollout, *batches)
+    executor.prepare(rollout, batches)
     rollout.advantages[7] = torch.inf
-    reports = executor.run(rollout, *batches)
-    assert float(reports[:, -1].sum()) == 1.0
+    reports = executor.run(rollout, batches)
+    assert float(columns_of(executor.stepper, reports)["skipped"].sum()) == 1.0
     assert bool(torch.isfinite(executor.stepper.model.flat).all())
 
 
@@ -175,8 +179,8 @@ def test_memory_that_runs_out_drops_the_graph_and_its_pool():
     executor, _ = executor_of(microbatch=samples)
     rollout, batches = rollout_of(DESK, samples, "cuda"), split(samples, samples, np.random.default_rng(0))
     executor.use("graph")
-    executor.prepare(rollout, *batches)
-    executor.run(rollout, *batches)
+    executor.prepare(rollout, batches)
+    executor.run(rollout, batches)
     torch.cuda.synchronize()
     with_graph = torch.cuda.memory_reserved()
     executor.stepper.memory.free_caches()
@@ -185,8 +189,8 @@ def test_memory_that_runs_out_drops_the_graph_and_its_pool():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 0.6 * needed) / total)
     try:
-        executor.prepare(rollout, *batches)
-        reports = executor.run(rollout, *batches)
+        executor.prepare(rollout, batches)
+        reports = executor.run(rollout, batches)
         torch.cuda.synchronize()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
@@ -206,11 +210,11 @@ def test_times_of_a_default_update(precision, capsys):
         rollout = rollout_of(DESK, samples, "cuda")
         executor.use(execution)
         batches = split(samples, SIZE, np.random.default_rng(0))
-        executor.prepare(rollout, *batches)
-        executor.run(rollout, *batches)
+        executor.prepare(rollout, batches)
+        executor.run(rollout, batches)
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        executor.run(rollout, *batches)
+        executor.run(rollout, batches)
         torch.cuda.synchronize()
         seconds[execution] = time.perf_counter() - begin
     with capsys.disabled():

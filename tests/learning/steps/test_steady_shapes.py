@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.learning.device_transfer import DeviceBuffers
-from core.learning.minibatches import minibatch_shape, pad, split, steady_size
+from core.learning.minibatches import minibatch_shape, split, steady_size
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_rounds_of_about_the_same_length_have_one_size():
 
 
 def test_slots_that_are_added_weigh_nothing_and_the_rest_stays():
-    indices, weights = split(10, 3, np.random.default_rng(0))
-    more, heavier = pad(indices, weights, 5)
+    minibatches = split(10, 3, np.random.default_rng(0))
+    (indices, weights), (more, heavier) = minibatches, minibatches.padded(5)
     np.testing.assert_array_equal(more[:, :3], indices)
     np.testing.assert_array_equal(heavier[:, :3], weights)
     np.testing.assert_array_equal(more[:, 3:], np.repeat(indices[:, :1], 2, axis=1))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_rollouts import SPACES, random_model, random_rollout
-from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
+from helpers.toy_runs import columns_of, toy_coefficients, toy_episodes, toy_model, toy_stepper
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.minibatches import split
 
 
@@ -15,7 +15,7 @@ def rollout(model):
     trajectory = toy_episodes("bandit", model, 1)[0].trajectory
     n = trajectory.steps
     rng = np.random.default_rng(4)
-    return Batch(
+    return Samples(
         observations=torch.from_numpy(trajectory.observations[:n].copy()),
         actions=torch.from_numpy(trajectory.actions.copy()),
         log_probs=torch.from_numpy(trajectory.log_probs.copy()),
@@ -24,7 +24,6 @@ def rollout(model):
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
-        weights=torch.empty(0),
     )
 
 
@@ -96,8 +95,9 @@ def test_the_first_step_of_adam_by_hand():
     """The first step of Adam is the learning rate times gradient / (|gradient| + epsilon), epsilon 1e-5."""
     model = toy_model("bandit")
     before, batch = model.flat.clone(), rollout(model)
-    stepper = toy_stepper(model, max_grad_norm=1e9, microbatch=256)
-    stepper.set_learning_rates(0.01, 0.002)
+    rates = {"learning_rate_actor": 0.02, "learning_rate_critic": 0.004}
+    stepper = toy_stepper(model, max_grad_norm=1e9, microbatch=256, **rates)
+    stepper.set_coefficients(toy_coefficients(0.5))
     stepper.step(batch, torch.arange(256), torch.full((256,), 1 / 256))
     for part, rate in (("actor", 0.01), ("critic", 0.002)):
         for parameter in model.part_parameters(part):
@@ -138,7 +138,7 @@ def test_the_host_reads_no_number_of_a_step(space, precision):
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     with fake:
         report = stepper.step(
-            Batch(*map(fake.from_tensor, samples)), fake.from_tensor(indices), fake.from_tensor(weights)
+            Samples(*map(fake.from_tensor, samples)), fake.from_tensor(indices), fake.from_tensor(weights)
         )
         with pytest.raises(DataDependentOutputException):
-            report[0].item()
+            columns_of(stepper, report)["total"].item()

@@ -12,7 +12,7 @@ from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
 from core.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
-from core.learning import allocator
+from core.learning import torch_settings as settings_of_torch
 from core.simulators.loading import load_simulator
 from core.training.build import plan as build_plan
 from core.training.build.plan import announce, apply_plan, plan_run, plan_settings, write_plan
@@ -108,7 +108,7 @@ def test_the_allocator_of_the_environment_is_left_as_it_is(torch_settings, monke
 @pytest.mark.parametrize("refuses", [False, True])
 def test_settings_of_the_allocator_are_tried_and_taken_back(monkeypatch, refuses):
     told = []
-    monkeypatch.setattr(allocator, "_set", told.append)
+    monkeypatch.setattr(settings_of_torch, "_set_allocator", told.append)
 
     def empty(*shape, device):
         assert device == "cuda"
@@ -116,7 +116,7 @@ def test_settings_of_the_allocator_are_tried_and_taken_back(monkeypatch, refuses
             raise RuntimeError("CUDA driver error: operation not supported")
 
     monkeypatch.setattr(torch, "empty", empty)
-    assert allocator.apply_allocator("expandable_segments:True") is not refuses
+    assert settings_of_torch.apply_allocator("expandable_segments:True") is not refuses
     assert told == ["expandable_segments:True", "expandable_segments:False"][: 1 + refuses]
 
 

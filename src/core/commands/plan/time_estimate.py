@@ -10,6 +10,7 @@ import numpy as np
 from core.commands.plan.report import PlanReport
 from core.config import Config
 from core.hardware.detect import detect_machine
+from core.learning.algorithms.interface import RolloutBatch
 from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
 from core.text import Say, format_duration
@@ -125,6 +126,8 @@ def _sample_seconds(trainer: Trainer, trajectories: list[Trajectory]) -> float:
         missing = _MEASURED_SAMPLES - sum(t.steps for t in part)
         if missing > 0:
             part.append(trajectory.first(min(trajectory.steps, missing)))
-    discounts = [np.full(t.steps, trainer.settings.gamma) for t in part]
-    reports = [trainer.updater.update(part, discounts, np.random.default_rng(0)) for _ in range(2)]
+    settings = trainer.settings
+    discounts, lambdas = ([np.full(t.steps, x) for t in part] for x in (settings.gamma, settings.value_lambda))
+    rollout, coefficients = RolloutBatch(part, discounts, lambdas), settings.schedule.start
+    reports = [trainer.updater.update(rollout, coefficients, np.random.default_rng(0)) for _ in range(2)]
     return reports[-1].update_seconds / sum(t.steps for t in part)

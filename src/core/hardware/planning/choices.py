@@ -157,6 +157,8 @@ def update_execution(
         return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
     if gpu:
         return "auto", "the first update keeps the fastest that computes what eager steps do"
+    if settings.kernel_problem:
+        return "eager", settings.kernel_problem
     if settings.checkpointing:
         return "eager", "GRADIENT_CHECKPOINTING is on, which compiled kernels have not"
     if precision != "fp32":
@@ -178,6 +180,8 @@ def _check_execution(
     elif gpu is None and wanted in CAPTURED:
         problem = f"which is for a GPU, but the update runs on the CPU ({why_device}); set it to auto, compiled, "
         problem += "compile or eager"
+    elif wanted == "compiled" and settings.kernel_problem:
+        problem = f"but {settings.kernel_problem}; set it to auto or eager"
     elif wanted == "compiled" and settings.checkpointing:
         problem = "which has no GRADIENT_CHECKPOINTING; drop one of the two"
     elif wanted == "compiled" and precision != "fp32":

@@ -1,99 +1,123 @@
-"""The loss of proximal policy optimisation (Schulman et al., arXiv 1707.06347), a pure function of tensors."""
+"""Proximal policy optimisation (Schulman et al., arXiv 1707.06347)."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from core.learning.advantages import gae, standardise, worth_of_luck
+from core.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
 from core.policies.distributions import to_float32
 
 
-class Batch(NamedTuple):
-    """B samples of a rollout on the device of the model.
+class PpoCoefficients(NamedTuple):
+    """Coefficients of the loss: floats, or what :class:`core.learning.algorithms.interface.Algorithm` says.
 
     Attributes:
-        observations: float32[B, O], as the simulator wrote them.
-        actions: as the trajectory keeps them: int64[B], int64[B, choices] or float32[B, numbers].
-        log_probs: float32[B] under the policy that collected them.
-        masks: bool[B, values of all choices].
-        features: float32[B, values of all choices, k], the action features.
-        advantages: float32[B], normalised.
-        returns: float32[B], in units of the value normalisation.
-        values: float32[B], what the critic said before the update, in the same units.
-        weights: float32[B], the share of each sample in its minibatch: they add up to 1 over a whole minibatch, so that
-            the gradients of its microbatches add up to its gradient; 0 for padding.
+        clip_range: epsilon of equation (7).
+        entropy_coefficient: coefficient c2 of equation (9).
+        value_coefficient: coefficient c1 of equation (9).
+        value_clip_range: largest move of a value away from that before the update, in units of the value
+            normalisation; 0 for no limit.
     """
 
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    masks: Tensor
-    features: Tensor
-    advantages: Tensor
-    returns: Tensor
-    values: Tensor
-    weights: Tensor
+    clip_range: Any
+    entropy_coefficient: Any
+    value_coefficient: Any
+    value_clip_range: Any = 0.0
 
 
 class LossTerms(NamedTuple):
-    """Scalars of a minibatch; ``total`` is what is minimised."""
+    """Figures of a minibatch, each a weighted sum over its samples; ratio_error is the largest deviation from 1."""
 
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    approx_kl: Tensor
-    clip_fraction: Tensor
-    ratio_error: Tensor
+    policy_loss: Any
+    value_loss: Any
+    entropy: Any
+    approx_kl: Any
+    clip_fraction: Any
+    ratio_error: Any
 
 
-def ppo_loss(
-    log_probs: Tensor,
-    entropies: Tensor,
-    values: Tensor,
-    batch: Batch,
-    clip_range: float | Tensor,
-    entropy_coefficient: float | Tensor,
-    value_coefficient: float,
-    value_clip_range: float | Tensor = 0.0,
-) -> LossTerms:
-    """Return the loss and what to report of it.
+def total_loss(terms: LossTerms, coefficients: PpoCoefficients) -> Any:
+    """Return what is minimised, equation (9), of tensors or of numbers; it is linear in its terms."""
+    value_loss = coefficients.value_coefficient * terms.value_loss
+    return terms.policy_loss + value_loss - coefficients.entropy_coefficient * terms.entropy
+
+
+@dataclass(frozen=True)
+class Ppo:
+    """PPO with generalised advantage estimation (a :class:`core.learning.algorithms.interface.Algorithm`).
+
+    Attributes:
+        gae_lambda: lambda of the actor's advantages.
+        coefficients: coefficients of the loss at the start of a run.
+    """
+
+    gae_lambda: float
+    coefficients: PpoCoefficients
+    needs_critic: ClassVar[bool] = True
+    terms: ClassVar[tuple[str, ...]] = LossTerms._fields
+
+    def targets(
+        self, rollout: RolloutBatch, values: Sequence[np.ndarray], next_values: Sequence[np.ndarray]
+    ) -> Targets:
+        """Return the actor's advantages by its lambda and the critic's targets by the rollout's; see the protocol.
+
+        The critic's lambda is closer to 1 than the actor's (Yuan et al., "VAPO", 2025, decoupled GAE): the critic
+        averages noise over samples, but learns slowly from its own bias.
+        """
+        worth = np.float32(worth_of_luck(rollout.trajectories, values, next_values, rollout.discounts))
+        advantages, returns = [], []
+        columns = rollout.trajectories, values, next_values, rollout.discounts, rollout.value_lambdas
+        for t, value, next_value, discount, value_lambda in zip(*columns, strict=True):
+            rewards, ended = t.rewards - worth * t.luck, t.terminated | t.truncated
+            arrays = rewards, value, next_value, discount, t.terminated, ended
+            advantages.append(gae(*arrays, self.gae_lambda)[0])
+            returns.append(gae(*arrays, value_lambda)[1])
+        return Targets(standardise(np.concatenate(advantages)), np.concatenate(returns))
+
+    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+        """Return the total loss of some samples and its terms; see the protocol."""
+        terms = loss_terms(outputs, samples, weights, coefficients)
+        return Loss(total_loss(terms, coefficients), terms)
+
+
+def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
+    """Return the terms of the loss of B samples, float32 scalars.
 
     Args:
-        log_probs: float32[B], of the batch's actions under the policy that learns.
-        entropies: float32[B] of that policy.
-        values: float32[B], in units of the value normalisation.
-        batch: the samples; each term is their sum weighted by ``batch.weights``.
-        clip_range: epsilon of equation (7).
-        entropy_coefficient: c2 of equation (9).
-        value_coefficient: c1 of equation (9).
-        value_clip_range: how far values may move from ``batch.values``; the number 0, not a tensor of it, for as far
-            as they like.
+        outputs: outputs of the policy that learns.
+        samples: the samples.
+        weights: float32[B], share of each sample in its minibatch.
+        coefficients: coefficients of the loss.
     """
-    weights = batch.weights
-    log_ratio = log_probs - batch.log_probs
+    clip_range = coefficients.clip_range
+    log_ratio = outputs.log_probs - samples.log_probs
     ratio = log_ratio.exp()
-    clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)  # type: ignore[arg-type]
-    policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weights).sum()  # (7)
-    value = 0.5 * (_squared_errors(to_float32(values), batch, value_clip_range) * weights).sum()
-    mean_entropy = (entropies * weights).sum()
-    total = policy + value_coefficient * value - entropy_coefficient * mean_entropy  # (9)
+    clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
+    policy_loss = -(torch.minimum(ratio * samples.advantages, clipped * samples.advantages) * weights).sum()  # (7)
+    errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
+    value_loss = 0.5 * (errors * weights).sum()
+    entropy = (outputs.entropies * weights).sum()
     with torch.no_grad():
         # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.
         approx_kl = ((ratio - 1.0 - log_ratio) * weights).sum()
         clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
         ratio_error = ((ratio - 1.0).abs() * (weights > 0)).max()
-    return LossTerms(total, policy, value, mean_entropy, approx_kl, clip_fraction, ratio_error)
+    return LossTerms(policy_loss, value_loss, entropy, approx_kl, clip_fraction, ratio_error)
 
 
-def _squared_errors(values: Tensor, batch: Batch, clip_range: float | Tensor) -> Tensor:
+def _squared_errors(values: Tensor, samples: Samples, clip_range: float | Tensor) -> Tensor:
     """Return float32[B] squared errors of the critic.
 
-    With a clip range the larger one of the value and of the value clipped around ``batch.values``, as in OpenAI
-    Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
+    With a clip range this is the larger one of the value and of the value clipped around ``samples.values``, as in
+    OpenAI Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
     """
-    errors = (values - batch.returns).square()
+    errors = (values - samples.returns).square()
     if not isinstance(clip_range, Tensor) and clip_range == 0.0:
         return errors
-    clipped = batch.values + (values - batch.values).clamp(-clip_range, clip_range)  # type: ignore[arg-type]
-    return torch.maximum(errors, (clipped - batch.returns).square())
+    clipped = samples.values + (values - samples.values).clamp(-clip_range, clip_range)  # type: ignore[arg-type]
+    return torch.maximum(errors, (clipped - samples.returns).square())

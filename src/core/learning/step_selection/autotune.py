@@ -1,17 +1,16 @@
-"""Chooses how the steps of an update run, by trying it, and goes back to eager steps where that fails."""
+"""Chooses how the steps of an update run, by trying it, and returns to eager steps where that fails."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Samples
 from core.learning.device_transfer import synchronise
-from core.learning.minibatches import pad, steady_size
+from core.learning.minibatches import Minibatches, steady_size
 from core.learning.oom_recovery import is_out_of_memory
 from core.learning.step_selection.execution_trial import (
     TOLERANCES,
@@ -24,23 +23,16 @@ from core.learning.step_selection.execution_trial import (
     trial_lines,
 )
 from core.learning.step_selection.executor import Executor
-from core.learning.steps.torch_step import TorchStepper
 
 _CHECKED = 3
 """Minibatches on which an execution must do what eager steps do: more than one, as a graph may have kept the first."""
 
 _TIMED, _REPEATS = 32, 3
-"""Minibatches of a timing at most, and timings, of which the shortest counts."""
+"""Most minibatches of a timing, and number of timings, of which the shortest counts."""
 
 
 class SelectionLog(NamedTuple):
-    """What became of executions.
-
-    Attributes:
-        sentences: what was chosen and given up.
-        trials: each that was tried.
-        seconds: that trying took.
-    """
+    """Sentences about what was chosen and given up, the trials behind it, and the seconds that they took."""
 
     sentences: list[str]
     trials: list[ExecutionTrial]
@@ -51,16 +43,16 @@ class StepRunner:
     """Takes the steps of epochs.
 
     Captured and compiled steps are first tried, in the first update on its own minibatches: they must do what eager
-    steps do, and of several ways the fastest is kept. Then everything is as it was before, and the update begins.
+    steps do, and of several ways the fastest is kept. Then the state before the trials is restored.
 
     Args:
-        executor: that takes them.
-        executions: one to use, or several to choose from.
+        executor: executor of the steps.
+        executions: one execution to use, or several to choose from.
         largest: most samples in a minibatch.
-        clock: seconds.
+        clock: function that returns seconds.
 
     Attributes:
-        executor: the same.
+        executor: the same executor.
     """
 
     def __init__(
@@ -73,125 +65,107 @@ class StepRunner:
         self.executor, self._largest, self._clock = executor, largest, clock
         self._untried = [e for e in executions if e in CAPTURED | COMPILED_BY_TORCH]
         self._insists = len(executions) == 1
-        self._notes = SelectionLog([], [], 0.0)
+        self._log = SelectionLog([], [], 0.0)
 
     @property
     def captures(self) -> bool:
-        """Whether steps are captured, or may be: then the rollout should stay where it is."""
+        """Whether steps are captured, or may be: then the rollout should stay in its place."""
         return any(execution in CAPTURED for execution in (self.executor.execution, *self._untried))
 
     @property
     def chosen(self) -> Execution | None:
-        """What the first update has chosen; None before it."""
+        """The choice of the first update; None before it."""
         return None if self._untried else self.executor.execution
 
-    def go_on_with(self, chosen: Execution | None) -> None:
-        """Choose what the run chose before it was resumed, once that has been checked again, if there is a choice."""
+    def resume_with(self, chosen: Execution | None) -> None:
+        """Choose what a resumed run had chosen, once that has been checked again, if there is a choice."""
         if chosen and not self._insists:
             self._untried, self._insists = [e for e in self._untried if e == chosen], True
 
-    def take_notes(self) -> SelectionLog:
+    def take_log(self) -> SelectionLog:
         """Return what happened since the last call."""
-        taken, self._notes = self._notes, SelectionLog([], [], 0.0)
+        taken, self._log = self._log, SelectionLog([], [], 0.0)
         return taken
 
-    def epoch(self, rollout: Batch, indices: np.ndarray, weights: np.ndarray) -> Tensor:
-        """Take the steps of an epoch; return float32[M, 8], what they say, on the device.
-
-        Args:
-            rollout: all samples of the rollout on the device.
-            indices: int64[M, S], the samples of each minibatch.
-            weights: float32[M, S], which add up to 1 in each.
-        """
+    def epoch(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
+        """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self._untried:
-            self._choose(rollout, *self._padded(indices, weights))
+            self._choose(rollout, self._padded(minibatches))
         if self.executor.execution in CAPTURED | COMPILED_BY_TORCH:
-            padded = self._padded(indices, weights)
-            problem = self._problem(lambda: self.executor.prepare(rollout, *padded))
+            padded = self._padded(minibatches)
+            problem = self._problem(lambda: self.executor.prepare(rollout, padded))
             if not problem:
-                return self.executor.run(rollout, *padded)
-            self._notes.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
+                return self.executor.run(rollout, padded)
+            self._log.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
             self.executor.use("eager")
-        return self.executor.run(rollout, indices, weights)
+        return self.executor.run(rollout, minibatches)
 
-    def _padded(self, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return pad(indices, weights, steady_size(indices.shape[1], self._largest))
+    def _padded(self, minibatches: Minibatches) -> Minibatches:
+        return minibatches.padded(steady_size(minibatches.size, self._largest))
 
-    def _choose(self, rollout: Batch, indices: np.ndarray, weights: np.ndarray) -> None:
-        """Try what is to be tried, put everything back, and use the fastest that does what eager steps do."""
-        stepper = self.executor.stepper
-        assert isinstance(stepper, TorchStepper)
-        begin = self._clock()
+    def _choose(self, rollout: Samples, minibatches: Minibatches) -> None:
+        """Try all executions, restore the state, and use the fastest that does what eager steps do."""
+        begin, stepper = self._clock(), self.executor.torch_stepper
         tried: list[Execution] = ["eager", *self._untried]
         self._untried = []
         devices = [stepper.device] if stepper.device.type == "cuda" else []
-        first = torch.from_numpy(indices[0]).to(stepper.device), torch.from_numpy(weights[0]).to(stepper.device)
         with torch.random.fork_rng(devices):
-            start = Snapshot(stepper, rollout, *first)
-            trials = [self._try(execution, start, (rollout, indices, weights)) for execution in tried]
+            start = Snapshot(stepper, rollout, minibatches)
+            trials = [self._try(execution, start) for execution in tried]
             start.put_back(tries=False)
         insisted = self._insists and not trials[-1].problem
         chosen = tried[-1] if insisted else fastest(trials).execution
         self.executor.use(chosen)
-        self._notes = SelectionLog(trial_lines(trials, chosen), trials, self._clock() - begin)
+        self._log = SelectionLog(trial_lines(trials, chosen), trials, self._clock() - begin)
 
-    def _try(
-        self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]
-    ) -> ExecutionTrial:
-        """Return what becomes of an execution; the state is not put back afterwards."""
+    def _try(self, execution: Execution, start: Snapshot) -> ExecutionTrial:
+        """Return the trial of an execution; the state is not restored afterwards."""
         memory, begin, problem = self.executor.stepper.memory, self._clock(), ""
         if execution == "eager":
-            self._outcome("eager", start, epoch)
+            self._result("eager", start)
         else:
-            memory.gives_up = not self._insists  # of several, one is not worth smaller microbatches
-            problem = self._problem(lambda: self._check(execution, start, epoch))
+            memory.gives_up = not self._insists  # with a choice, none justifies smaller microbatches
+            problem = self._problem(lambda: self._check(execution, start))
             memory.gives_up = False
         preparation = self._clock() - begin
-        return ExecutionTrial(execution, None if problem else self._time(start, epoch), preparation, problem)
+        return ExecutionTrial(execution, None if problem else self._time(start), preparation, problem)
 
-    def _check(self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> str:
+    def _check(self, execution: Execution, start: Snapshot) -> str:
         """Return how an execution differs from eager steps; empty where it does not."""
-        memory = self.executor.stepper.memory
+        memory, precision = self.executor.stepper.memory, self.executor.stepper.precision
         while True:
             microbatch = memory.microbatch
-            expected, found = (self._outcome(each, start, epoch) for each in ("eager", execution))
+            expected, result = self._result("eager", start), self._result(execution, start)
             if memory.microbatch == microbatch:  # else memory ran out, and gradients were added up in another order
-                break
-        compiled = execution in COMPILED_BY_TORCH
-        return difference(found, expected, TOLERANCES[self.executor.stepper.precision] if compiled else None)
+                return difference(result, expected, TOLERANCES[precision] if execution in COMPILED_BY_TORCH else None)
 
-    def _outcome(
-        self, execution: Execution, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]
-    ) -> StepResult:
+    def _result(self, execution: Execution, start: Snapshot) -> StepResult:
         """Return what an execution does with some minibatches."""
-        rollout, indices, weights = epoch
-        stepper = self.executor.stepper
-        assert isinstance(stepper, TorchStepper)
+        stepper = self.executor.torch_stepper
         if self.executor.execution != execution:
             self.executor.use(execution)
         start.put_back()
-        self.executor.prepare(rollout, indices, weights)
-        self.executor.run(rollout, indices[:1], weights[:1])
+        self.executor.prepare(start.rollout, start.minibatches)
+        self.executor.run(start.rollout, start.minibatches.first(1))
         gradient = gradient_of(stepper)
         start.put_back()
-        reports = self.executor.run(rollout, indices[:_CHECKED], weights[:_CHECKED])
+        reports = self.executor.run(start.rollout, start.minibatches.first(_CHECKED))
         return StepResult(gradient, reports, stepper.model.flat.clone())
 
-    def _time(self, start: Snapshot, epoch: tuple[Batch, np.ndarray, np.ndarray]) -> float:
+    def _time(self, start: Snapshot) -> float:
         """Return the seconds of a step."""
-        rollout, indices, weights = epoch[0], epoch[1][:_TIMED], epoch[2][:_TIMED]
-        times = []
+        minibatches, device, times = start.minibatches.first(_TIMED), self.executor.stepper.device, []
         for _ in range(_REPEATS):
             start.put_back()
-            synchronise(self.executor.stepper.device)
+            synchronise(device)
             begin = self._clock()
-            self.executor.run(rollout, indices, weights)
-            synchronise(self.executor.stepper.device)
-            times.append((self._clock() - begin) / len(indices))
+            self.executor.run(start.rollout, minibatches)
+            synchronise(device)
+            times.append((self._clock() - begin) / minibatches.steps)
         return min(times)
 
     def _problem(self, function: Callable[[], str | None]) -> str:
-        """Return what a function says or fails with; torch's compiler and CUDA's captures fail in many ways."""
+        """Return the problem that a function returns or fails with; torch's compiler and captures fail in many ways."""
         memory = self.executor.stepper.memory
         try:
             return function() or ""

@@ -1,142 +1,140 @@
 """What an update asks of a stepper, whichever way it computes, and what the steppers share."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from core.hardware.types import Execution, Precision
-from core.learning.algorithms.ppo import Batch
+from core.learning.algorithms.interface import Algorithm, Samples
 from core.learning.oom_recovery import OomRetry
+from core.learning.schedule import Coefficients
 from core.policies.networks import ActorCritic
 
-T = TypeVar("T")
-Chunk = tuple[Tensor, Tensor]
-
 ADAM_EPSILON = 1e-5
-"""As in the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022)."""
+"""Epsilon of the reference implementations of PPO (Huang et al., "The 37 implementation details", 2022)."""
+
+TOTAL, RATIO_ERROR, SKIPPED = "total", "ratio_error", "skipped"
+"""Columns of a step's report: the total loss, the loss term that is a maximum, and 1 where the step was skipped."""
+
+
+class AdamSettings(NamedTuple):
+    """Learning rate and epsilon of Adam (Kingma and Ba, 2015) for a part of the model."""
+
+    learning_rate: float
+    epsilon: float
 
 
 @dataclass(frozen=True)
-class StepSettings:
-    """What a step needs to know.
+class UpdateSettings:
+    """What an update and its steps need to know beside the algorithm.
 
     Attributes:
-        clip_range: PPO's epsilon.
-        entropy_coefficient: weight of the entropy bonus.
-        value_coefficient: weight of the value loss.
-        max_grad_norm: the gradients of actor and of critic are each clipped to this norm.
+        epochs: passes over the samples.
+        batch_size: most samples in a minibatch.
+        learning_rate_actor: learning rate of the actor at the start of a run.
+        learning_rate_critic: learning rate of the critic at the start of a run.
+        max_grad_norm: largest norm of the actor's gradient, and of the critic's; a longer one is clipped.
         microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
-        precision: of the matrix products, until they are not finite.
-        threads: microbatches worked on at once, on the CPU. Their gradients are added up in a fixed order, so the
-            result does not depend on it; torch itself should use one thread.
-        value_clip_range: of the critic, in units of the value normalisation; 0 for no clipping.
-        executions: how steps run; of several the one that the first update finds fastest.
+        precision: number format of the matrix products, until they are not finite.
+        adam_epsilon_actor: epsilon of the actor's Adam.
+        target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
+        threads: microbatches computed at once, on the CPU. Their gradients are added up in a fixed order, so the result
+            does not depend on it; torch itself should use one thread.
+        executions: how steps run; of several, the one that the first update finds fastest.
         checkpointing: whether torch's backward pass computes the activations of a network again, for memory.
     """
 
-    clip_range: float
-    entropy_coefficient: float
-    value_coefficient: float
+    epochs: int
+    batch_size: int
+    learning_rate_actor: float
+    learning_rate_critic: float
     max_grad_norm: float
     microbatch: int
     precision: Precision
+    adam_epsilon_actor: float = ADAM_EPSILON
+    target_kl: float = 0.0
     threads: int = 1
-    value_clip_range: float = 0.0
     executions: tuple[Execution, ...] = ("eager",)
     checkpointing: bool = False
 
-    def with_coefficients(
-        self, clip_range: float, value_clip_range: float, entropy_coefficient: float
-    ) -> "StepSettings":
-        """Return these settings with other values of what has a schedule."""
-        return replace(
-            self,
-            clip_range=clip_range,
-            value_clip_range=value_clip_range,
-            entropy_coefficient=entropy_coefficient,
-        )
+    @property
+    def adam(self) -> dict[str, AdamSettings]:
+        """Settings of Adam for ``"actor"`` and ``"critic"``."""
+        return {
+            "actor": AdamSettings(self.learning_rate_actor, self.adam_epsilon_actor),
+            "critic": AdamSettings(self.learning_rate_critic, ADAM_EPSILON),
+        }
 
 
 class Stepper(Protocol):
     """Runs minibatch steps on one model.
 
     Attributes:
-        model: changed by :meth:`step`.
-        settings: of the coming steps.
-        device: of the model.
-        memory: what happens when memory runs out; it holds the microbatch.
-        precision: of the matrix products now.
-        scaler: of FP16's gradients; disabled in every other format.
+        model: model that :meth:`step` changes.
+        algorithm: algorithm with the loss.
+        settings: settings of the updates.
+        device: device of the model.
+        memory: microbatches, and the remedy when memory runs out.
+        precision: number format of the matrix products now.
+        scaler: scaler of FP16's gradients; disabled in every other format.
     """
 
     model: ActorCritic
-    settings: StepSettings
+    algorithm: Algorithm
+    settings: UpdateSettings
     device: torch.device
     memory: OomRetry
     precision: Precision
     scaler: torch.amp.GradScaler
 
-    def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite.
 
         Args:
-            rollout: all samples of the rollout on the device.
-            indices: int64[S], the samples of this minibatch.
-            weights: float32[S], their weights, which add up to 1.
+            rollout: all samples of the rollout, on the device.
+            indices: int64[S], samples of this minibatch.
+            weights: float32[S], share of each in the minibatch.
 
         Returns:
-            float32[8], the fields of ``LossTerms`` for this minibatch before the step,
-            and 1 if it was skipped, else 0; still on the device.
+            float32[columns], report of the minibatch before the step, still on the device; see :func:`by_name`.
         """
-
-    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
-        """Apply a function to the microbatches of some columns; results come in order, on the CPU from threads."""
 
     def compile(self) -> None:
         """Compile what the steps need, or load it, without changing anything."""
 
     def use_precision(self, precision: Precision) -> None:
-        """Compute the coming steps in another format."""
+        """Compute the next steps in another number format."""
 
-    def set_learning_rates(self, actor: float, critic: float) -> None:
-        """Set the learning rates of the coming steps."""
-
-    def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
-        """Set those coefficients of the coming steps' loss that have a schedule."""
+    def set_coefficients(self, coefficients: Coefficients) -> None:
+        """Set learning rates and coefficients of the loss for the next steps."""
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by name, the same names for every stepper; empty before the first step."""
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what :meth:`optimizer_tensors` of any stepper returned; other names are ignored."""
+        """Restore what :meth:`optimizer_tensors` of any stepper returned; other names are ignored."""
 
 
-def pool_of(threads: int) -> ThreadPoolExecutor | None:
-    """Return a pool where there is more than one thread to use."""
-    return ThreadPoolExecutor(threads) if threads > 1 else None
+def report_columns(algorithm: Algorithm) -> tuple[str, ...]:
+    """Return the names of a step report's columns: the total, the algorithm's loss terms, whether it was skipped."""
+    return (TOTAL, *algorithm.terms, SKIPPED)
 
 
-def map_chunks(
-    pool: ThreadPoolExecutor | None, microbatch: int, function: Callable[[Chunk], T], *columns: Tensor
-) -> Iterable[T]:
-    """Apply a function to the microbatches of some columns; results come in order."""
-    parts: list[tuple[Tensor, ...]] = [torch.split(column, microbatch) for column in columns]
-    chunks = zip(*parts, strict=True)
-    return _in_threads(pool, function, chunks) if pool else map(function, chunks)
+def by_name(algorithm: Algorithm, reports: Tensor) -> dict[str, Tensor]:
+    """Return the columns of step reports, float32[..., columns], by their names."""
+    return dict(zip(report_columns(algorithm), reports.unbind(-1), strict=True))
 
 
-def _in_threads(pool: ThreadPoolExecutor, function: Callable[[Chunk], T], chunks: Iterable[Chunk]) -> Iterator[T]:
-    """Yield the results in order. After a failure nothing is running any more that would hold memory."""
-    futures = deque(pool.submit(function, chunk) for chunk in chunks)
-    try:
-        while futures:
-            yield futures.popleft().result()
-    finally:
-        for future in futures:
-            future.cancel()
-        wait(futures)
+def snapshot(stepper: Stepper) -> dict[str, Tensor]:
+    """Return copies of parameters and optimiser state, for :func:`restore`."""
+    tensors = {"flat": stepper.model.flat, **stepper.optimizer_tensors()}
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def restore(stepper: Stepper, tensors: dict[str, Tensor]) -> None:
+    """Restore parameters and optimiser state in place."""
+    with torch.no_grad():
+        stepper.model.flat.copy_(tensors["flat"])
+    stepper.load_optimizer_tensors(tensors)

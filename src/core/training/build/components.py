@@ -7,14 +7,14 @@ import torch
 from core.config import Config
 from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
-from core.learning.schedule import Coefficients, Schedule
-from core.learning.steps.interface import StepSettings
-from core.learning.updater import Updater, UpdateSettings
+from core.learning.steps.interface import UpdateSettings
+from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
 from core.rollout.guarded_collector import GuardedCollector
 from core.seeding import stream
 from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
+from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.plan import policy_spec
 from core.training.build.rollout_size import build_collector, copies_per_update, rollout_steps
 from core.training.display.utilization import UtilizationTracker
@@ -60,25 +60,15 @@ def build_trainer(
     updater = Updater(
         model,
         torch.device(plan.device),
-        UpdateSettings(
+        build_algorithm(config),
+        from_config(
+            UpdateSettings,
+            config,
             epochs=config.num_epochs,
             batch_size=plan.batch_size,
-            gae_lambda=config.gae_lambda,
-            value_lambda=config.value_lambda,
-            target_kl=config.target_kl,
-            learning_rate_actor=config.learning_rate_actor,
-            learning_rate_critic=config.learning_rate_critic,
-            epsilon_actor=config.adam_epsilon_actor,
-        ),
-        StepSettings(
-            clip_range=config.ppo_clip_param,
-            entropy_coefficient=config.entropy_coefficient,
-            value_coefficient=config.value_coefficient,
-            max_grad_norm=config.max_grad_norm,
             microbatch=plan.microbatch,
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
-            value_clip_range=config.value_clip_range,
             executions=plan.executions,
             checkpointing=plan.gradient_checkpointing,
         ),
@@ -88,8 +78,9 @@ def build_trainer(
         per_update=copies_per_update(config, simulator),
         seed=config.seed,
         gamma=config.gamma,
+        value_lambda=config.value_lambda,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        schedule=schedule_of(config),
+        schedule=build_schedule(config),
         normalise_observations=config.normalise_observations,
         normalise_rewards=config.normalise_rewards,
     )
@@ -112,12 +103,3 @@ def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -
     how = config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable
     play = greedy_player(simulator, model.spec, *how)
     return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)
-
-
-def schedule_of(config: Config) -> Schedule:
-    """Return how the coefficients of the update change."""
-    start = Coefficients(1.0, config.ppo_clip_param, config.value_clip_range, config.entropy_coefficient)
-    rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
-    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
-    final = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
-    return Schedule(start, Coefficients(rate, clip * start.clip_range, clip * start.value_clip_range, final))

@@ -18,11 +18,12 @@ from core.hardware.planning.update_memory import (
     workspace_bytes,
 )
 from core.hardware.types import Gpu, Machine, PlanSettings
-from core.learning.allocator import apply_allocator
-from core.learning.precision import apply_global_settings
+from core.learning.steps.cpu_kernels.scope import unsupported
+from core.learning.torch_settings import apply_allocator, apply_global_settings
 from core.policies.spec import PolicySpec, spec_for
 from core.simulators.simulator import Simulator
 from core.text import format_bytes
+from core.training.build.algorithm import build_algorithm, build_schedule
 from core.training.build.rollout_size import (
     copies_per_update,
     decisions_per_update,
@@ -54,7 +55,7 @@ def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
 def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
     """Return what a plan needs to know of a run."""
     spec, samples = policy_spec(config, simulator), decisions_per_update(config, simulator)
-    copies = copies_per_update(config, simulator)
+    copies, schedule = copies_per_update(config, simulator), build_schedule(config)
     whole = estimate_memory(spec, False, samples, 1, 1, copies)
     return PlanSettings(
         device=config.device,
@@ -73,6 +74,7 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
         update_execution=config.update_execution,
+        kernel_problem=unsupported(spec, build_algorithm(config), (schedule.start.loss, schedule.end.loss)),
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not rollout_steps(config, simulator),
         step_launches={half: step_launches(spec, half) for half in (False, True)},

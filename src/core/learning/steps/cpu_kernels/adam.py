@@ -24,17 +24,17 @@ def norm(gradient):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True, error_model="numpy")  # a check for division by 0 would prevent vectorising
 def adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: ignore[no-untyped-def]
-    """Step.
+    """Take a step.
 
     Args:
-        values: float32[n], the parameters, changed in place.
-        gradient: float32[n].
+        values: float32[n], parameters, changed in place.
+        gradient: float32[n], gradient before clipping.
         first: float32[n], first moments, changed in place.
         second: float32[n], second moments, changed in place.
-        scale: of the gradient, from :func:`clipping`.
-        rate: learning rate, corrected, from :func:`corrections`.
-        root: corrects the root of the second moments, from :func:`corrections`.
-        epsilon: of the denominator.
+        scale: factor of the gradient, from :func:`clipping`.
+        rate: learning rate with its correction from :func:`corrections`.
+        root: correction of the root of the second moments, from :func:`corrections`.
+        epsilon: epsilon of the denominator.
     """
     scale, rate, root, epsilon = np.float32(scale), np.float32(rate), np.float32(root), np.float32(epsilon)
     for i in range(len(values)):
@@ -50,5 +50,5 @@ def clipping(length: float, longest: float) -> float:
 
 
 def corrections(steps: int) -> tuple[float, float]:
-    """Return what the steps taken, this one among them, divide the learning rate and the second moments' root by."""
+    """Return the divisors of the learning rate and of the second moments' root after so many steps."""
     return 1.0 - BETAS[0] ** steps, math.sqrt(1.0 - BETAS[1] ** steps)

@@ -1,123 +1,105 @@
-"""The gradient of some samples: of each network forward pass, loss and backward pass, in arrays made once."""
+"""The gradient of some samples: forward pass, loss and backward pass of each network, in arrays made once."""
 
-from typing import NamedTuple
+from math import prod
 
 import numpy as np
+import torch
 
-from core.learning.algorithms.ppo import LossTerms
+from core.learning.algorithms.interface import Samples
 from core.learning.steps.cpu_kernels.loss_gradients import (
-    Coefficients,
-    Columns,
+    TERMS,
+    HeadParameters,
+    KernelCoefficients,
+    Piece,
     choices_head,
     gaussian_head,
     value_head,
 )
-from core.learning.steps.cpu_kernels.mlp import backward, forward, gather
+from core.learning.steps.cpu_kernels.mlp import Network, Workspace, backward, forward, gather
 from core.policies.distributions import log_area, quadrature
 from core.policies.networks import ActorCritic
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD
 from core.simulators.spaces import Box
 
 
-class Workspace(NamedTuple):
-    """Arrays of one piece of a minibatch.
-
-    Attributes:
-        rows: most samples.
-        x: float32, normalised observations.
-        activations: float32, of either network.
-        deltas: float32[2, *], derivatives by hidden activations.
-        gradient: float32, of the shape of the flat parameters; 0 for what is not learned.
-        terms: float64[7], the loss terms.
-    """
-
-    rows: int
-    x: np.ndarray
-    activations: np.ndarray
-    deltas: np.ndarray
-    gradient: np.ndarray
-    terms: np.ndarray
-
-
-class Passes:
-    """Computes gradients of one model. Threads may share it; each piece at work needs a workspace.
+class Backprop:
+    """Computes gradients of one model. Threads may share it; each piece at work needs its own workspace.
 
     Args:
-        model: on the CPU; its weights are read where they lie.
+        model: model on the CPU, whose parameters are read in place.
     """
 
     def __init__(self, model: ActorCritic) -> None:
-        self._flat, self._tanh = model.flat.numpy(), model.spec.activation == "tanh"
-        self._actor, self._critic = np.array(model.spec.actor_sizes), np.array(model.spec.critic_sizes)
-        offsets = model.layout.offsets
-        self._actor_at, self._critic_at = offsets["actor.0.weight"], offsets["critic.0.weight"]
-        self._beside_at = offsets.get(LOG_STD, offsets.get(FEATURE_WEIGHTS, 0))
-        space = model.spec.action_space
-        self._space, self._features = space, model.spec.action_features
+        self._spec, self._flat = model.spec, model.flat.numpy()
+        offsets, shapes, tanh = model.layout.offsets, model.layout.shapes, model.spec.activation == "tanh"
+        self._actor = Network(offsets["actor.0.weight"], np.array(model.spec.actor_sizes), tanh)
+        self._critic = Network(offsets["critic.0.weight"], np.array(model.spec.critic_sizes), tanh)
+        name, space = LOG_STD if model.spec.is_gaussian else FEATURE_WEIGHTS, model.spec.action_space
+        self._head = slice(offsets.get(name, 0), offsets.get(name, 0) + prod(shapes.get(name, (0,))))
         self._parts = np.cumsum([0, *space.choices])
-        squashed = isinstance(space, Box) and space.squashed
-        self._nodes = np.array(quadrature()) if squashed else np.zeros((2, 0))
-        self._log_area = log_area(space) if isinstance(space, Box) and space.squashed else 0.0
+        self._nodes, self._log_area = np.zeros((2, 0)), 0.0
+        if isinstance(space, Box) and space.squashed:
+            self._nodes, self._log_area = np.array(quadrature()), log_area(space)
 
     def workspace(self, rows: int) -> Workspace:
         """Return arrays for at most so many samples."""
-        layers = max(self._actor[1:].sum(), self._critic[1:].sum())
-        widest = max(*self._actor[1:], *self._critic[1:])
+        widths = [network.sizes[1:] for network in (self._actor, self._critic)]
         return Workspace(
-            rows,
-            np.zeros(rows * self._actor[0], np.float32),
-            np.zeros(rows * layers, np.float32),
-            np.zeros((2, rows * widest), np.float32),
+            np.zeros(rows * self._actor.sizes[0], np.float32),
+            np.zeros(rows * max(each.sum() for each in widths), np.float32),
+            np.zeros((2, rows * max(each.max() for each in widths)), np.float32),
             np.zeros_like(self._flat),
-            np.zeros(len(LossTerms._fields)),
+            np.zeros(len(TERMS)),
         )
 
     def compile(self) -> None:
-        """Compile the kernels, or load them, by a pass over one sample, whose gradient nobody sees."""
-        numbers = np.zeros(1, np.float32)
-        choices = self._space.choices
-        columns = Columns(
-            np.zeros((1, self._actor[0]), np.float32),
-            np.zeros((1, len(choices) or self._actor[-1]), np.float32 if isinstance(self._space, Box) else np.int64),
-            numbers,
-            np.ones((1, sum(choices)), np.bool_),
-            np.zeros((1, sum(choices), self._features), np.float32),
-            *(numbers,) * 3,
+        """Compile the kernels, or load them, by a pass over one sample, whose gradient nobody reads."""
+        space = self._spec.action_space
+        number, values = torch.zeros(1), sum(space.choices)
+        samples = Samples(
+            observations=torch.zeros(1, self._spec.observation_size),
+            actions=torch.from_numpy(np.zeros((1, *space.shape), space.dtype)),
+            log_probs=number,
+            masks=torch.ones(1, values, dtype=torch.bool),
+            features=torch.zeros(1, values, self._spec.action_features),
+            advantages=number,
+            returns=number,
+            values=number,
         )
-        self.run(columns, np.zeros(1, np.int64), numbers, Coefficients(0.2, 0.0, 0.5, 0.0), self.workspace(1))
+        coefficients = KernelCoefficients(0.2, 0.0, 1.0, 0.5, 0.0)
+        piece = Piece(arrays_of(samples), np.zeros(1, np.int64), np.zeros(1, np.float32), coefficients)
+        self.run(piece, self.workspace(1))
 
-    def run(
-        self, columns: Columns, indices: np.ndarray, weights: np.ndarray, coefficients: Coefficients, space: Workspace
-    ) -> None:
-        """Leave gradient and loss terms (but for their total) of some samples in a workspace.
+    def run(self, piece: Piece, workspace: Workspace) -> Workspace:
+        """Leave gradient and loss terms of a piece in a workspace, and return it.
 
         Args:
-            columns: the rollout.
-            indices: int64[n], at most as many as the workspace has rows.
-            weights: float32[n].
-            coefficients: of the loss.
-            space: changed in place.
+            piece: at most as many samples as the workspace has rows.
+            workspace: arrays, changed in place.
         """
-        space.terms.fill(0.0)
-        gather(columns.observations, indices, self._flat, space.x)
-        sample = indices, weights, columns, coefficients
-        outputs = self._forward(self._actor_at, self._actor, len(indices), space)
-        beside = self._flat, self._beside_at, space.gradient, space.terms
-        if isinstance(self._space, Box):
-            gaussian_head(outputs, self._nodes, self._log_area, *sample, *beside)
+        rows = len(piece.indices)
+        workspace.terms.fill(0.0)
+        gather(piece.rollout.observations, piece.indices, self._flat, workspace.x)
+        outputs = self._forward(self._actor, rows, workspace)
+        head = HeadParameters(self._flat[self._head], workspace.gradient[self._head])
+        if self._spec.is_gaussian:
+            gaussian_head(outputs, self._nodes, self._log_area, piece, head, workspace.terms)
         else:
-            choices_head(outputs, self._parts, *sample, *beside)
-        self._backward(self._actor_at, self._actor, len(indices), space)
-        values = self._forward(self._critic_at, self._critic, len(indices), space)
-        value_head(values.reshape(-1), *sample, space.terms)
-        self._backward(self._critic_at, self._critic, len(indices), space)
+            choices_head(outputs, self._parts, piece, head, workspace.terms)
+        backward(self._flat, self._actor, rows, workspace)
+        values = self._forward(self._critic, rows, workspace)
+        value_head(values.reshape(-1), piece, workspace.terms)
+        backward(self._flat, self._critic, rows, workspace)
+        return workspace
 
-    def _forward(self, offset: int, sizes: np.ndarray, rows: int, space: Workspace) -> np.ndarray:
+    def _forward(self, network: Network, rows: int, workspace: Workspace) -> np.ndarray:
         """Return float32[rows, outputs], a view of the activations."""
-        forward(self._flat, offset, sizes, space.x, rows, self._tanh, space.activations)
-        end = rows * sizes[1:].sum()
-        return space.activations[end - rows * sizes[-1] : end].reshape(rows, sizes[-1])
+        forward(self._flat, network, rows, workspace)
+        end, outputs = rows * network.sizes[1:].sum(), network.sizes[-1]
+        return workspace.activations[end - rows * outputs : end].reshape(rows, outputs)
 
-    def _backward(self, offset: int, sizes: np.ndarray, rows: int, space: Workspace) -> None:
-        arrays = space.activations, space.deltas, space.gradient
-        backward(self._flat, offset, sizes, space.x, rows, self._tanh, *arrays)
+
+def arrays_of(samples: Samples) -> Samples:
+    """Return samples whose columns are arrays that share their memory, actions [N, choices or numbers]."""
+    arrays = Samples(*(column.numpy() for column in samples))  # type: ignore[arg-type]
+    return arrays._replace(actions=arrays.actions.reshape(len(arrays.actions), -1))

@@ -1,119 +1,137 @@
 """From the networks' outputs to loss terms and their derivatives by those outputs, sample by sample.
 
 The definitions are those of :mod:`core.policies.distributions` and :mod:`core.learning.algorithms.ppo`; a test compares
-them. A head overwrites the outputs by the derivatives of the total loss and adds to ``terms``, float64[7], the fields
-of :class:`core.learning.algorithms.ppo.LossTerms`.
+them. A head overwrites the outputs by the derivatives of the total loss and adds to ``terms``, float64[6].
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from core.jit_cache.cache import cached
 
-POLICY, VALUE, ENTROPY, APPROX_KL, CLIP_FRACTION, RATIO_ERROR = range(1, 7)
-"""Places in the terms; the total is at 0."""
+TERMS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_error")
+"""Names of the terms, as in :class:`core.learning.algorithms.ppo.LossTerms`; all but the last one are sums."""
+
+_POLICY, _VALUE, _ENTROPY, _APPROX_KL, _CLIP_FRACTION, RATIO_ERROR = range(len(TERMS))
 
 _FORBIDDEN = np.float32(-1e30)
 _LOG_SQRT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
-class Columns(NamedTuple):
-    """N samples of a rollout, as :class:`core.learning.algorithms.ppo.Batch` has them, but for the weights."""
-
-    observations: np.ndarray
-    actions: np.ndarray
-    """int64[N, choices] or float32[N, numbers]."""
-    log_probs: np.ndarray
-    masks: np.ndarray
-    features: np.ndarray
-    advantages: np.ndarray
-    returns: np.ndarray
-    values: np.ndarray
-
-
-class Coefficients(NamedTuple):
-    """Of the loss; floats, so that a change compiles nothing."""
+class KernelCoefficients(NamedTuple):
+    """Clip ranges of PPO and derivatives of the total loss by its terms; floats, so that a change compiles nothing."""
 
     clip_range: float
-    entropy_coefficient: float
-    value_coefficient: float
     value_clip_range: float
+    by_policy_loss: float
+    by_value_loss: float
+    by_entropy: float
+
+
+class Piece(NamedTuple):
+    """Samples of a piece of a minibatch.
+
+    Attributes:
+        rollout: :class:`core.learning.algorithms.interface.Samples` of arrays, actions int64[N, choices] or
+            float32[N, numbers].
+        indices: int64[rows], samples of the rollout.
+        weights: float32[rows], share of each in the minibatch.
+        coefficients: coefficients of the loss.
+    """
+
+    rollout: Any
+    indices: np.ndarray
+    weights: np.ndarray
+    coefficients: KernelCoefficients
+
+
+class HeadParameters(NamedTuple):
+    """Parameters of the actor beside its layers, and the place of their gradient.
+
+    Attributes:
+        values: float32[k], weights of the action features, or log-standard deviations of a Gaussian.
+        gradient: float32[k], overwritten.
+    """
+
+    values: np.ndarray
+    gradient: np.ndarray
 
 
 @njit(nogil=True)
-def policy_term(log_prob, k, weight, columns, c, terms):  # type: ignore[no-untyped-def]
-    """Add sample k's part of the policy terms; return the derivative of the total by its log-probability."""
-    advantage = columns.advantages[k]
-    log_ratio = log_prob - columns.log_probs[k]
+def _policy_terms(log_prob, row, piece, terms):  # type: ignore[no-untyped-def]
+    """Add a sample's part of the policy terms; return the derivative of the total by its log-probability."""
+    rollout, coefficients, k, weight = piece.rollout, piece.coefficients, piece.indices[row], piece.weights[row]
+    clip_range = coefficients.clip_range
+    advantage = rollout.advantages[k]
+    log_ratio = log_prob - rollout.log_probs[k]
     ratio = np.float32(math.exp(log_ratio))
-    clipped = 1.0 - c.clip_range if ratio < 1.0 - c.clip_range else np.float64(ratio)
-    clipped = 1.0 + c.clip_range if clipped > 1.0 + c.clip_range else clipped
+    clipped = 1.0 - clip_range if ratio < 1.0 - clip_range else np.float64(ratio)
+    clipped = 1.0 + clip_range if clipped > 1.0 + clip_range else clipped
     cut = ratio * advantage > clipped * advantage  # false for NaN, so that the term is NaN then
-    terms[POLICY] -= (clipped * advantage if cut else ratio * advantage) * weight
-    terms[APPROX_KL] += (ratio - 1.0 - log_ratio) * weight
+    terms[_POLICY] -= (clipped * advantage if cut else ratio * advantage) * weight
+    terms[_APPROX_KL] += (ratio - 1.0 - log_ratio) * weight
     error = abs(ratio - 1.0)
-    terms[CLIP_FRACTION] += weight if error > c.clip_range else 0.0
+    terms[_CLIP_FRACTION] += weight if error > clip_range else 0.0
     if weight > 0.0 and (error > terms[RATIO_ERROR] or error != error):
         terms[RATIO_ERROR] = error
-    return -(0.0 if cut and clipped != ratio else advantage * weight) * ratio  # 0 times an infinite ratio: NaN
+    slope = -(0.0 if cut and clipped != ratio else advantage * weight) * ratio  # 0 times an infinite ratio: NaN
+    return slope * coefficients.by_policy_loss
 
 
 @cached
 @njit(nogil=True)
-def value_head(values, indices, weights, columns, c, terms):  # type: ignore[no-untyped-def]
+def value_head(values, piece, terms):  # type: ignore[no-untyped-def]
     """Turn the critic's outputs, float32[rows], into derivatives."""
-    for row in range(len(indices)):
-        k, weight, value = indices[row], weights[row], values[row]
-        error = np.float64(value) - columns.returns[k]
+    rollout, coefficients = piece.rollout, piece.coefficients
+    clip_range, by_value_loss = coefficients.value_clip_range, coefficients.by_value_loss
+    for row in range(len(piece.indices)):
+        k, weight, value = piece.indices[row], piece.weights[row], values[row]
+        error = np.float64(value) - rollout.returns[k]
         squared, slope = error * error, error
-        if c.value_clip_range > 0.0:
-            moved = np.float64(value) - columns.values[k]
-            if abs(moved) > c.value_clip_range:
-                clipped = columns.values[k] + math.copysign(c.value_clip_range, moved) - columns.returns[k]
+        if clip_range > 0.0:
+            moved = np.float64(value) - rollout.values[k]
+            if abs(moved) > clip_range:
+                clipped = rollout.values[k] + math.copysign(clip_range, moved) - rollout.returns[k]
                 if clipped * clipped > squared:
                     squared, slope = clipped * clipped, 0.0
-        terms[VALUE] += 0.5 * squared * weight
-        values[row] = c.value_coefficient * slope * weight
+        terms[_VALUE] += 0.5 * squared * weight
+        values[row] = by_value_loss * slope * weight
 
 
 @cached
 @njit(nogil=True)
-def choices_head(logits, parts, indices, weights, columns, c, flat, features_at, gradient, terms):  # type: ignore[no-untyped-def]
+def choices_head(logits, parts, piece, head, terms):  # type: ignore[no-untyped-def]
     """Turn the logits of one or several masked choices into derivatives.
 
     Args:
-        logits: float32[rows, values of all choices].
-        parts: int64[choices + 1], where each choice begins in a row, and the end.
-        indices: int64[rows].
-        weights: float32[rows].
-        columns: the rollout.
-        c: :class:`Coefficients`.
-        flat: float32[*], which holds the weights of the action features from ``features_at`` on.
-        features_at: int.
-        gradient: float32, of the shape of ``flat``; its part for those weights is overwritten.
-        terms: float64[7].
+        logits: float32[rows, values of all choices], changed in place.
+        parts: int64[choices + 1], begin of each choice in a row, and the end.
+        piece: samples with their coefficients.
+        head: weights of the action features.
+        terms: float64[6], changed in place.
     """
-    n_features, n = columns.features.shape[2], logits.shape[1]
+    rollout, feature_weights, by_feature_weights = piece.rollout, head.values, head.gradient
+    n_features, n = rollout.features.shape[2], logits.shape[1]
     p, entropies = np.empty(n, np.float32), np.empty(len(parts) - 1, np.float32)
     for f in range(n_features):  # a slice assignment would take Numba longer to compile
-        gradient[features_at + f] = 0.0
-    for row in range(len(indices)):
-        k, weight, z = indices[row], weights[row], logits[row]
-        mask, features, actions = columns.masks[k], columns.features[k], columns.actions[k]
+        by_feature_weights[f] = 0.0
+    for row in range(len(piece.indices)):
+        k, weight, z = piece.indices[row], piece.weights[row], logits[row]
+        mask, features, actions = rollout.masks[k], rollout.features[k], rollout.actions[k]
         for j in range(n if n_features else 0):
             for f in range(n_features):
-                z[j] += features[j, f] * flat[features_at + f]
+                z[j] += features[j, f] * feature_weights[f]
         log_prob, entropy = np.float32(0.0), np.float32(0.0)
         for part in range(len(entropies)):
             entropies[part] = _log_softmax(z, mask, parts[part], parts[part + 1], p)
             entropy += entropies[part]
             log_prob += z[parts[part] + actions[part]]
-        terms[ENTROPY] += entropy * weight
-        by_log_prob = np.float32(policy_term(log_prob, k, weight, columns, c, terms))
-        by_entropy = np.float32(-c.entropy_coefficient * weight)
+        terms[_ENTROPY] += entropy * weight
+        by_log_prob = np.float32(_policy_terms(log_prob, row, piece, terms))
+        by_entropy = np.float32(piece.coefficients.by_entropy * weight)
         for part in range(len(entropies)):
             for j in range(parts[part], parts[part + 1]):  # dlog p_a/dz_j = [j = a] - p_j, dH/dz_j = -p_j (log p_j + H)
                 chosen = np.float32(j == parts[part] + actions[part])
@@ -121,7 +139,7 @@ def choices_head(logits, parts, indices, weights, columns, c, flat, features_at,
                 z[j] = slope if mask[j] else np.float32(0.0)
         for j in range(n if n_features else 0):
             for f in range(n_features):
-                gradient[features_at + f] += z[j] * features[j, f]
+                by_feature_weights[f] += z[j] * features[j, f]
 
 
 @njit(nogil=True, error_model="numpy")
@@ -144,31 +162,23 @@ def _log_softmax(z, mask, begin, end, p):  # type: ignore[no-untyped-def]
 
 @cached
 @njit(nogil=True)
-def gaussian_head(means, nodes, log_area, indices, weights, columns, c, flat, log_std_at, gradient, terms):  # type: ignore[no-untyped-def]
+def gaussian_head(means, nodes, log_area, piece, head, terms):  # type: ignore[no-untyped-def]
     """Turn the means of Gaussians, plain or squashed by tanh, into derivatives.
 
     Args:
-        means: float32[rows, numbers].
-        nodes: float64[2, n], points and weights of the quadrature in a squashed Gaussian's entropy; n = 0 for a plain
-            one.
-        log_area: of :func:`core.policies.distributions.squashed_gaussian`; 0 for a plain one.
-        indices: as for :func:`choices_head`, like ``weights``, ``columns``, ``c`` and ``terms``.
-        weights: float32[rows].
-        columns: the rollout.
-        c: :class:`Coefficients`.
-        flat: float32[*], which holds the logarithms of the standard deviations from ``log_std_at`` on.
-        log_std_at: int.
-        gradient: float32, of the shape of ``flat``; its part for those logarithms is overwritten.
-        terms: float64[7].
+        means: float32[rows, numbers], changed in place.
+        nodes: float64[2, n], points and weights of the quadrature in the entropy; n = 0 for a plain Gaussian.
+        log_area: that of :func:`core.policies.distributions.squashed_gaussian`; 0 for a plain Gaussian.
+        piece: samples with their coefficients.
+        head: log-standard deviations.
+        terms: float64[6], changed in place.
     """
+    log_std, by_log_std = head.values, head.gradient
     numbers, squashed = means.shape[1], nodes.shape[1] > 0
-    log_std = flat[log_std_at : log_std_at + numbers]
-    by_log_std = gradient[log_std_at : log_std_at + numbers]
     for i in range(numbers):
         by_log_std[i] = 0.0
-    for row in range(len(indices)):
-        k, weight, mean = indices[row], weights[row], means[row]
-        actions = columns.actions[k]
+    for row in range(len(piece.indices)):
+        weight, mean, actions = piece.weights[row], means[row], piece.rollout.actions[piece.indices[row]]
         log_prob, entropy = -log_area, log_area
         for i in range(numbers):
             z = (actions[i] - mean[i]) * math.exp(-np.float64(log_std[i]))
@@ -176,8 +186,8 @@ def gaussian_head(means, nodes, log_area, indices, weights, columns, c, flat, lo
             entropy += log_std[i] + _LOG_SQRT_TAU + 0.5
             if squashed:
                 log_prob -= _log_slope(actions[i])
-        by_log_prob = policy_term(log_prob, k, weight, columns, c, terms)
-        by_entropy = -c.entropy_coefficient * weight
+        by_log_prob = _policy_terms(log_prob, row, piece, terms)
+        by_entropy = piece.coefficients.by_entropy * weight
         for i in range(numbers):
             std = math.exp(np.float64(log_std[i]))
             z = (actions[i] - mean[i]) / std
@@ -189,7 +199,7 @@ def gaussian_head(means, nodes, log_area, indices, weights, columns, c, flat, lo
                 by_deviation -= 2.0 * nodes[1, q] * math.tanh(point) * std * nodes[0, q]
             mean[i] = by_log_prob * z / std + by_entropy * slope
             by_log_std[i] += by_log_prob * (z * z - 1.0) + by_entropy * by_deviation
-        terms[ENTROPY] += entropy * weight
+        terms[_ENTROPY] += entropy * weight
 
 
 @njit(nogil=True)

@@ -6,6 +6,8 @@ Activations of ``rows`` samples lie in one array too, layer after layer, each
 ``[rows, n_out]`` without a gap, so that every matrix product is of contiguous blocks and nothing is allocated.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -16,15 +18,41 @@ from core.policies.parameter_layout import OBSERVATION_CLIP
 _CLIP = np.float32(OBSERVATION_CLIP)
 
 
+class Network(NamedTuple):
+    """Layers in the flat parameters from an offset on: int64[layers + 1] widths, and tanh or relu between them."""
+
+    offset: int
+    sizes: np.ndarray
+    tanh: bool
+
+
+class Workspace(NamedTuple):
+    """Arrays of one piece of a minibatch, made once.
+
+    Attributes:
+        x: float32[>= rows * inputs], normalised observations.
+        activations: float32[>= rows * sum of the other widths], activations of either network.
+        deltas: float32[2, >= rows * widest hidden layer], derivatives by hidden activations.
+        gradient: float32, of the shape of the flat parameters; 0 for what is not learned.
+        terms: float64[6], loss terms.
+    """
+
+    x: np.ndarray
+    activations: np.ndarray
+    deltas: np.ndarray
+    gradient: np.ndarray
+    terms: np.ndarray
+
+
 @cached
 @njit(nogil=True)
 def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
     """Write the normalised observations at some indices; NaN stays NaN.
 
     Args:
-        observations: float32[N, O].
-        indices: int64[rows].
-        flat: float32[*], which begins with mean and scale.
+        observations: float32[N, O], observations of the rollout.
+        indices: int64[rows], samples of the rollout.
+        flat: float32[*], parameters; mean and scale of the observations come first.
         x: float32[>= rows * O], changed in place.
     """
     n = observations.shape[1]
@@ -39,22 +67,16 @@ def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
 
 @cached
 @njit(nogil=True)
-def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: ignore[no-untyped-def]
-    """Compute all layers; the last one, which has no activation function, ends the activations.
+def forward(flat, network, rows, workspace):  # type: ignore[no-untyped-def]
+    """Compute all layers for the rows that :func:`gather` has written to a workspace.
 
-    Args:
-        flat: float32[*], which holds the first layer from ``offset`` on.
-        offset: int.
-        sizes: int64[layers + 1], inputs, hidden sizes ..., outputs.
-        x: float32[>= rows * sizes[0]].
-        rows: samples.
-        uses_tanh: tanh between the layers, otherwise relu.
-        activations: float32[>= rows * sum(sizes[1:])], changed in place.
+    The outputs pass through no activation function and end the workspace's activations.
     """
-    source, start, last = x[: rows * sizes[0]].reshape((rows, sizes[0])), 0, len(sizes) - 2
+    sizes, offset, start, last = network.sizes, network.offset, 0, len(network.sizes) - 2
+    source = workspace.x[: rows * sizes[0]].reshape((rows, sizes[0]))
     for layer in range(last + 1):
         n_in, n_out = sizes[layer], sizes[layer + 1]
-        values = activations[start : start + rows * n_out]
+        values = workspace.activations[start : start + rows * n_out]
         target = values.reshape((rows, n_out))
         np.dot(source, flat[offset : offset + n_in * n_out].reshape((n_in, n_out)), target)
         offset += n_in * n_out
@@ -63,7 +85,7 @@ def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: igno
             sums = target[row]
             for j in range(n_out):
                 sums[j] += bias[j]
-        if layer < last and uses_tanh:
+        if layer < last and network.tanh:
             tanh(values, 0, rows * n_out)
         elif layer < last:
             relu(values, 0, rows * n_out)
@@ -72,22 +94,15 @@ def forward(flat, offset, sizes, x, rows, uses_tanh, activations):  # type: igno
 
 @cached
 @njit(nogil=True)
-def backward(flat, offset, sizes, x, rows, uses_tanh, activations, deltas, gradient):  # type: ignore[no-untyped-def]
-    """Compute the gradient of a sum over the samples from its derivatives by the network's outputs.
+def backward(flat, network, rows, workspace):  # type: ignore[no-untyped-def]
+    """Compute the gradient of a sum over the rows from its derivatives by the network's outputs.
 
-    Args:
-        flat: float32[*], as for :func:`forward`.
-        offset: int, the same.
-        sizes: int64[layers + 1], the same.
-        x: float32, the same.
-        rows: samples.
-        uses_tanh: the same.
-        activations: float32, from :func:`forward`; its last layer has been overwritten by the derivatives.
-        deltas: float32[2, >= rows * widest hidden layer], scratch.
-        gradient: float32, of the shape of ``flat``; the layers' part is overwritten.
+    The derivatives have taken the place of the outputs in the workspace; the layers' part of its gradient is
+    overwritten.
     """
+    sizes, activations, gradient = network.sizes, workspace.activations, workspace.gradient
     last = len(sizes) - 2
-    start, end = rows * sizes[1:-1].sum(), offset
+    start, end = rows * sizes[1:-1].sum(), network.offset
     for layer in range(last + 1):
         end += (sizes[layer] + 1) * sizes[layer + 1]
     delta = activations[start : start + rows * sizes[-1]].reshape((rows, sizes[-1]))
@@ -102,12 +117,12 @@ def backward(flat, offset, sizes, x, rows, uses_tanh, activations, deltas, gradi
             by_output = delta[row]
             for j in range(n_out):
                 by_bias[j] += by_output[j]
-        below = x[: rows * n_in] if layer == 0 else activations[start - rows * n_in : start]
+        below = workspace.x[: rows * n_in] if layer == 0 else activations[start - rows * n_in : start]
         np.dot(below.reshape((rows, n_in)).T, delta, gradient[matrix:bias].reshape((n_in, n_out)))
         if layer > 0:
-            passed = deltas[layer % 2, : rows * n_in]
+            passed = workspace.deltas[layer % 2, : rows * n_in]
             np.dot(delta, flat[matrix:bias].reshape((n_in, n_out)).T, passed.reshape((rows, n_in)))
-            _times_slope(passed, below, uses_tanh)
+            _times_slope(passed, below, network.tanh)
             delta = passed.reshape((rows, n_in))
         start, end = start - rows * n_in, matrix
 

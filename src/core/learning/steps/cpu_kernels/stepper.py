@@ -1,68 +1,58 @@
 """The compiled counterpart of ``torch_step.TorchStepper``: same steps, checkpoints, remedies."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
+from itertools import cycle
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from core.hardware.types import Precision
-from core.learning.algorithms.ppo import Batch, LossTerms
+from core.learning.algorithms.interface import Algorithm, Samples
+from core.learning.algorithms.ppo import LossTerms, PpoCoefficients, total_loss
 from core.learning.oom_recovery import OomRetry
-from core.learning.precision import grad_scaler
+from core.learning.ordered_map import map_in_order
+from core.learning.schedule import Coefficients
 from core.learning.steps.cpu_kernels.adam import adam, clipping, corrections, norm
-from core.learning.steps.cpu_kernels.backprop import Passes, Workspace
+from core.learning.steps.cpu_kernels.backprop import Backprop, arrays_of
 from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
-from core.learning.steps.cpu_kernels.loss_gradients import Coefficients, Columns
-from core.learning.steps.interface import ADAM_EPSILON, Chunk, StepSettings, T, map_chunks, pool_of
+from core.learning.steps.cpu_kernels.loss_gradients import RATIO_ERROR, TERMS, KernelCoefficients, Piece
+from core.learning.steps.cpu_kernels.mlp import Workspace
+from core.learning.steps.interface import UpdateSettings
+from core.learning.torch_settings import grad_scaler
 from core.policies.networks import ActorCritic
 
 _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
 gradients are added up, so the number of threads must not."""
 
-_RATIO_ERROR = LossTerms._fields.index("ratio_error")
-
 
 class KernelStepper:
     """Runs minibatch steps on one model on the CPU, in FP32 (a :class:`core.learning.steps.interface.Stepper`).
 
     A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
-    pieces are added up in order.
+    pieces are added up in order. :mod:`core.learning.steps.cpu_kernels.scope` says what it can compute.
 
     Args:
-        model: changed by :meth:`step`.
-        settings: of the first steps; :meth:`set_coefficients` changes those that have a schedule.
-        learning_rate_actor: of Adam, initially.
-        learning_rate_critic: the same for the critic.
-        epsilon_actor: epsilon of the actor's Adam.
+        model: model that :meth:`step` changes.
+        algorithm: PPO with its first coefficients.
+        settings: settings of the updates.
     """
 
-    def __init__(
-        self,
-        model: ActorCritic,
-        settings: StepSettings,
-        learning_rate_actor: float,
-        learning_rate_critic: float,
-        epsilon_actor: float = ADAM_EPSILON,
-    ) -> None:
-        self.model, self.settings = model, settings
+    def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
+        self.model, self.algorithm, self.settings = model, algorithm, settings
         self.device = model.flat.device
-        self._pool = pool_of(settings.threads)
-        parts = [model.part_parameters("actor"), model.part_parameters("critic")]
-        self._parameters = [parameter for part in parts for parameter in part]
-        self._rates, self._epsilons = (learning_rate_actor, learning_rate_critic), (epsilon_actor, ADAM_EPSILON)
-        self.memory = OomRetry(settings.microbatch, self.device)
-        self.use_precision(settings.precision)
+        parts = {part: model.part_parameters(part) for part in settings.adam}
+        self._parameters = [parameter for part in parts.values() for parameter in part]
+        self._slices = {part: slice(*_range_of(*parameters)) for part, parameters in parts.items()}
+        self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         hold_to_one_thread()
-        self._passes = Passes(model)
+        self._backprop = Backprop(model)
         self._flat = model.flat.numpy()
-        self._moments = np.zeros((2, model.flat.numel()), np.float32)
+        self._gradient, self._moments = np.zeros_like(self._flat), np.zeros((2, *self._flat.shape), np.float32)
         self._steps = 0
-        self._slices = [slice(*_range_of(part)) for part in parts]
-        self._spaces: list[Workspace] = []
-        self._total = np.zeros_like(self._flat)
+        self._rows, self._workspaces = 0, list[Workspace]()
+        self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
+        self.use_precision(settings.precision)
 
     def use_precision(self, precision: Precision) -> None:
         """Note the format; these kernels know only FP32, and a plan gives them no other."""
@@ -71,132 +61,100 @@ class KernelStepper:
 
     def compile(self) -> None:
         """Compile the kernels, or load them, by a pass over one sample that changes nothing."""
-        self._passes.compile()
-        nothing = np.zeros((4, 1), np.float32)
-        norm(nothing[0])
-        adam(nothing[0], nothing[1], nothing[2], nothing[3], 0.0, 0.0, 1.0, 1.0)
+        self._backprop.compile()
+        zero = np.zeros(1, np.float32)
+        norm(zero)
+        adam(zero, zero, zero, zero, 0.0, 0.0, 1.0, 1.0)
 
-    def set_learning_rates(self, actor: float, critic: float) -> None:
-        """Set the learning rates of the coming steps."""
-        self._rates = actor, critic
+    def set_coefficients(self, coefficients: Coefficients) -> None:
+        """Set learning rates and coefficients of the loss for the next steps."""
+        self._coefficients, self._of_kernels = coefficients, kernel_coefficients(coefficients.loss)
 
-    def set_coefficients(self, clip_range: float, value_clip_range: float, entropy_coefficient: float) -> None:
-        """Set those coefficients of the coming steps' loss that have a schedule."""
-        self.settings = self.settings.with_coefficients(clip_range, value_clip_range, entropy_coefficient)
-
-    def map_chunks(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterable[T]:
-        """Apply a function to the microbatches of some columns; results come in order, from threads."""
-        return map_chunks(self._pool, self.memory.microbatch, function, *columns)
-
-    def step(self, rollout: Batch, indices: Tensor, weights: Tensor) -> Tensor:
-        """Take one optimiser step, or none where loss or gradient is not finite."""
-        columns, order, shares = _columns(rollout), indices.numpy(), weights.numpy()
-        terms = self.memory.run("gradients", len(order), lambda: self._sum_up(columns, order, shares))
-        s = self.settings
-        terms[0] = terms[1] + s.value_coefficient * terms[2] - s.entropy_coefficient * terms[3]
-        norms = [norm(self._total[part]) for part in self._slices]
-        report = np.append(terms, 0.0).astype(np.float32)
-        if np.isfinite([*norms, report[0]]).all():
+    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
+        """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
+        arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
+        computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares))
+        terms = LossTerms(**{**dict.fromkeys(LossTerms._fields, 0.0), **dict(zip(TERMS, computed, strict=True))})
+        total = total_loss(terms, self._coefficients.loss)
+        norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
+        skipped = not np.isfinite(np.array([*norms.values(), total]).astype(np.float32)).all()
+        if not skipped:
             self._adam(norms)
-        else:
-            report[-1] = 1.0
-        return torch.from_numpy(report)
+        return torch.from_numpy(np.array([total, *terms, skipped]).astype(np.float32))
 
-    def _adam(self, norms: list[float]) -> None:
-        """Clip the gradients, of these norms, and step."""
+    def _adam(self, norms: dict[str, float]) -> None:
+        """Clip the gradients of actor and critic, of these norms, and step."""
         self._steps += 1
         correction, root = corrections(self._steps)
-        for part, length, rate, epsilon in zip(self._slices, norms, self._rates, self._epsilons, strict=True):
-            scale = clipping(length, self.settings.max_grad_norm)
-            arrays = (self._flat[part], self._total[part], self._moments[0][part], self._moments[1][part])
+        for part, where in self._slices.items():
+            scale, (rate, epsilon) = clipping(norms[part], self.settings.max_grad_norm), self.settings.adam[part]
+            rate *= self._coefficients.learning_rate_factor
+            arrays = self._flat[where], self._gradient[where], self._moments[0, where], self._moments[1, where]
             adam(*arrays, scale, rate / correction, root, epsilon)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by the names of torch's stepper; empty before the first step."""
         if self._steps == 0:
             return {}
-        moments = torch.from_numpy(self._moments)
         tensors = {}
         for i, parameter in enumerate(self._parameters):
-            begin, end = _range_of([parameter])
+            begin, end = _range_of(parameter)
             tensors[f"optimizer.{i}.step"] = torch.tensor(float(self._steps))
-            for name, flat in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
-                tensors[f"optimizer.{i}.{name}"] = flat[begin:end].view(parameter.shape).clone()
+            for name, moments in zip(("exp_avg", "exp_avg_sq"), torch.from_numpy(self._moments), strict=True):
+                tensors[f"optimizer.{i}.{name}"] = moments[begin:end].view(parameter.shape).clone()
         return tensors
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what ``optimizer_tensors`` of either stepper returned; without any the optimiser begins anew."""
+        """Restore what ``optimizer_tensors`` of either stepper returned; without any the optimiser starts afresh."""
         self._steps = int(tensors.get("optimizer.0.step", torch.zeros(())).item())
         self._moments.fill(0.0)
         for i, parameter in enumerate(self._parameters if self._steps else []):
-            begin, end = _range_of([parameter])
+            begin, end = _range_of(parameter)
             for row, name in enumerate(("exp_avg", "exp_avg_sq")):
                 self._moments[row, begin:end] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
 
-    def _sum_up(self, columns: Columns, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Leave the gradient of a minibatch in the total; return float64[7], its loss terms but for their total."""
-        s, rows = self.settings, min(self.memory.microbatch, _ROWS)
-        coefficients = Coefficients(s.clip_range, s.entropy_coefficient, s.value_coefficient, s.value_clip_range)
-        pieces = [slice(i, i + rows) for i in range(0, len(indices), rows)]
-        self._total.fill(0.0)
-        terms = np.zeros(len(LossTerms._fields))
-        for space in self._spaces_of(
-            pieces, rows, lambda at, space: self._passes.run(columns, indices[at], weights[at], coefficients, space)
-        ):
-            self._total += space.gradient
-            largest = np.maximum(terms[_RATIO_ERROR], space.terms[_RATIO_ERROR])  # the others are sums
-            terms += space.terms
-            terms[_RATIO_ERROR] = largest
+    def _gradients(self, rollout: Samples, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Write the gradient of a minibatch; return float64[6], its loss terms by :data:`TERMS`."""
+        rows = min(self.memory.microbatch, _ROWS)
+        cuts = [slice(begin, begin + rows) for begin in range(0, len(indices), rows)]
+        pieces = [Piece(rollout, indices[cut], weights[cut], self._of_kernels) for cut in cuts]
+        pool = self.memory.pool if len(pieces) > 1 else None
+        workspaces = self._workspaces_of(rows, min(len(pieces), self.settings.threads + 1) if pool else 1)
+        jobs = zip(pieces, cycle(workspaces), strict=False)  # a workspace is used again once its result was added
+        self._gradient.fill(0.0)
+        terms = np.zeros(len(TERMS))
+        for workspace in map_in_order(pool, lambda job: self._backprop.run(*job), jobs, len(workspaces)):
+            self._gradient += workspace.gradient
+            ratio_error = np.maximum(terms[RATIO_ERROR], workspace.terms[RATIO_ERROR])
+            terms += workspace.terms
+            terms[RATIO_ERROR] = ratio_error
         return terms
 
-    def _spaces_of(
-        self, pieces: list[slice], rows: int, work: Callable[[slice, Workspace], None]
-    ) -> Iterator[Workspace]:
-        """Yield the workspace of each piece in order, which the next but a few overwrite."""
-        pool = self._pool if len(pieces) > 1 else None
-        spaces = self._workspaces(rows, min(len(pieces), self.settings.threads + 1) if pool else 1)
-        if pool is None:
-            for piece in pieces:
-                work(piece, spaces[0])
-                yield spaces[0]
-            return
-        futures: list[Future[None]] = []
-        try:
-            for i, piece in enumerate(pieces):
-                if i >= len(spaces):
-                    futures[i - len(spaces)].result()
-                    yield spaces[i % len(spaces)]
-                futures.append(pool.submit(work, piece, spaces[i % len(spaces)]))
-            for i in range(len(pieces) - len(spaces), len(pieces)):
-                futures[i].result()
-                yield spaces[i % len(spaces)]
-        finally:
-            wait(futures)  # after a failure nothing may be running any more that writes to a workspace
-
-    def _workspaces(self, rows: int, count: int) -> list[Workspace]:
+    def _workspaces_of(self, rows: int, count: int) -> list[Workspace]:
         """Return workspaces for so many samples each, made once."""
-        if self._spaces and self._spaces[0].rows != rows:
-            self._spaces = []
-        while len(self._spaces) < count:
-            self._spaces.append(self._passes.workspace(rows))
-        return self._spaces[:count]
+        if self._rows != rows:
+            self._rows, self._workspaces = rows, []
+        while len(self._workspaces) < count:
+            self._workspaces.append(self._backprop.workspace(rows))
+        return self._workspaces[:count]
 
 
-def _range_of(parameters: list[nn.Parameter]) -> tuple[int, int]:
-    """Return where parameters that follow each other begin and end in the flat array."""
-    return int(parameters[0].storage_offset()), int(parameters[-1].storage_offset()) + parameters[-1].numel()
+def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
+    """Return the kernels' coefficients; the derivatives are those of :func:`total_loss`, which is linear."""
+    zeros = LossTerms(*(0.0 for _ in LossTerms._fields))
 
+    def derivative(term: str) -> float:
+        return float(total_loss(zeros._replace(**{term: 1.0}), coefficients))
 
-def _columns(rollout: Batch) -> Columns:
-    """Return the rollout's arrays, which share its memory."""
-    actions = rollout.actions.numpy()
-    return Columns(
-        rollout.observations.numpy(),
-        actions.reshape(len(actions), -1),
-        rollout.log_probs.numpy(),
-        rollout.masks.numpy(),
-        rollout.features.numpy(),
-        rollout.advantages.numpy(),
-        rollout.returns.numpy(),
-        rollout.values.numpy(),
+    return KernelCoefficients(
+        clip_range=float(coefficients.clip_range),
+        value_clip_range=float(coefficients.value_clip_range),
+        by_policy_loss=derivative("policy_loss"),
+        by_value_loss=derivative("value_loss"),
+        by_entropy=derivative("entropy"),
     )
+
+
+def _range_of(*parameters: nn.Parameter) -> tuple[int, int]:
+    """Return begin and end in the flat array of parameters that follow each other."""
+    return int(parameters[0].storage_offset()), int(parameters[-1].storage_offset()) + parameters[-1].numel()

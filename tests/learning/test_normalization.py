@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from helpers.toy_runs import actor_weights, discounts_of, toy_episodes, toy_model, toy_updater
+from helpers.toy_runs import (
+    actor_weights,
+    discounts_of,
+    rollout_batch,
+    toy_coefficients,
+    toy_episodes,
+    toy_model,
+    toy_updater,
+)
 
-from core.learning.reward_scale import RewardScale
+from core.learning.normalization import RewardScale, rescale_values
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
 
@@ -114,11 +122,11 @@ def test_what_is_restored_goes_on_as_if_nothing_had_happened():
     whole, half, restored = RewardScale(1), RewardScale(1), RewardScale(1)
     for scale in (whole, half):
         learned(scale, trajectory(first))
-    restored.restore({name: array.copy() for name, array in half.arrays().items()}, goes_on=True)
+    restored.restore({name: array.copy() for name, array in half.arrays().items()}, episodes_continue=True)
     assert learned(restored, trajectory(second)) == learned(whole, trajectory(second))
-    restored.restore(half.arrays(), goes_on=False)
+    restored.restore(half.arrays(), episodes_continue=False)
     assert restored.carried.tolist() == [0.0]
-    restored.restore({}, goes_on=True)
+    restored.restore({}, episodes_continue=True)
     assert restored.divisor[0] == half.divisor[0]
 
 
@@ -138,9 +146,10 @@ def weights_after(factor, normalise, rounds=3):
         if normalise:
             before = scale.divisor.item()
             scale.learn(trajectories, discounts_of(episodes))
-            updater.rescale_values(before / scale.divisor.item())
+            rescale_values(model, before / scale.divisor.item())
             trajectories = scale.divide(trajectories)
-        updater.update(trajectories, discounts_of(episodes), np.random.default_rng(i))
+        rollout = rollout_batch(trajectories, discounts_of(episodes))
+        updater.update(rollout, toy_coefficients(), np.random.default_rng(i))
     with torch.no_grad():
         values = model.values(model.normalise(torch.from_numpy(episodes[0].trajectory.observations[:5].copy())))
         worth = values * model.tensors["value_std"] + model.tensors["value_mean"]

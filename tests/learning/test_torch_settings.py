@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from core.hardware.planning.precision import choose_precision
-from core.learning.precision import apply_global_settings, autocast, grad_scaler
+from core.learning.torch_settings import apply_global_settings, autocast, grad_scaler
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""What an update asks of an algorithm, and the data that passes between them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from core.rollout.trajectory import Trajectory
+
+
+class RolloutBatch(NamedTuple):
+    """The rollout that an update learns from; trajectory i has T_i steps.
+
+    Attributes:
+        trajectories: trajectories of the iteration.
+        discounts: float64[T_i] of each, discount from each step to the next.
+        value_lambdas: float64[T_i] of each, lambda of the critic's targets from each step to the next.
+    """
+
+    trajectories: Sequence[Trajectory]
+    discounts: Sequence[np.ndarray]
+    value_lambdas: Sequence[np.ndarray]
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of all trajectories."""
+        return sum(t.steps for t in self.trajectories)
+
+
+class Samples(NamedTuple):
+    """B samples on the device of the model: those of a rollout, or those of a minibatch.
+
+    Attributes:
+        observations: float32[B, O], observations as the simulator wrote them.
+        actions: int64[B], int64[B, choices] or float32[B, numbers], actions as a trajectory keeps them.
+        log_probs: float32[B], log-probabilities under the policy that collected the rollout.
+        masks: bool[B, values of all choices], allowed values.
+        features: float32[B, values of all choices, k], action features.
+        advantages: float32[B], advantages, standardised over the rollout.
+        returns: float32[B], targets of the critic, in units of the value normalisation.
+        values: float32[B], values before the update, in the same units.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    masks: Tensor
+    features: Tensor
+    advantages: Tensor
+    returns: Tensor
+    values: Tensor
+
+    def at(self, indices: Tensor) -> "Samples":
+        """Return the samples at int64[S] indices."""
+        return Samples(*(column.index_select(0, indices) for column in self))
+
+
+class PolicyOutputs(NamedTuple):
+    """Log-probabilities of B samples' actions, entropies, and normalised values (none without a critic), float32[B]."""
+
+    log_probs: Tensor
+    entropies: Tensor
+    values: Tensor
+
+
+class Targets(NamedTuple):
+    """Standardised advantages of a rollout's N steps, and the critic's targets in units of the reward, float32[N]."""
+
+    advantages: np.ndarray
+    returns: np.ndarray
+
+
+class Loss(NamedTuple):
+    """What is minimised, a float32 scalar, and a NamedTuple of further ones for the record.
+
+    The terms of a minibatch are the sums of its microbatches' terms, except ``ratio_error``, the largest of theirs.
+    """
+
+    total: Tensor
+    terms: Any
+
+
+class Algorithm(Protocol):
+    """A reinforcement-learning algorithm: pure functions, and numbers that never change.
+
+    Its loss depends on a NamedTuple of coefficients. In a run each of them is a float32 scalar on the device, so that a
+    schedule can change it under a captured step; one of 0 is the number 0.0, so that its term can be left out.
+    """
+
+    @property
+    def needs_critic(self) -> bool:
+        """Whether a critic is learned and values the observations."""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the loss terms, as metrics.jsonl has them; ``approx_kl`` and ``ratio_error`` are among them."""
+
+    @property
+    def coefficients(self) -> Any:
+        """NamedTuple of floats, coefficients of the loss at the start of a run."""
+
+    def targets(
+        self, rollout: RolloutBatch, values: Sequence[np.ndarray], next_values: Sequence[np.ndarray]
+    ) -> Targets:
+        """Return advantages and the critic's targets.
+
+        Args:
+            rollout: rollout of the iteration.
+            values: float32[T_i] of each trajectory, V(s_t); zeros without a critic.
+            next_values: float32[T_i] of each trajectory, V(s_{t+1}).
+        """
+
+    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: Any) -> Loss:
+        """Return the loss of B samples.
+
+        Args:
+            outputs: outputs of the policy that learns.
+            samples: the samples.
+            weights: float32[B], share of each sample in its minibatch, 0 for padding. They add up to 1 over a whole
+                minibatch, so that the gradients of its microbatches add up to its gradient.
+            coefficients: coefficients as described above.
+        """

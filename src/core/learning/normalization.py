@@ -1,0 +1,104 @@
+"""Normalisation of rewards, and of the values that a critic learns."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from core.learning.advantages import discounted_sums
+from core.policies.networks import ActorCritic
+from core.policies.observation_normalizer import RunningStatistics
+from core.rollout.trajectory import Trajectory
+
+_ROUNDING = 1e-9
+"""A standard deviation below this share of the mean is rounding: such rewards are left as they are."""
+
+_MEMORY = 0.9
+"""Share of the old statistics that each rollout's returns leave of the value normalisation."""
+
+
+class RewardScale:
+    """Divisor of the rewards, and the statistics behind it.
+
+    The statistics are those of Stable-Baselines3's ``VecNormalize``, and of Gymnasium's ``NormalizeReward`` within an
+    episode: over all steps so far, of the sum of the episode's rewards up to the step, in which earlier rewards are
+    discounted. They include a whole rollout before its rewards are divided.
+
+    Args:
+        instances: number of environment instances.
+
+    Attributes:
+        statistics: statistics of the discounted sums, one column.
+        carried: float64[instances], sums of episodes that continue in the next rollout, 0 where none does.
+        divisor: float64[1], divisor of the last rollout's rewards; 1 before the first.
+    """
+
+    def __init__(self, instances: int) -> None:
+        self.statistics, self.carried, self.divisor = RunningStatistics.empty(1), np.zeros(instances), np.ones(1)
+
+    def learn(self, trajectories: Sequence[Trajectory], discounts: Sequence[np.ndarray]) -> None:
+        """Include the rewards of a rollout and set the divisor.
+
+        Args:
+            trajectories: trajectory of each instance.
+            discounts: float64[T] of each trajectory, discount from each step to the next.
+        """
+        for i, (t, discount) in enumerate(zip(trajectories, discounts, strict=True)):
+            ended = t.terminated | t.truncated
+            sums, self.carried[i] = discounted_sums(t.rewards, discount, ended, self.carried[i])
+            self.statistics.merge(sums[:, None])
+        std = float(np.sqrt(self.statistics.squares[0] / self.statistics.count[0]))
+        self.divisor[0] = std if std > _ROUNDING * abs(self.statistics.mean[0]) else 1.0
+
+    def divide(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+        """Return trajectories with their rewards divided; the given ones do not change."""
+        return [t._replace(rewards=(t.rewards / self.divisor[0]).astype(np.float32)) for t in trajectories]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a checkpoint by name."""
+        return {**vars(self.statistics), "carried": self.carried, "divisor": self.divisor}
+
+    def restore(self, arrays: dict[str, np.ndarray], episodes_continue: bool) -> None:
+        """Restore what :meth:`arrays` returned; do nothing for a checkpoint without it.
+
+        Args:
+            arrays: arrays by name, or none.
+            episodes_continue: whether the checkpoint's unfinished episodes continue.
+        """
+        if arrays:
+            self.statistics = RunningStatistics(**{name: arrays[name] for name in vars(self.statistics)})
+            self.divisor = arrays["divisor"]
+            self.carried = arrays["carried"] if episodes_continue else np.zeros_like(self.carried)
+
+
+@torch.no_grad()
+def rescale_values(model: ActorCritic, factor: float) -> None:
+    """Multiply all values of a critic, before an update whose rewards are in other units."""
+    if _has_seen_returns(model):
+        for name in ("value_mean", "value_std"):
+            model.tensors[name].mul_(factor)
+
+
+@torch.no_grad()
+def renormalise_values(model: ActorCritic, returns: np.ndarray) -> None:
+    """Move the value normalisation towards float32[N] returns and keep the critic's values unchanged.
+
+    The critic's head is rescaled (van Hasselt et al., "Learning values across many orders of magnitude", 2016,
+    equation 6), so no scale of the reward has to be chosen by hand.
+    """
+    tensors = model.tensors
+    mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
+    new_mean, new_std = float(returns.mean()), max(float(returns.std()), 1e-6)
+    if _has_seen_returns(model):
+        new_mean = _MEMORY * mean + (1 - _MEMORY) * new_mean
+        new_std = _MEMORY * std + (1 - _MEMORY) * new_std
+        weight, bias = model.layers("critic")[-1]
+        weight.mul_(std / new_std)
+        bias.mul_(std).add_(mean - new_mean).div_(new_std)
+    tensors["value_mean"].fill_(new_mean)
+    tensors["value_std"].fill_(new_std)
+
+
+def _has_seen_returns(model: ActorCritic) -> bool:
+    """Return whether the value normalisation has seen returns; that of a fresh model is mean 0 and deviation 1."""
+    return not (model.tensors["value_mean"].item() == 0.0 and model.tensors["value_std"].item() == 1.0)

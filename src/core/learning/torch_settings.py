@@ -1,0 +1,49 @@
+"""torch's settings for an update: number formats, TF32, cuDNN's choice of kernels, the CUDA allocator."""
+
+from contextlib import AbstractContextManager
+
+import torch
+
+from core.hardware.types import Precision
+
+
+def apply_global_settings(tf32: bool, cudnn_benchmark: bool) -> None:
+    """Set torch's process-wide switches.
+
+    Only ``set_float32_matmul_precision`` is used for TF32: it keeps torch's old and new getters in agreement.
+    """
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.benchmark = cudnn_benchmark
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
+    """Return the context in which a forward pass runs."""
+    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+    # No cache of cast parameters: it would hold stale copies across a captured graph.
+    return torch.autocast(device.type, dtype=dtype, enabled=precision != "fp32", cache_enabled=False)
+
+
+def grad_scaler(device: torch.device, precision: Precision) -> torch.amp.GradScaler:
+    """Return the gradient scaler that FP16 needs; for other formats it does nothing."""
+    return torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+
+
+def apply_allocator(settings: str) -> bool:
+    """Set up the CUDA allocator and try it; return whether the settings hold (else torch's own are back).
+
+    Args:
+        settings: settings as in the environment variable PYTORCH_ALLOC_CONF; they replace all others.
+    """
+    try:
+        _set_allocator(settings)
+        torch.empty(1, device="cuda")  # virtual GPUs may lack what expandable segments need, and fail only now
+    except RuntimeError:
+        _set_allocator(",".join(f"{part.partition(':')[0]}:False" for part in settings.split(",")))
+        return False
+    return True
+
+
+def _set_allocator(settings: str) -> None:
+    """Call the function of newer versions of torch, else that of older ones."""
+    newer = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    (newer or torch.cuda.memory._set_allocator_settings)(settings)

@@ -1,0 +1,41 @@
+"""From a Config to what an update computes: the algorithm, the schedule of its coefficients, and settings by name."""
+
+from typing import Any, TypeVar
+
+from core.config import Config
+from core.learning.algorithms.ppo import Ppo, PpoCoefficients
+from core.learning.schedule import Coefficients, Schedule
+
+T = TypeVar("T")
+
+
+def from_config(kind: type[T], config: Config, **others: Any) -> T:
+    """Return settings whose fields are given, or have the value of the same name in a Config.
+
+    Args:
+        kind: dataclass or NamedTuple.
+        config: settings of the run.
+        others: fields that the Config does not have, or has under another name.
+    """
+    names = kind.__annotations__.keys() & Config.model_fields.keys() - others.keys()
+    return kind(**others, **{name: getattr(config, name) for name in names})
+
+
+def build_algorithm(config: Config) -> Ppo:
+    """Return the algorithm of a run with its first coefficients."""
+    coefficients = from_config(PpoCoefficients, config, clip_range=config.ppo_clip_param)
+    return from_config(Ppo, config, coefficients=coefficients)
+
+
+def build_schedule(config: Config) -> Schedule:
+    """Return how the coefficients of the update change over a run."""
+    start = build_algorithm(config).coefficients
+    rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
+    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
+    entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
+    end = start._replace(
+        clip_range=clip * start.clip_range,
+        value_clip_range=clip * start.value_clip_range,
+        entropy_coefficient=entropy,
+    )
+    return Schedule(Coefficients(1.0, start), Coefficients(rate, end))

@@ -1,0 +1,59 @@
+"""What the compiled kernels can compute, and what a plan makes of the rest."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from helpers.specs import mlp_spec
+from helpers.toy_runs import toy_algorithm
+from oracles.toy_simulators import Bandit
+
+from core.config import Config
+from core.errors import UserError
+from core.hardware.types import Machine
+from core.learning.algorithms.ppo import PpoCoefficients
+from core.learning.steps.cpu_kernels import scope
+from core.learning.steps.cpu_kernels.scope import unsupported
+from core.training.build import plan as build_plan
+from core.training.build.plan import plan_run
+
+SPEC = mlp_spec((4, 8, 2), (4, 8, 1))
+HOST = Machine(2, 2, 8 * 10**9, 4 * 10**9, gpu_note="no GPU")
+
+
+class Penalised(NamedTuple):
+    """Coefficients with one that the kernels do not know."""
+
+    clip_range: float = 0.2
+    logit_penalty: float = 0.0
+
+
+def test_every_coefficient_of_ppo_is_known_today():
+    assert set(PpoCoefficients._fields) == scope._KNOWN
+    assert unsupported(SPEC, toy_algorithm(), [PpoCoefficients(0.2, 0.1, 0.5, 0.3)]) == ""
+
+
+def test_a_coefficient_that_is_not_known_must_be_0_all_the_time():
+    assert unsupported(SPEC, toy_algorithm(), [Penalised(), Penalised()]) == ""
+    problem = unsupported(SPEC, toy_algorithm(), [Penalised(), Penalised(logit_penalty=0.1)])
+    assert problem == "compiled kernels do not compute the loss term of LOGIT_PENALTY"
+
+
+def test_another_family_or_algorithm_is_not_for_the_kernels():
+    recurrent = replace(SPEC, family="mingru")
+    problem = unsupported(recurrent, toy_algorithm(), [])
+    assert problem == "compiled kernels are for multilayer perceptrons, not for mingru"
+    assert unsupported(SPEC, object(), []) == "compiled kernels compute the loss of PPO, not of object"
+
+
+def test_a_plan_takes_torch_in_their_place_and_says_why(monkeypatch):
+    assert plan_run(Config(), Bandit(), HOST).update_execution == "compiled"
+    monkeypatch.setattr(build_plan, "unsupported", lambda *_: "compiled kernels do not compute this")
+    plan = plan_run(Config(), Bandit(), HOST)
+    assert (plan.update_execution, plan.executions) == ("eager", ("eager",))
+    assert "update execution eager: compiled kernels do not compute this" in plan.lines()
+    with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, but compiled kernels do not compute this; set"):
+        plan_run(Config(update_execution="compiled"), Bandit(), HOST)

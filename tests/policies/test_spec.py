@@ -1,0 +1,90 @@
+"""A policy's spec: JSON there and back, equality, layouts."""
+
+import json
+import math
+
+import pytest
+from helpers.specs import mlp_spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.toy_simulators import Shop, Tracker
+
+from core.policies.parameter_layout import feature_weights_offset, layout_of, log_std_offset
+from core.policies.spec import PolicySpec, spec_for
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+
+SPACES = [
+    Discrete(5),
+    MultiDiscrete([3, 1, 4]),
+    Box([-1.0, 0.25], [1.0, 2.0]),
+    Box([-math.inf, 0.0], [math.inf, math.inf]),
+    Box([-2.0], [1.0], squashed=True),
+]
+
+
+def spec_of(space, **changes) -> PolicySpec:
+    values = {"actor_hidden": (16, 8), "critic_hidden": (32,), "activation": "tanh", "action_features": 2}
+    return PolicySpec(7, space, **{**values, **changes})
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_json_and_back_is_the_same_spec(space):
+    spec = spec_of(space)
+    text = json.dumps(spec.to_json(), allow_nan=False)
+    read = PolicySpec.from_json(json.loads(text))
+    assert read == spec
+    assert hash(read) == hash(spec)
+    assert read.action_space == space
+    assert layout_of(read) == layout_of(spec)
+
+
+@given(
+    low=st.lists(st.floats(-1e3, 1e3) | st.just(-math.inf), min_size=1, max_size=4),
+    width=st.floats(0.01, 1e3) | st.just(math.inf),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_box_survives_json(low, width):
+    box = Box(low, [x + width if math.isfinite(x) else width for x in low])
+    text = json.dumps(spec_of(box).to_json(), allow_nan=False)
+    assert PolicySpec.from_json(json.loads(text)).action_space == box
+
+
+def test_specs_are_keys_and_differ_where_anything_does():
+    changes = [{}, {"actor_hidden": (16,)}, {"critic_hidden": (16,)}, {"activation": "relu"}, {"action_features": 0}]
+    specs = {spec_of(space, **change) for space in SPACES for change in changes}
+    assert len(specs) == len(SPACES) * len(changes)
+    assert spec_of(SPACES[0]) in specs
+
+
+def test_widths_follow_the_action_space():
+    assert spec_of(MultiDiscrete([3, 1, 4])).actor_sizes == (7, 16, 8, 8)
+    assert spec_of(Box([-1.0, 0.0], [1.0, 1.0])).actor_sizes == (7, 16, 8, 2)
+    assert spec_of(Discrete(5)).critic_sizes == (7, 32, 1)
+    assert [spec_of(space).is_gaussian for space in SPACES] == [False, False, True, True, True]
+    assert spec_of(Discrete(5)).state_size == 0
+
+
+def test_a_spec_for_a_simulator_has_its_sizes():
+    shop = Shop()
+    spec = spec_for(shop, (8,), (4,), "relu")
+    assert (spec.observation_size, spec.action_space) == (shop.observation_size, shop.action_space)
+    assert spec.action_features == shop.action_feature_size > 0
+    assert feature_weights_offset(spec) == layout_of(spec).offsets["actor.feature_weights"]
+    tracker = spec_for(Tracker(), (8,), (4,), "relu")
+    assert log_std_offset(tracker) == layout_of(tracker).offsets["actor.log_std"]
+    assert (log_std_offset(spec), feature_weights_offset(tracker)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"action_space": {"circle": 3}},
+        {"actor_hidden": None},
+        {"unknown": 1},
+        {"action_space": {}},
+    ],
+)
+def test_values_that_describe_no_spec_are_refused(broken):
+    values = mlp_spec((4, 8, 2), (4, 8, 1)).to_json()
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        PolicySpec.from_json({**values, **broken})
