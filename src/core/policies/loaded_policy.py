@@ -1,5 +1,6 @@
 """A trained policy for other programs: NumPy arrays in, actions out."""
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,20 @@ from core.simulators.spaces import Discrete
 
 
 class _Rows(NamedTuple):
-    """The arguments of the compiled policy that have a row for each observation (core.policies.compiled.act)."""
+    """The arguments of the compiled policy that have a row for each observation (core.policies.compiled.act).
 
+    Attributes:
+        inputs: float32[B, O + values * k], observations and action features.
+        observations: float32[B, O], a view of the inputs.
+        features: float32[B, values, k], a view of the inputs.
+        masks: bool[B, values].
+        actions: float64[B, n].
+    """
+
+    inputs: np.ndarray
     observations: np.ndarray
-    masks: np.ndarray
     features: np.ndarray
-    noise: np.ndarray
+    masks: np.ndarray
     actions: np.ndarray
 
 
@@ -43,15 +52,14 @@ class LoadedPolicy:
             raise UserError("The parameters of the policy are not finite; load an earlier checkpoint.")
         self.spec = spec
         self._params, self._workspace, self._kernel = align_params(params, spec), act_workspace(spec), build_act(spec)
-        values = sum(spec.action_space.choices)
+        values, self._has_features = sum(spec.action_space.choices), spec.action_features > 0
         self._observation_shape, self._mask_shape = (spec.observation_size,), (values,)
-        self._features_shape, self._has_features = (values, spec.action_features), spec.action_features > 0
-        self._is_discrete = isinstance(spec.action_space, Discrete)
+        self._features_shape = (values, spec.action_features)
+        self._is_discrete, self._dtype = isinstance(spec.action_space, Discrete), spec.action_space.dtype
         self._one, self._one_has_mask = self._new_rows(1), False
         self.reset(seed)
         one = self._one
-        arguments = self._params, one.observations, one.masks, one.features, one.noise, True
-        compile_for(self._kernel, (*arguments, self._workspace, one.actions))
+        compile_for(self._kernel, (self._params, one.inputs, one.masks, one.actions, True, self._workspace))
 
     def reset(self, seed: int | np.random.Generator | None = None) -> None:
         """Begin an episode: a policy with memory forgets the one before.
@@ -97,18 +105,16 @@ class LoadedPolicy:
             self._one_has_mask = mask is not None if one else self._one_has_mask
         if features is not None or self._has_features:
             rows.features[:] = _checked("features", self._required(features), self._features_shape, count)
+        actions = rows.actions
         if not greedy:
             draw = self._rng.standard_normal if self.spec.is_gaussian else self._rng.random
-            draw(out=rows.noise)
-        done = self._kernel(
-            *(self._params, rows.observations, rows.masks, rows.features),
-            *(rows.noise, greedy, self._workspace, rows.actions),
-        )
-        if done != len(rows.actions):
+            draw(out=actions)
+        done = self._kernel(self._params, rows.inputs, rows.masks, actions, greedy, self._workspace)
+        if done != len(actions):
             raise UserError(_fault(rows, done, self.spec.action_space.choices))
         if self._is_discrete:
-            return rows.actions.item() if one else rows.actions[:, 0]
-        return rows.actions[0].copy() if one else rows.actions
+            return int(actions.item()) if one else actions[:, 0].astype(np.int64)
+        return (actions[0] if one else actions).astype(self._dtype)
 
     def _required(self, features: np.ndarray | None) -> np.ndarray:
         """Check that action features are given where, and only where, the policy was trained with them.
@@ -127,14 +133,14 @@ class LoadedPolicy:
         return features
 
     def _new_rows(self, count: int) -> _Rows:
-        length, dtype = row_of(self.spec.action_space)
-        return _Rows(
-            np.zeros((count, *self._observation_shape), np.float32),
+        n_observation, n_features = self.spec.observation_size, prod(self._features_shape)
+        inputs = np.zeros((count, n_observation + n_features), np.float32)
+        features = inputs[:, n_observation:].reshape(count, *self._features_shape)
+        masks, actions = (
             np.ones((count, *self._mask_shape), np.bool_),
-            np.zeros((count, *self._features_shape), np.float32),
-            np.zeros((count, length)),
-            np.zeros((count, length), dtype),
+            np.zeros((count, row_of(self.spec.action_space)[0])),
         )
+        return _Rows(inputs, inputs[:, :n_observation], features, masks, actions)
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -> np.ndarray:
@@ -149,20 +155,20 @@ def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -
     Raises:
         UserError: its shape or dtype is not that of the argument.
     """
+    kinds, dtype = ("b", "bool") if name == "mask" else ("fiub", "float32")
+    wanted = shape if count is None else (count, *shape)
+    if type(value) is np.ndarray and value.shape == wanted and value.dtype.kind in kinds:
+        return value
+    if shape == (0,):
+        raise UserError("The policy's actions are real numbers, which take no mask; leave mask out.")
     try:
         array = np.asarray(value)
     except ValueError:
         raise UserError(f"{name} is a list of lists of different lengths; pass one NumPy array.") from None
-    if shape == (0,):
-        raise UserError("The policy's actions are real numbers, which take no mask; leave mask out.")
-    kinds, dtype = ("b", "bool") if name == "mask" else ("fiub", "float32")
-    shapes = [shape if count is None else (count, *shape)]
-    if name == "observation" and array.ndim == 2:
-        shapes.append((len(array), *shape))
-    if array.shape not in shapes or array.dtype.kind not in kinds:
-        wanted = f"{dtype}{list(shapes[0])}"
+    any_batch = name == "observation" and array.shape[1:] == shape
+    if (array.shape != wanted and not any_batch) or array.dtype.kind not in kinds:
         batch = f" or {dtype}[B, {shape[0]}]" if name == "observation" else ""
-        raise UserError(f"{name} must be {wanted}{batch}, not {array.dtype}{list(array.shape)}.")
+        raise UserError(f"{name} must be {dtype}{list(wanted)}{batch}, not {array.dtype}{list(array.shape)}.")
     return array
 
 
