@@ -23,6 +23,9 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
     Raises:
         UserError: there is no intact checkpoint of this version.
     """
-    arrays, facts = load_arrays(Path(directory), lambda sentence: warnings.warn(sentence, stacklevel=4))
+    damaged: list[str] = []
+    arrays, facts = load_arrays(Path(directory), damaged.append)
+    for sentence in damaged:
+        warnings.warn(sentence, stacklevel=2)
     spec, params = trained_actor(arrays, facts)
     return LoadedPolicy(spec, params, seed)
