@@ -5,10 +5,10 @@ import json
 import math
 import runpy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -18,64 +18,79 @@ from core.errors import UserError
 class Config(BaseModel):
     """Every knob of a run, lower case; hyperparameters.py says what each one does.
 
-    The defaults here are those of hyperparameters.py as it is shipped (a test compares them).
+    The defaults here are those of hyperparameters.py as it is shipped (a test compares them). ``longstride`` exports
+    this class as ``Hyperparameters``.
+
+    Raises:
+        UserError: an unknown name, a wrong type or a value out of range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    training_episodes: int = Field(50, ge=1)
+    training_episodes: int = Field(default=50, ge=1)
     preset: Literal["", "quick_test", "standard", "production", "extended"] = ""
     time_budget: str = ""
-    seed: int = Field(0, ge=0, lt=2**63)
-    evaluation_episodes: int = Field(30, ge=2)
-    evaluate_every: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    evaluation_episodes: int = Field(default=30, ge=2)
+    evaluate_every: int = Field(default=0, ge=0)
     run_directory: str = ""
-    checkpoints_kept: int = Field(3, ge=1, le=1000)
+    checkpoints_kept: int = Field(default=3, ge=1, le=1000)
     simulator: str = "process"
     simulator_options: dict[str, JsonValue] = Field(default_factory=dict)
     scenario: str = "loan_desk"
     event_log: str = ""
     log_columns: str = ""
     log_arrivals: Literal["weekly", "replay"] = "weekly"
-    actor_hidden_size: int = Field(128, ge=1, le=4096)
-    critic_hidden_size: int = Field(256, ge=1, le=16384)
-    num_hidden_layers: int = Field(3, ge=1, le=16)
+    actor_hidden_size: int = Field(default=128, ge=1, le=4096)
+    critic_hidden_size: int = Field(default=256, ge=1, le=16384)
+    num_hidden_layers: int = Field(default=3, ge=1, le=16)
     activation: Literal["relu", "tanh"] = "relu"
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
-    initial_log_std: float = Field(0.0, ge=-10, le=5)
+    initial_log_std: float = Field(default=0.0, ge=-10, le=5)
     normalise_observations: bool = True
     normalise_rewards: bool = False
-    learning_rate_actor: float = Field(1.5e-3, gt=0, le=1)
-    learning_rate_critic: float = Field(1e-3, gt=0, le=1)
-    adam_epsilon_actor: float = Field(1e-3, gt=0, le=1)
+    learning_rate_actor: float = Field(default=1.5e-3, gt=0, le=1)
+    learning_rate_critic: float = Field(default=1e-3, gt=0, le=1)
+    adam_epsilon_actor: float = Field(default=1e-3, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
-    gamma: float = Field(0.99, gt=0, le=1)
+    gamma: float = Field(default=0.99, gt=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(0.97, ge=0, le=1)
-    value_lambda: float = Field(0.99, ge=0, le=1)
-    ppo_clip_param: float = Field(0.2, gt=0, le=1)
-    value_clip_range: float = Field(0.0, ge=0, le=100)
+    gae_lambda: float = Field(default=0.97, ge=0, le=1)
+    value_lambda: float = Field(default=0.99, ge=0, le=1)
+    ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
+    value_clip_range: float = Field(default=0.0, ge=0, le=100)
     clip_range_schedule: Literal["linear", "constant"] = "constant"
-    num_epochs: int = Field(1, ge=1, le=100)
-    entropy_coefficient: float = Field(0.0, ge=0, le=1)
+    num_epochs: int = Field(default=1, ge=1, le=100)
+    entropy_coefficient: float = Field(default=0.0, ge=0, le=1)
     entropy_schedule: Literal["linear", "constant"] = "constant"
-    entropy_coefficient_final: float = Field(0.0, ge=0, le=1)
-    value_coefficient: float = Field(0.5, gt=0, le=10)
-    max_grad_norm: float = Field(0.5, gt=0)
-    target_kl: float = Field(0.0, ge=0)
+    entropy_coefficient_final: float = Field(default=0.0, ge=0, le=1)
+    value_coefficient: float = Field(default=0.5, gt=0, le=10)
+    max_grad_norm: float = Field(default=0.5, gt=0)
+    target_kl: float = Field(default=0.0, ge=0)
     auto_batch_size: bool = True
-    batch_size: int = Field(1024, ge=1, le=65536)
+    batch_size: int = Field(default=1024, ge=1, le=65536)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     use_tf32: bool = True
     gradient_checkpointing: bool = False
-    episodes_per_update: int = Field(0, ge=0, le=1024)
-    rollout_steps: int = Field(0, ge=0, le=10_000_000)
-    episode_time_limit: float = Field(3600.0, ge=0, le=threading.TIMEOUT_MAX)
-    simulation_threads: int = Field(0, ge=0, le=4096)
-    update_threads: int = Field(0, ge=0, le=4096)
+    episodes_per_update: int = Field(default=0, ge=0, le=1024)
+    rollout_steps: int = Field(default=0, ge=0, le=10_000_000)
+    episode_time_limit: float = Field(default=3600.0, ge=0, le=threading.TIMEOUT_MAX)
+    simulation_threads: int = Field(default=0, ge=0, le=4096)
+    update_threads: int = Field(default=0, ge=0, le=4096)
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
+
+    if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
+
+        def __init__(self, **values: Any) -> None:
+            _refuse_unknown(values, {}, str.lower)
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                message = problem["msg"].removeprefix("Input should be ").removeprefix("input was not ")
+                raise UserError(f"{problem['loc'][0]}: {problem['input']!r} should be {message}.") from None
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
@@ -208,21 +223,30 @@ def _read_hyperparameters(file: Path) -> dict[str, Any]:
 
 def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
     """Build a Config, or say in one sentence what is wrong with which name."""
+    _refuse_unknown(values, where, str.upper)
+    try:
+        return Config(**values)
+    except UserError as error:
+        name, _, reason = str(error).partition(": ")
+        raise UserError(f"{where.get(name, name)}: {reason}") from None
+
+
+def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> None:
+    """Refuse names that Config does not have, and bools where it has none or nothing else.
+
+    Args:
+        values: lower-case names with their values.
+        where: the names as users see them.
+        spell: function that spells a suggested name.
+    """
     for name, value in values.items():
         known = Config.model_fields.get(name)
         if known is None:
             near = get_close_matches(name, Config.model_fields, 1)
-            hint = f"; did you mean {near[0].upper()}?" if near else ": it is not in the list of names."
+            hint = f"; did you mean {spell(near[0])}?" if near else ": it is not in the list of names."
             raise UserError(f"{where.get(name, name)} is unknown{hint}")
         if isinstance(value, bool) != (known.annotation is bool) and not isinstance(value, str):
             raise UserError(f"{where.get(name, name)}: {value!r} is not {_kind(known.annotation)}.")
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        name = str(problem["loc"][0])
-        message = problem["msg"].removeprefix("Input should be ").removeprefix("input was not ")
-        raise UserError(f"{where.get(name, name)}: {problem['input']!r} should be {message}.") from None
 
 
 def _kind(annotation: Any) -> str:

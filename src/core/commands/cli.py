@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from core.commands.interrupt import StopOnInterrupt
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 from core.text import format_duration
@@ -81,7 +82,7 @@ def train(config: Config, sources: dict[str, str], resume: bool) -> int:
 
     console = _console()
     run = build_run(config, sources, resume, lambda text: _say(console, text))
-    with StopOnInterrupt(console) as interrupt:
+    with StopOnInterrupt(lambda text: _say(console, text), signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)
     directory, trainer, budget = run.directory, run.trainer, run.trainer.budget
     command = f"{this_command()} --mode evaluate --checkpoint {directory}"
@@ -168,33 +169,6 @@ def ab(
     path = run_ab(comparison, PAIRS if pairs is None else pairs, console, lambda text: _say(console, text))
     _say(console, f"Written to {path}.")
     return 0
-
-
-class StopOnInterrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a request to stop after the episode in hand; the second interrupts."""
-
-    def __init__(self, console: Console) -> None:
-        self._console, self._stop = console, False
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> "StopOnInterrupt":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def requested(self) -> bool:
-        """Whether somebody asked to stop."""
-        return self._stop
-
-    def _handle(self, number: int, frame: object) -> None:
-        if self._stop:
-            raise KeyboardInterrupt
-        self._stop = True
-        _say(self._console, "Stopping after the episode in hand; once more to stop at once.")
 
 
 def _parser() -> Parser:

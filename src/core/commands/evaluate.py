@@ -1,20 +1,17 @@
 """--mode evaluate: from a checkpoint or names of heuristics to a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
-from torch import Tensor
 
 from core.config import Config
 from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.policies.compiled.forward import align_params
-from core.policies.parameter_layout import layout_of
-from core.policies.spec import PolicySpec
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.training.build.run_settings import load_configured
@@ -22,6 +19,7 @@ from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluat
 from core.training.evaluation.gymnasium import evaluate_environment
 from core.training.evaluation.statistics import paired_difference
 from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.trained_actor import trained_actor
 
 _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 
@@ -46,11 +44,36 @@ def run_evaluation(
         tensors, facts = load_run(checkpoint, say)
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = load_configured(config) if named else from_source(facts["source"], changes)
-        _check_same(loaded.simulator, facts, checkpoint)
-        trained = _policy(tensors, facts)
+        require_same_simulator(loaded.simulator, facts, checkpoint)
+        spec, params = trained_actor(tensors, facts)
+        trained = TrainedPolicy(align_params(params, spec), spec)
     else:
         loaded = load_configured(config)
-    simulator = loaded.simulator
+    result = compare_policies(config, loaded.simulator, trained, names, say)
+    if trained is not None:
+        say(comparison_sentence(result, loaded.simulator))
+    return result, loaded.simulator
+
+
+def compare_policies(
+    config: Config,
+    simulator: Simulator,
+    trained: TrainedPolicy | None,
+    names: list[str] | None,
+    say: Callable[[str], None],
+) -> Evaluation:
+    """Play a trained policy, heuristics and bounds on the same random streams.
+
+    Args:
+        config: settings with the episodes, the seed and the threads.
+        simulator: simulator to play.
+        trained: trained policy; None for heuristics alone.
+        names: heuristics to play; None for all.
+        say: function that prints a line.
+
+    Raises:
+        UserError: a heuristic is unknown, or there is nothing to play.
+    """
     chosen = names if names is not None else list(simulator.heuristics)
     if not chosen and trained is None:
         raise UserError(f"--policy names no heuristic; there are {', '.join(simulator.heuristics) or 'none'}.")
@@ -60,10 +83,7 @@ def run_evaluation(
             known = f"did you mean {near[0]}?" if near else f"there are {', '.join(simulator.heuristics) or 'none'}."
             raise UserError(f"The simulator has no heuristic {name}; {known}")
     say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
-    result = _evaluate(config, simulator, chosen, trained, lambda name: say(f"  playing {name}"))
-    if trained is not None:
-        say(comparison_sentence(result, simulator))
-    return result, simulator
+    return _evaluate(config, simulator, chosen, trained, lambda name: say(f"  playing {name}"))
 
 
 def _evaluate(
@@ -79,8 +99,17 @@ def _evaluate(
     return evaluate(simulator, *what, config.simulation_threads or detect_cores().usable, progress)
 
 
-def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
-    """Return the table of a finished evaluation: a row each policy, a column each metric that is one number."""
+def evaluation_table(
+    result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
+) -> Table:
+    """Return the table of a finished evaluation: a row for each policy, a column for each metric that is one number.
+
+    Args:
+        result: finished evaluation.
+        simulator: simulator that was played.
+        more: further columns: header -> policy -> cell.
+    """
+    more = more or {}
     summary = result.as_json()["policies"]
     metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
     metrics = [name for name in metrics if name != "return" or simulator.main_metric == "return"] or metrics
@@ -89,13 +118,15 @@ def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
     table.add_column("policy", no_wrap=True)
     for metric in metrics:
         table.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
+    for header in more:
+        table.add_column(header, justify="right", no_wrap=True)
     for name, values in summary.items():
         cells = []
         for metric in metrics:
             value = values.get(metric)
             half = (value["high"] - value["low"]) / 2 if value else 0.0
             cells.append(f"{_rounded(value['mean'])} ± {_rounded(half, 2)}" if value else "-")
-        table.add_row(name, *cells)
+        table.add_row(name, *cells, *(column[name] for column in more.values()))
     return table
 
 
@@ -130,27 +161,21 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     )
 
 
-def _check_same(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
+def require_same_simulator(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
+    """Check that a checkpoint's policy can play a simulator; its class may have moved to another module.
+
+    Raises:
+        UserError: the simulator is another one, or its observations or actions are.
+    """
+    compared = ("observation_size", "actions", "action_features", "simulator")
     for name, value in simulator.description().items():
-        if (
-            name in ("observation_size", "actions", "action_features", "simulator")
-            and facts["simulator"].get(name) != value
-        ):
+        before = facts["simulator"].get(name)
+        same = _class_name(before) == _class_name(value) if name == "simulator" else before == value
+        if name in compared and not same:
             raise UserError(
-                f"The checkpoint in {checkpoint} is of another simulator: {name} is {facts['simulator'].get(name)} "
-                f"there and {value} here."
+                f"The checkpoint in {checkpoint} is of another simulator: {name} is {before} there and {value} here."
             )
 
 
-def _policy(tensors: dict[str, Tensor], facts: dict[str, Any]) -> TrainedPolicy:
-    """Lay the actor's tensors out as the CPU copy."""
-    spec = PolicySpec.from_json(facts["policy"])
-    layout = layout_of(spec)
-    flat = np.zeros(layout.actor_size, np.float32)
-    for name, offset in layout.offsets.items():
-        if offset < layout.actor_size:
-            tensor = tensors.get(f"model.{name}")
-            if tensor is None or tuple(tensor.shape) != layout.shapes[name]:
-                raise UserError(f"The checkpoint is damaged: {name} is missing or of another shape than it says.")
-            flat[offset : offset + tensor.numel()] = tensor.numpy().ravel()
-    return TrainedPolicy(align_params(flat, spec), spec)
+def _class_name(simulator: object) -> str:
+    return str(simulator).rpartition(":")[2]

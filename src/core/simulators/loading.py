@@ -13,6 +13,7 @@ from typing import Any
 
 from core.errors import UserError, one_line, suggestion
 from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator
+from core.simulators.instances import require_parameters, source_of
 from core.simulators.process.event_logs.event_log import EventLog, read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
 from core.simulators.process.event_logs.read_csv import parse_log_columns
@@ -118,9 +119,22 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     if not isinstance(options, dict):
         raise UserError(f"The checkpoint's simulator options are {options!r:.50}, which no run writes.")
     if source.get("simulator") != PROCESS:
-        return _class_simulator(str(source.get("simulator")), {**options, **(changes or {})})
+        loaded = _class_simulator(str(source.get("simulator")), {**options, **(changes or {})})
+        if not changes:
+            require_parameters(loaded.simulator, source)
+        return loaded
     _refuse_options(changes)
     return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
+
+
+def from_instance(simulator: Simulator) -> LoadedSimulator:
+    """Return a simulator that a Python program made itself, with its class as its source.
+
+    Raises:
+        UserError: something is missing or of the wrong kind.
+    """
+    require_complete(simulator)
+    return LoadedSimulator(simulator, source_of(simulator))
 
 
 def _process(scenario: Scenario, notes: list[str] | None = None, log: EventLog | None = None) -> LoadedSimulator:

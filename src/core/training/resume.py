@@ -7,6 +7,7 @@ from typing import Any
 
 from core.config import Config
 from core.errors import UserError
+from core.simulators.instances import require_parameters
 from core.simulators.loading import LoadedSimulator
 from core.training.build.run_settings import values_of_a_run
 from core.training.run_directory.checkpoint import holds_checkpoint, load_run
@@ -80,6 +81,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Callable[[str], None], be
             f"The run in {directory} began with the simulator options {json.dumps(before)}, not {json.dumps(now)}; "
             "resume with those that it began with."
         )
+    require_parameters(trainer.simulator, facts["source"])
     _refuse_other_copies(trainer, facts, directory)
     trainer.restore(tensors, facts)
     for sentence in damaged:

@@ -93,14 +93,23 @@ class Run:
         return [*lines, *filter(None, (instruments.simulation_line(), instruments.efficiency_line()))]
 
 
-def build_run(config: Config, sources: dict[str, str], resume: bool, say: Say) -> Run:
+def build_run(
+    config: Config, sources: dict[str, str], resume: bool, say: Say, loaded: LoadedSimulator | None = None
+) -> Run:
     """Build everything, write config.json and plan.json, and say what was decided.
+
+    Args:
+        config: settings of the run.
+        sources: where each of their values comes from.
+        resume: whether to continue the run in the run directory.
+        say: function that prints a line.
+        loaded: simulator to train on; None for the one that the settings name.
 
     Raises:
         UserError: anything about the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(config)  # the time of loading and compiling is part of it
-    loaded = load_configured(config)
+    loaded = loaded or load_configured(config)
     directory = run_directory(config, resume, loaded)
     lock = RunLock(directory)
     try:

@@ -1,21 +1,21 @@
-"""What a user sees while training: a live display on a terminal, plain lines elsewhere."""
+"""What a user sees while training: a live display on a terminal and in a notebook, plain lines elsewhere."""
 
 import time
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from core.text import format_duration
+from core.training.display.notebook import live_display
 
 
 class Progress:
     """Shows phase and figures of a run; a context manager.
 
     Args:
-        console: where to print; its ``is_terminal`` decides between live display and plain lines.
+        console: where to print; a terminal or a notebook shows a table that changes, anything else plain lines.
         total: episodes of the run; None if nobody knows yet.
         done: episodes that are done already.
         metric: the simulator's main metric.
@@ -27,22 +27,24 @@ class Progress:
         self._begin = time.perf_counter()
         self._phase = "starting"
         self._record: dict[str, Any] = {}
-        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
+        self._live = live_display(console, self._table)
 
     def __enter__(self) -> "Progress":
-        if self._console.is_terminal:
+        if self._live:
             self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._console.is_terminal:
+        if self._live:
             self._live.stop()
 
     def phase(self, name: str) -> None:
         """Say what is going on now."""
         self._phase = name
+        if self._live:
+            self._live.refresh()
 
     def expect(self, total: int) -> None:
         """Say how many episodes the run will have as things stand."""
@@ -55,7 +57,7 @@ class Progress:
     def episode(self, record: dict[str, Any]) -> None:
         """Show a finished update's record; on a terminal it changes the display, elsewhere it is a line."""
         self._record, self._done = record, record["episode"]
-        if not self._console.is_terminal:
+        if not self._live:
             self.say(f"episode {self._of_total()}  " + "  ".join(f"{v} {k}" for k, v in self._figures()))
 
     def _figures(self) -> list[tuple[str, str]]:

@@ -11,15 +11,19 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import safetensors.numpy
-import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor
 
 from core.errors import UserError
 from core.training.run_directory.files import write_atomically
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
 
 FORMAT = "longstride-checkpoint/3"
 RUN_FACTS = (
@@ -33,7 +37,7 @@ RUN_FACTS = (
 _FORMAT_1 = "checkpoint.json"
 
 
-def save_checkpoint(directory: Path, tensors: dict[str, Tensor], facts: dict[str, Any], kept: int = 1) -> None:
+def save_checkpoint(directory: Path, tensors: "dict[str, Tensor]", facts: dict[str, Any], kept: int = 1) -> None:
     """Write a checkpoint; those that were there count until this one is complete.
 
     Args:
@@ -71,7 +75,7 @@ def kept_before(directory: Path, episode: int) -> list[Path]:
 
 def load_run(
     directory: Path, say: Callable[[str], None], before: int | None = None
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """Read a checkpoint that a training run wrote, with everything that is needed to evaluate it or go on.
 
     Args:
@@ -91,7 +95,7 @@ def load_run(
 
 def load_checkpoint(
     directory: Path, say: Callable[[str], None] = lambda sentence: None, before: int | None = None
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """Read the newest checkpoint that is intact.
 
     Args:
@@ -102,12 +106,25 @@ def load_checkpoint(
     Raises:
         UserError: there is none, none is intact, or they are of another version.
     """
+    from safetensors.torch import load  # here, because a policy is loaded without torch
+
+    return _load(directory, say, before, load)
+
+
+def load_arrays(directory: Path, say: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read the newest checkpoint that is intact, without torch; arguments and errors as for :func:`load_checkpoint`."""
+    return _load(directory, say, None, safetensors.numpy.load)
+
+
+def _load(
+    directory: Path, say: Callable[[str], None], before: int | None, parse: Callable[[bytes], dict[str, T]]
+) -> tuple[dict[str, T], dict[str, Any]]:
     directory = _directory_of(directory)
     damaged: dict[Path, str] = {}
     # Listed anew each time: a run that goes on may have replaced what was there a moment ago.
     while left := [path for path in _newest_first(directory) if path not in damaged and _is_before(path, before)]:
         try:
-            tensors, facts = _read(left[0])
+            tensors, facts = _read(left[0], parse)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             damaged[left[0]] = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             continue
@@ -144,7 +161,7 @@ def unseal(content: bytes) -> dict[str, Any]:
     raise ValueError("it was cut or changed")
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read(path: Path, parse: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, Any]]:
     facts = unseal(path.read_bytes())
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} is not a checkpoint of this version (format {facts.get('format')}, not {FORMAT}).")
@@ -152,7 +169,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     content = (path.parent / file).read_bytes()
     if hashlib.sha256(content).hexdigest() != facts["tensors_sha256"]:
         raise ValueError(f"{file} was cut or changed")
-    return safetensors.torch.load(content), facts
+    return parse(content), facts
 
 
 def _directory_of(directory: Path) -> Path:

@@ -1,0 +1,1 @@
+"""What Python programs and notebooks use; the package ``longstride`` exports it."""

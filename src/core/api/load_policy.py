@@ -1,0 +1,31 @@
+"""``longstride.load_policy``: from a run directory to actions, without torch and without the simulator."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from core.policies.loaded_policy import LoadedPolicy
+from core.training.run_directory.checkpoint import load_arrays
+from core.training.run_directory.trained_actor import trained_actor
+
+
+def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> LoadedPolicy:
+    """Return the policy of a run.
+
+    A newer checkpoint that is damaged is passed over with a warning.
+
+    Args:
+        directory: run directory, for its last checkpoint, or a checkpoint directory such as
+            ``runs/inventory/checkpoints/best``.
+        seed: seed of the draws of ``policy.act(..., greedy=False)``, or a generator for them.
+
+    Raises:
+        UserError: there is no intact checkpoint of this version.
+    """
+    damaged: list[str] = []
+    arrays, facts = load_arrays(Path(directory), damaged.append)
+    for sentence in damaged:
+        warnings.warn(sentence, stacklevel=2)
+    spec, params = trained_actor(arrays, facts)
+    return LoadedPolicy(spec, params, seed)

@@ -1,0 +1,144 @@
+"""``longstride.train``: a run from Python, in a program or a notebook."""
+
+import io
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from core.api.data_frames import import_pandas
+from core.commands.interrupt import StopOnInterrupt
+from core.config import Config
+from core.errors import UserError
+from core.simulators.gym.adapter import PREFIX
+from core.simulators.loading import LoadedSimulator, from_instance
+from core.simulators.simulator import Simulator
+from core.training.build.run import build_run
+from core.training.build.run_settings import load_configured
+from core.training.run_directory.metrics_log import read_metrics
+
+_ENVIRONMENT_ID = re.compile(r"[\w/.-]+-v\d+")
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run that :func:`train` made.
+
+    Attributes:
+        directory: run directory with checkpoints, metrics.jsonl and config.json.
+        completed: whether all iterations are done, or the time budget; False where an interrupt stopped the run.
+        hyperparameters: settings of the run.
+        loaded: simulator of the run.
+    """
+
+    directory: Path
+    completed: bool
+    hyperparameters: Config = field(repr=False)
+    loaded: LoadedSimulator = field(repr=False)
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """Records of metrics.jsonl, one for each iteration."""
+        return read_metrics(self.directory)
+
+    def to_pandas(self) -> Any:
+        """Return the metrics as a ``pandas.DataFrame`` with a row for each iteration; nested names have a slash.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        return import_pandas("run.metrics").json_normalize(self.metrics, sep="/")
+
+
+def train(
+    simulator: Simulator | str,
+    hyperparameters: Config | None = None,
+    *,
+    run_directory: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> TrainingRun:
+    """Train a policy and write a run directory.
+
+    The first interrupt (Ctrl-C, or a notebook's stop button) ends the run after the iteration, with everything saved.
+
+    Args:
+        simulator: simulator to train on; or its name as ``--simulator`` takes it: ``"process"``, ``"cartpole"``,
+            ``"file.py:Class"``, ``"package.module:Class"``, ``"gymnasium:CartPole-v1"``.
+        hyperparameters: settings of the run; None for the defaults.
+        run_directory: folder to write; by default the one in ``hyperparameters``, or a new one in ``runs``.
+        resume: whether to continue the run in the run directory up to the iterations in ``hyperparameters``.
+        quiet: whether to print nothing.
+
+    Raises:
+        UserError: bad input, with a sentence that says what to do.
+        SimulatorError: the simulator broke its contract; finished iterations are saved.
+    """
+    given = Config() if hyperparameters is None else hyperparameters
+    if not isinstance(given, Config):
+        raise UserError(f"hyperparameters must be Hyperparameters(...), not {type(given).__name__}.")
+    loaded = load(simulator, given)
+    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
+    changes = {"simulator": loaded.source["simulator"], "run_directory": str(run_directory or given.run_directory)}
+    config, console = given.model_copy(update=changes), console_for(quiet)
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    with _same_torch_threads():
+        run = build_run(config, sources, resume, say, loaded)
+        with StopOnInterrupt(say, signal.SIGINT) as interrupt:
+            completed = run.train(console, interrupt.requested)
+    if completed:
+        say(f"Trained {run.trainer.episode} iterations; everything is in {run.directory}.")
+    else:
+        say(f"Stopped after iteration {run.trainer.episode}, saved in {run.directory}; resume=True continues the run.")
+    return TrainingRun(run.directory, completed, config, loaded)
+
+
+def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
+    """Return the simulator that a caller of the API passes.
+
+    Args:
+        simulator: simulator, or its name.
+        config: settings, which describe a simulator given by name further.
+
+    Raises:
+        UserError: it is neither, it cannot be built, or the settings name another one.
+    """
+    if isinstance(simulator, str):
+        name = PREFIX + simulator if _ENVIRONMENT_ID.fullmatch(simulator) else simulator
+        loaded = load_configured(config.model_copy(update={"simulator": name}))
+    elif isinstance(simulator, Simulator):
+        if config.simulator_options:
+            raise UserError("simulator_options are for a simulator given by name; pass them to the constructor.")
+        loaded = from_instance(simulator)
+    else:
+        is_class = isinstance(simulator, type) and issubclass(simulator, Simulator)
+        hint = f"pass an object: {simulator.__name__}()" if is_class else "pass one, or the name of one"
+        raise UserError(f"simulator is {simulator!r:.80}, which is no simulator; {hint}.")
+    name = loaded.source["simulator"]
+    if "simulator" in config.model_fields_set and config.simulator != name:
+        raise UserError(f"The simulator is {name}, but the hyperparameters name {config.simulator}; leave out one.")
+    return loaded
+
+
+def console_for(quiet: bool) -> Console:
+    """Return where to print: lines of text, also in a notebook; nothing where ``quiet``."""
+    return Console(file=io.StringIO(), quiet=True) if quiet else Console(force_jupyter=False)
+
+
+@contextmanager
+def _same_torch_threads() -> Iterator[None]:
+    """Leave torch's number of threads as the caller had it."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,189 @@
+"""A trained policy for other programs: NumPy arrays in, actions out."""
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from core.errors import UserError
+from core.jit_cache.cache import compile_for
+from core.policies.compiled.act import act_workspace, build_act
+from core.policies.compiled.forward import align_params
+from core.policies.compiled.sampling import row_of
+from core.policies.spec import PolicySpec
+from core.simulators.spaces import Discrete
+
+
+class _Rows(NamedTuple):
+    """The arguments of the compiled policy that have a row for each observation (core.policies.compiled.act).
+
+    Attributes:
+        inputs: float32[B, O + values * k], observations and action features.
+        observations: float32[B, O], a view of the inputs.
+        features: float32[B, values, k], a view of the inputs.
+        masks: bool[B, values].
+        actions: float64[B, n].
+    """
+
+    inputs: np.ndarray
+    observations: np.ndarray
+    features: np.ndarray
+    masks: np.ndarray
+    actions: np.ndarray
+
+
+class LoadedPolicy:
+    """A trained policy. It needs neither its simulator nor a GPU; each thread needs an object of its own.
+
+    Args:
+        spec: architecture of the policy.
+        params: float32[*], the actor's part of the flat parameters.
+        seed: seed of the draws of ``act(..., greedy=False)``, or a generator for them.
+
+    Attributes:
+        spec: architecture of the policy: observation size, action space, layers, action features.
+
+    Raises:
+        UserError: a parameter is NaN or infinite.
+    """
+
+    def __init__(self, spec: PolicySpec, params: np.ndarray, seed: int | np.random.Generator = 0) -> None:
+        if not np.isfinite(params).all():
+            raise UserError("The parameters of the policy are not finite; load an earlier checkpoint.")
+        self.spec = spec
+        self._params, self._workspace, self._kernel = align_params(params, spec), act_workspace(spec), build_act(spec)
+        values, self._has_features = sum(spec.action_space.choices), spec.action_features > 0
+        self._observation_shape, self._mask_shape = (spec.observation_size,), (values,)
+        self._features_shape = (values, spec.action_features)
+        self._is_discrete, self._dtype = isinstance(spec.action_space, Discrete), spec.action_space.dtype
+        self._one, self._one_has_mask = self._new_rows(1), False
+        self.reset(seed)
+        one = self._one
+        compile_for(self._kernel, (self._params, one.inputs, one.masks, one.actions, True, self._workspace))
+
+    def reset(self, seed: int | np.random.Generator | None = None) -> None:
+        """Begin an episode: a policy with memory forgets the one before.
+
+        Args:
+            seed: seed of the draws from here on, or a generator for them; None continues the draws of before.
+        """
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+
+    def act(
+        self,
+        observation: np.ndarray,
+        mask: np.ndarray | None = None,
+        features: np.ndarray | None = None,
+        greedy: bool = True,
+    ) -> Any:
+        """Return the action for one observation, or the actions for a batch of B.
+
+        Args:
+            observation: float32[O] or float32[B, O], what the simulator's ``observe`` writes, without scaling; other
+                real numbers are converted.
+            mask: bool[n] or bool[B, n], the allowed values of all choices; None allows all.
+            features: float32[n, k] or float32[B, n, k], what the simulator's ``action_features`` writes; for policies
+                that were trained with them, and only for those.
+            greedy: True for the likeliest action, False for a draw from the policy's distribution.
+
+        Returns:
+            Discrete: an int, or int64[B]. MultiDiscrete: int64[choices] or int64[B, choices]. Box: float32[numbers] or
+            float32[B, numbers] within the bounds.
+
+        Raises:
+            UserError: an array has a wrong shape or dtype or is not finite, or a mask allows nothing.
+        """
+        shape = self._observation_shape
+        if type(observation) is not np.ndarray or observation.shape != shape or observation.dtype.kind != "f":
+            observation = _checked("observation", observation, shape, None)
+        one = observation.ndim == 1
+        rows, count = (self._one, None) if one else (self._new_rows(len(observation)), len(observation))
+        rows.observations[:] = observation
+        if mask is not None or self._one_has_mask:
+            rows.masks[:] = True if mask is None else _checked("mask", mask, self._mask_shape, count)
+            self._one_has_mask = mask is not None if one else self._one_has_mask
+        if features is not None or self._has_features:
+            rows.features[:] = _checked("features", self._required(features), self._features_shape, count)
+        actions = rows.actions
+        if not greedy:
+            draw = self._rng.standard_normal if self.spec.is_gaussian else self._rng.random
+            draw(out=actions)
+        done = self._kernel(self._params, rows.inputs, rows.masks, actions, greedy, self._workspace)
+        if done != len(actions):
+            raise UserError(_fault(rows, done, self.spec.action_space.choices))
+        if self._is_discrete:
+            return int(actions.item()) if one else actions[:, 0].astype(np.int64)
+        return (actions[0] if one else actions).astype(self._dtype)
+
+    def _required(self, features: np.ndarray | None) -> np.ndarray:
+        """Check that action features are given where, and only where, the policy was trained with them.
+
+        Raises:
+            UserError: they are missing, or not expected.
+        """
+        if features is None:
+            n, k = self._features_shape
+            raise UserError(
+                f"The policy was trained with action features: pass features=float32[{n}, {k}], what the simulator's "
+                "action_features writes."
+            )
+        if not self._has_features:
+            raise UserError("The policy was trained without action features; leave features out.")
+        return features
+
+    def _new_rows(self, count: int) -> _Rows:
+        n_observation, n_features = self.spec.observation_size, prod(self._features_shape)
+        inputs = np.zeros((count, n_observation + n_features), np.float32)
+        features = inputs[:, n_observation:].reshape(count, *self._features_shape)
+        masks, actions = (
+            np.ones((count, *self._mask_shape), np.bool_),
+            np.zeros((count, row_of(self.spec.action_space)[0])),
+        )
+        return _Rows(inputs, inputs[:, :n_observation], features, masks, actions)
+
+
+def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -> np.ndarray:
+    """Return an argument of ``act`` as an array.
+
+    Args:
+        name: name of the argument; an observation may be one or a batch.
+        value: argument.
+        shape: shape for one observation.
+        count: size of the batch; None for one observation.
+
+    Raises:
+        UserError: its shape or dtype is not that of the argument.
+    """
+    kinds, dtype = ("b", "bool") if name == "mask" else ("fiub", "float32")
+    wanted = shape if count is None else (count, *shape)
+    if type(value) is np.ndarray and value.shape == wanted and value.dtype.kind in kinds:
+        return value
+    if shape == (0,):
+        raise UserError("The policy's actions are real numbers, which take no mask; leave mask out.")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise UserError(f"{name} is a list of lists of different lengths; pass one NumPy array.") from None
+    any_batch = name == "observation" and array.shape[1:] == shape
+    if (array.shape != wanted and not any_batch) or array.dtype.kind not in kinds:
+        batch = f" or {dtype}[B, {shape[0]}]" if name == "observation" else ""
+        raise UserError(f"{name} must be {dtype}{list(wanted)}{batch}, not {array.dtype}{list(array.shape)}.")
+    return array
+
+
+def _fault(rows: _Rows, row: int, choices: tuple[int, ...]) -> str:
+    """Return the sentence about a row that the compiled policy refused.
+
+    Args:
+        rows: arguments of the call.
+        row: index of the first row that was refused.
+        choices: sizes of the choices of an action.
+    """
+    where = f" in row {row} of the batch" if len(rows.actions) > 1 else ""
+    for name, values in (("observation", rows.observations[row]), ("features", rows.features[row])):
+        if not np.isfinite(values).all():
+            return f"{name} holds a NaN or an infinite value{where}."
+    if choices and not all(part.any() for part in np.split(rows.masks[row], np.cumsum(choices[:-1]))):
+        return f"mask allows no action{where}; every choice needs an allowed value."
+    return f"The outputs of the policy are not finite{where}; load an earlier checkpoint."

@@ -1,0 +1,51 @@
+"""What a checkpoint records of a simulator that a program made itself, beside the name of its class."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from core.errors import UserError
+from core.simulators.simulator import Simulator
+
+PARAMETERS_SHA256 = "parameters_sha256"
+"""Key in a checkpoint's source of the digest of the simulator's parameters."""
+
+
+def source_of(simulator: Simulator) -> dict[str, Any]:
+    """Return JSON values that name a simulator's class and tell its parameters from others."""
+    kind = type(simulator)
+    return {
+        "simulator": f"{kind.__module__}:{kind.__name__}",
+        "options": {},
+        PARAMETERS_SHA256: _digest(simulator.parameters),
+    }
+
+
+def require_parameters(simulator: Simulator, source: dict[str, Any]) -> None:
+    """Check that a simulator has the parameters of a checkpoint's; a checkpoint without a digest has any.
+
+    Raises:
+        UserError: it has others.
+    """
+    if source.get(PARAMETERS_SHA256) not in (None, _digest(simulator.parameters)):
+        raise UserError(
+            f"The run was trained from Python on a {type(simulator).__name__} with other parameters than this one; "
+            "pass that simulator: longstride.evaluate(run, simulator), longstride.train(simulator, ..., resume=True)."
+        )
+
+
+def _digest(parameters: Any) -> str:
+    digest = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, tuple | list):
+            digest.update(f"({len(value)}".encode())
+            for part in value:
+                add(part)
+        else:
+            array = np.asarray(value)
+            digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+
+    add(parameters)
+    return digest.hexdigest()

@@ -1,0 +1,85 @@
+"""Tables in a notebook's output, by IPython alone: no widgets are needed."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+_SECONDS_BETWEEN_UPDATES = 0.25
+
+
+class NotebookTable:
+    """A table that stands in the output of a cell and changes there.
+
+    Args:
+        get_table: returns the table as it is now.
+    """
+
+    def __init__(self, get_table: Callable[[], Table]) -> None:
+        self._get_table = get_table
+        self._handle: Any = None
+        self._updated = 0.0
+
+    def start(self) -> None:
+        """Show the table."""
+        from IPython.display import display
+
+        self._handle = display(self._content(), raw=True, display_id=True)
+
+    def refresh(self) -> None:
+        """Show how the table is now, unless that was done a moment ago."""
+        if time.monotonic() - self._updated >= _SECONDS_BETWEEN_UPDATES:
+            self.stop()
+
+    def stop(self) -> None:
+        """Show how the table is in the end."""
+        self._updated = time.monotonic()
+        self._handle.update(self._content(), raw=True)
+
+    def _content(self) -> dict[str, str]:
+        table = self._get_table()
+        columns = [list(column.cells) for column in table.columns]
+        text = "\n".join("  ".join(map(str, row)).rstrip() for row in zip(*columns, strict=True))
+        return {"text/html": html_of(table), "text/plain": text}
+
+
+def live_display(console: Console, get_table: Callable[[], Table]) -> Live | NotebookTable | None:
+    """Return what shows a table that changes; None where only lines can be shown.
+
+    Args:
+        console: where a program prints.
+        get_table: returns the table as it is now.
+    """
+    if console.quiet:
+        return None
+    if in_notebook():
+        return NotebookTable(get_table)
+    if console.is_terminal:
+        return Live(console=console, refresh_per_second=4, get_renderable=get_table, transient=True)
+    return None
+
+
+def in_notebook() -> bool:
+    """Return whether this process serves a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+def html_of(table: Table, sentences: Sequence[str] = ()) -> str:
+    """Return a table as HTML, with sentences below it."""
+    columns = [list(column.cells) for column in table.columns]
+    rows = "".join(f"<tr>{''.join(_cell('td', c) for c in row)}</tr>" for row in zip(*columns, strict=True))
+    names = "".join(_cell("th", column.header) for column in table.columns) if table.show_header else ""
+    head = f"<thead><tr>{names}</tr></thead>" if names else ""
+    caption = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
+    below = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    return f"<table>{caption}{head}<tbody>{rows}</tbody></table>{below}"
+
+
+def _cell(tag: str, content: Any) -> str:
+    return f'<{tag} style="text-align: left">{escape(str(content))}</{tag}>'
