@@ -40,11 +40,11 @@ def failing_loss(error, *calls):
     """Return a loss that raises at some of its calls, counted from 1."""
     real, count = TorchStepper.loss, [0]
 
-    def loss(self, batch):
+    def loss(self, samples, weights):
         count[0] += 1
         if count[0] in calls:
             raise error
-        return real(self, batch)
+        return real(self, samples, weights)
 
     return loss
 
