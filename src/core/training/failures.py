@@ -98,8 +98,8 @@ def _memory_line(iteration: int, event: dict[str, Any]) -> str:
     asked = "" if event["bytes_asked"] is None else f"asked for {format_bytes(event['bytes_asked'])}, "
     return (
         f"Iteration {iteration}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free). "
-        f"From here on the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,}, which "
-        "changes nothing in what is learned."
+        f"From here on the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,}, "
+        "which changes nothing in what is learned."
     )
 
 
