@@ -38,10 +38,11 @@ from core.simulators.process.event_logs.event_log import read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
 from core.simulators.process.scenario_file import load_scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.training.build.components import build_model, build_trainer
+from core.training.build.components import build_trainer
 from core.training.build.plan import plan_run
+from core.training.build.setup import set_up
+from core.training.resume import resume_run
 from core.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
-from core.training.trainer_state import restore_state, state_of
 
 SECONDS = 10
 ODD = [None, True, 0, -1, 1, 3, 1e-308, 1e308, 1e18, -0.5, 2**63, 10**40, float("nan"), float("inf")]
@@ -118,10 +119,10 @@ def trainer():
     config = Config(simulator="cartpole", device="cpu", **small)
     loaded = load_simulator("cartpole", "", "", "", "weekly")
     machine = Machine(physical_cores=1, usable_cores=1, total_bytes=2**34, free_bytes=2**34)
-    model = build_model(config, loaded.simulator, False)
-    built = build_trainer(config, plan_run(config, loaded.simulator, machine), model, loaded, Path("runs/fuzz"), None)
+    setup = set_up(config, loaded.simulator, loaded.source)
+    built = build_trainer(setup, plan_run(setup, machine), Path("runs/fuzz"))
     with tempfile.TemporaryDirectory() as folder:
-        save_checkpoint(Path(folder), *state_of(built))
+        save_checkpoint(Path(folder), *built.state_dict())
         (facts,), (tensors,) = Path(folder).glob("*.json"), Path(folder).glob("*.safetensors")
         return built, unseal(facts.read_bytes()), tensors.read_bytes()
 
@@ -145,9 +146,9 @@ def read_checkpoint(content: bytes, folder: Path) -> None:
     if isinstance(facts, dict):
         named = {"tensors": "t.safetensors", "tensors_sha256": hashlib.sha256(tensors).hexdigest()}
         text = seal({**facts, **named}) if facts.get("tensors") else seal(facts)
-    (folder / "episode-00000000.json").write_bytes(text)
-    found, facts = load_run(folder, lambda sentence: None)
-    restore_state(trainer()[0], found, facts)
+    (folder / "iteration-00000000.json").write_bytes(text)
+    _, facts = load_run(folder, lambda sentence: None)
+    resume_run(trainer()[0], folder, lambda sentence: None)
     if str(facts["source"].get("simulator") if isinstance(facts["source"], dict) else "") in ("cartpole", "process"):
         from_source(facts["source"])
 

@@ -4,7 +4,7 @@ A run is a real process of the command line on a small problem whose rounds take
 slow, so that many moments are ones in which a checkpoint is half written. It is sent SIGKILL after a
 random time, a tenth of the times while it still starts; after some kills it may end. Checked are
 
-* each resume: it goes on from the last training episode in metrics.jsonl or the one before; no checkpoint is damaged;
+* each resume: it goes on from the last iteration in metrics.jsonl or the one before; no checkpoint is damaged;
 * the end: both checkpoints (tensors and facts) and metrics.jsonl but for its times are those of a run that nobody
   killed, to the bit.
 
@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-PIECES, PAUSE, LIFE, EPISODES_PER_KILL = 4, 0.003, 0.8, 6
+PIECES, PAUSE, LIFE, ITERATIONS_PER_KILL = 4, 0.003, 0.8, 6
 """Pieces in which a file is written, seconds after each; longest life after the start; rounds that make a run last."""
 
 SMALL = [
@@ -35,7 +35,7 @@ SMALL = [
     *("--device", "cpu", "--simulation-threads", "1", "--update-threads", "1"),
 ]
 READY = re.compile(r"^Run directory: ", re.MULTILINE)
-RESUMED = re.compile(r"^Resuming after episode (\d+)", re.MULTILINE)
+RESUMED = re.compile(r"^Resuming after iteration (\d+)", re.MULTILINE)
 
 
 class LostError(Exception):
@@ -68,11 +68,11 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
         LostError: something was lost, or the two runs differ.
     """
     rng, tally = random.Random(seed), Counter(runs=1)
-    arguments = [*SMALL, "--seed", str(seed), "--training-episodes", str(EPISODES_PER_KILL * kills)]
+    arguments = [*SMALL, "--seed", str(seed), "--training-episodes", str(ITERATIONS_PER_KILL * kills)]
     undisturbed, killed = directory / "undisturbed", directory / "killed"
     finish(start(undisturbed, arguments))
     for _ in range(kills):
-        before, unfinished = last_episode(killed), half_written(killed)
+        before, unfinished = last_iteration(killed), half_written(killed)
         process = start(killed, arguments, slow=True)
         out = kill(process, rng)
         check_resume(killed, before, out)
@@ -80,7 +80,7 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
             break
         tally += Counter(kills=1, **{moment(out, half_written(killed) - unfinished): 1})
     else:
-        before = last_episode(killed)
+        before = last_iteration(killed)
         check_resume(killed, before, finish(start(killed, arguments)))
     compare(undisturbed, killed)
     return tally
@@ -88,9 +88,9 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
 
 def start(directory: Path, arguments: list[str], slow: bool = False) -> "subprocess.Popen[str]":
     """Begin or go on with a run in a process of its own."""
-    from core.training.run_directory.checkpoint import holds_checkpoint
+    from core.training.run_directory.directory import RunDirectory
 
-    resume = ["--resume"] if holds_checkpoint(directory) else []
+    resume = ["--resume"] if RunDirectory(directory).holds_run() else []
     child = [sys.executable, __file__, "--child", "slow" if slow else "fast", "--mode", "train"]
     command = [*child, "--run-directory", str(directory), *arguments, *resume]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -123,11 +123,11 @@ def kill(process: "subprocess.Popen[str]", rng: random.Random) -> str:
     return out
 
 
-def last_episode(directory: Path) -> int:
-    """Return the last training episode in a run's metrics.jsonl; 0 where there is none."""
+def last_iteration(directory: Path) -> int:
+    """Return the last iteration in a run's metrics.jsonl; 0 where there is none."""
     from core.training.run_directory.metrics_log import read_metrics
 
-    return max((record["episode"] for record in read_metrics(directory)), default=0)
+    return max((record["iteration"] for record in read_metrics(directory)), default=0)
 
 
 def check_resume(directory: Path, before: int, out: str) -> None:
@@ -135,16 +135,16 @@ def check_resume(directory: Path, before: int, out: str) -> None:
 
     Args:
         directory: of the run.
-        before: last training episode in its metrics.jsonl when the process began.
+        before: last iteration in its metrics.jsonl when the process began.
         out: what it printed.
     """
     if "damaged" in out or "Traceback" in out:
         raise LostError(out)
     resumed = RESUMED.search(out)
     if resumed and int(resumed[1]) not in (before, before - 1):
-        raise LostError(f"{directory} had {before} training episodes and went on after {resumed[1]}")
+        raise LostError(f"{directory} had {before} iterations and went on after {resumed[1]}")
     if READY.search(out) and not resumed and before > 1:
-        raise LostError(f"{directory} had {before} training episodes and began again")
+        raise LostError(f"{directory} had {before} iterations and began again")
 
 
 def half_written(directory: Path) -> set[tuple[str, int]]:

@@ -23,9 +23,9 @@ from benchmarks.long_queue import LongQueue
 from core.commands.plan.report import make_report
 from core.config import Config
 from core.hardware.detect import detect_machine
-from core.simulators.loading import LoadedSimulator
-from core.training.build.components import build_model, build_trainer
+from core.training.build.components import build_trainer
 from core.training.build.plan import apply_plan
+from core.training.build.setup import set_up
 from core.training.display.progress import Progress
 from core.training.trainer import Trainer
 
@@ -63,7 +63,7 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
     found = {
         "episode": episode,
         "settings": settings,
-        "decisions": episode * trainer.settings.per_update,
+        "decisions": episode * trainer.settings.instances,
         **{phase: [each[phase] for each in seconds] for phase in seconds[0]},
         "compile": compiling,
         "held": held,
@@ -80,9 +80,7 @@ def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
     """Return the trainer that the settings give here, and what ``--mode plan`` says of it."""
     report = make_report(config, simulator, detect_machine())
     plan = apply_plan(report.plan)
-    loaded = LoadedSimulator(simulator, {})
-    model = build_model(config, simulator, False)
-    return build_trainer(config, plan, model, loaded, Path(tempfile.gettempdir()), None), report
+    return build_trainer(set_up(config, simulator), plan, Path(tempfile.gettempdir())), report
 
 
 def _round(trainer: Trainer) -> dict[str, float]:

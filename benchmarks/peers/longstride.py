@@ -15,7 +15,8 @@ from benchmarks.peers.worker import Task, main
 from core.config import Config
 from core.rollout.episode_collector import Played
 from core.training.build.run import Run, build_run
-from core.training.evaluation.evaluate import TrainedPolicy, evaluate
+from core.training.evaluation.evaluate import evaluate
+from core.training.evaluation.trained_policy import TrainedPolicy
 
 
 class Watched:

@@ -146,20 +146,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def flags_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the arguments that :func:`add_flags` reads as these values.
+    """Return the words of a command line that :func:`add_flags` reads as these values.
 
     Args:
         options: lower-case names of Config with text, numbers, bools or, for the simulator's, a dictionary.
     """
-    flags = []
+    words: list[str] = []
     for name, value in options.items():
         if isinstance(value, bool):
-            flags.append(_flag(name) if value else _flag(f"no_{name}"))
+            words.append(_flag(name) if value else _flag(f"no_{name}"))
         elif isinstance(value, dict):
-            flags += [f"--simulator-option={option}={json.dumps(setting)}" for option, setting in value.items()]
+            for option, setting in value.items():
+                words += ["--simulator-option", f"{option}={json.dumps(setting)}"]
         else:
-            flags.append(f"{_flag(name)}={value}")
-    return flags
+            separate = not str(value).startswith("-")  # else it looks like a flag
+            words += [_flag(name), str(value)] if separate else [f"{_flag(name)}={value}"]
+    return words
 
 
 class _AddOption(argparse.Action):

@@ -1,14 +1,34 @@
 """The errors that users read, and helpers for their sentences."""
 
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
+"""The command's script in a source checkout; an installed package has none."""
+
 
 def this_command() -> str:
-    """Return what a user types to run this program: the installed command if it runs as that, else the script."""
-    return "longstride" if Path(sys.argv[0]).stem == "longstride" else "python scripts/train.py"
+    """Return the command that runs this program, as a user types it in the present working folder."""
+    if Path(sys.argv[0]).stem == "longstride":
+        return _typed(sys.argv[0])
+    return f"{_typed(sys.executable)} {_path(str(_SCRIPT))}" if _SCRIPT.is_file() else "longstride"
+
+
+def _typed(program: str) -> str:
+    """Return a program as a user types it: its name where the shell finds it by that, else its path."""
+    name = os.path.basename(program)
+    found = shutil.which(name)
+    return name if name == program or (found and os.path.abspath(found) == program) else _path(program)
+
+
+def _path(path: str) -> str:
+    """Return a path, quoted for a shell and relative if it is below the working folder."""
+    return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:

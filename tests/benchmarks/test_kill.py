@@ -26,8 +26,8 @@ def test_runs_that_are_killed_lose_nothing(runs):
     directory, tally = runs
     assert tally["runs"] == 1
     assert tally["kills"] >= 1
-    assert load_checkpoint(directory / "killed")[1]["episode"] == 4 * kill.EPISODES_PER_KILL
-    assert len(read_metrics(directory / "killed")) == 4 * kill.EPISODES_PER_KILL
+    assert load_checkpoint(directory / "killed")[1]["iteration"] == 4 * kill.ITERATIONS_PER_KILL
+    assert len(read_metrics(directory / "killed")) == 4 * kill.ITERATIONS_PER_KILL
 
 
 @pytest.mark.slow

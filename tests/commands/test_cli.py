@@ -25,8 +25,26 @@ SMALL = [
     *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--episodes-per-update", "1"),
 ]
 KEYS = {
-    *("episode", "steps", "return", "simulation_seconds", "transfer_seconds", "update_seconds", "model_transfers"),
-    *("batch_size", "precision", "initial_ratio_error", "approx_kl", "clip_fraction", "entropy", "policy_loss"),
+    *(
+        "iteration",
+        "episode",
+        "steps",
+        "return",
+        "simulation_seconds",
+        "transfer_seconds",
+        "update_seconds",
+        "model_transfers",
+    ),
+    *(
+        "model_transfers",
+        "batch_size",
+        "precision",
+        "initial_ratio_error",
+        "approx_kl",
+        "clip_fraction",
+        "entropy",
+        "policy_loss",
+    ),
     *("value_loss", "explained_variance", "learning_rate", "steps_per_second", "metrics"),
 }
 
@@ -63,7 +81,8 @@ def finished(tmp_path_factory):
 
 def test_a_finished_run_holds_what_it_should(finished):
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
-    assert [line["episode"] for line in lines] == [1, 2]
+    assert [line["iteration"] for line in lines] == [1, 2]
+    assert [line["episode"] for line in lines] == [1, 2], "the name in earlier versions"
     for line in lines:
         assert line.keys() >= KEYS
         assert line["steps"] == 256
@@ -76,8 +95,8 @@ def test_a_finished_run_holds_what_it_should(finished):
     assert config["sources"]["gamma"] == "default"
     assert json.loads((finished / "plan.json").read_text())["precision"] == "fp32"
     for which in ("last", "best"):
-        assert load_checkpoint(finished / "checkpoints" / which)[1]["episode"] in (0, 1, 2)
-    assert load_checkpoint(finished)[1]["episode"] == 2
+        assert load_checkpoint(finished / "checkpoints" / which)[1]["iteration"] in (0, 1, 2)
+    assert load_checkpoint(finished)[1]["iteration"] == 2
     assert not (finished / "run.lock").exists()
 
 
@@ -267,7 +286,7 @@ def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refuse
     assert sentence.startswith(
         "Broken, episode 0, step 249: step returned the reward nan; return a finite number (line "
     )
-    assert sentence.endswith(f"--mode replay --run-directory {tmp_path / 'r'} --episode 1")
+    assert re.search(rf"--mode replay --run-directory {tmp_path / 'r'} --(episode|iteration) 1$", sentence)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +455,7 @@ def test_a_classic_problem_trains_by_its_name_and_is_evaluated(tmp_path):
 def test_a_directory_that_holds_a_run_is_not_overwritten(refused, finished):
     before = (finished / "metrics.jsonl").read_bytes()
     assert refused(*train_arguments(finished)) == (
-        f"{finished} already holds a run; add --resume to go on with it, or name another --run-directory."
+        f"{finished} already holds a run; add --resume to continue it, or name another --run-directory."
     )
     assert (finished / "metrics.jsonl").read_bytes() == before
 
@@ -484,7 +503,7 @@ def test_evaluating_a_checkpoint_on_another_simulator_is_refused(refused, finish
 
 
 def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):
-    (tmp_path / "episode-00000001.json").write_text('{"format": "other"}')
+    (tmp_path / "iteration-00000001.json").write_text('{"format": "other"}')
     assert "is damaged (it was cut or changed)" in refused("--mode", "evaluate", "--checkpoint", tmp_path)
 
 
@@ -495,18 +514,22 @@ def test_an_evaluation_passes_over_a_damaged_checkpoint_and_says_so(finished, tm
     newest.write_bytes(newest.read_bytes()[:-1])
     capsys.readouterr()
     assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2"]) == 0
-    said = f"The checkpoint {newest} is damaged (it was cut or changed); that of episode 1 takes its place."
+    said = f"The checkpoint {newest} is damaged (it was cut or changed); that of iteration 1 is used."
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["checkpoint.json", "episode-00000002.json"])
 @pytest.mark.parametrize("more", [(), ("--resume",)])
-def test_a_run_of_an_older_version_is_neither_overwritten_nor_resumed(refused, tmp_path, more):
-    last = tmp_path / "run" / "checkpoints" / "last"
+def test_a_run_of_an_earlier_version_is_neither_overwritten_nor_resumed(refused, tmp_path, more, name):
+    run = tmp_path / "run"
+    last = run / "checkpoints" / "last"
     last.mkdir(parents=True)
-    (last / "checkpoint.json").write_text('{"format": "longstride-checkpoint/1"}')
-    sentence = refused(*train_arguments(tmp_path / "run", 3, *more))
-    assert ("is not of this version" if more else "already holds a run") in sentence
-    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == ["checkpoint.json", "checkpoints", "last"]
+    (last / name).write_text('{"format": "longstride-checkpoint/2"}')
+    sentence = refused(*train_arguments(run, 3, *more))
+    earlier = f"The run in {run} is of an earlier version of Longstride: train again, or use that one."
+    assert sentence == earlier if more else "already holds a run" in sentence
+    assert refused("--mode", "evaluate", "--checkpoint", run) == earlier
+    assert sorted(path.name for path in run.rglob("*")) == sorted([name, "checkpoints", "last"])
 
 
 def test_an_empty_list_of_policies_is_a_sentence(refused):
@@ -542,7 +565,7 @@ def wait_for(path, seconds=90):
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
-    directory = tmp_path / "run"
+    directory = tmp_path / "a run"
     process = subprocess.Popen(
         script(*train_arguments(directory, 100_000)),
         stdout=subprocess.PIPE,
@@ -558,14 +581,14 @@ def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, 
         process.kill()
     assert process.returncode == 130
     assert error == ""
-    assert "Stopping after the episode in hand" in out
-    assert "--resume" in out
-    assert str(directory) in out
+    assert "Stopping after this iteration. Press Ctrl-C again to stop at once." in out
+    (command,) = re.findall(r"^Stopped after iteration \d+ of 100000, saved\. Resume with: (.*)$", out, re.MULTILINE)
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     checkpoint = load_checkpoint(directory)[1]
-    assert checkpoint["episode"] == records[-1]["episode"] < 100_000
-    total = checkpoint["episode"] + 1
-    assert main(train_arguments(directory, total, "--resume")) == 0
+    assert checkpoint["iteration"] == records[-1]["iteration"] < 100_000
+    total = checkpoint["iteration"] + 1
+    done = subprocess.run(f"{command} --training-episodes {total}", shell=True, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, "the command works as it is printed"
     assert len((directory / "metrics.jsonl").read_text().splitlines()) == total
 
 
@@ -589,7 +612,7 @@ def test_help_lists_every_hyperparameter(capsys):
 def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished / "checkpoints" / "last", copy)
-    path = copy / "episode-00000002.json"
+    path = copy / "iteration-00000002.json"
     facts = unseal(path.read_bytes())
     del facts["source"]
     path.write_bytes(seal(facts))

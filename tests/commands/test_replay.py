@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, PARALLEL, SEED, actor_weights, toy_collector, toy_episodes, toy_model
 from oracles.toy_simulators import Choices, Shop, Squashed, Tracker
 
@@ -24,8 +25,8 @@ def train(directory, *flags):
     return main(["--mode", "train", "--run-directory", str(directory), *flags])
 
 
-def replay(directory, episode, *flags):
-    return main(["--mode", "replay", "--run-directory", str(directory), "--episode", str(episode), *flags])
+def replay(directory, iteration, *flags):
+    return main(["--mode", "replay", "--run-directory", str(directory), "--iteration", str(iteration), *flags])
 
 
 def contents(directory):
@@ -40,28 +41,31 @@ def run(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize(("episode", "resumed"), [(1, None), (2, None), (5, 4), (6, 5)])
-def test_every_round_from_the_nearest_checkpoint_on_is_the_same(run, episode, resumed, capsys):
+@pytest.mark.parametrize(("iteration", "resumed"), [(1, None), (2, None), (5, 4), (6, 5)])
+def test_every_iteration_from_the_nearest_checkpoint_on_is_the_same(run, iteration, resumed, capsys):
     before = contents(run)
-    assert replay(run, episode) == 0
+    assert replay(run, iteration) == 0
     out = capsys.readouterr().out
-    assert (f"Resuming after episode {resumed} of 6" in out) == (resumed is not None)
-    for number in range((resumed or 0) + 1, episode + 1):
-        assert f"Episode {number}: the same 600 decisions as then" in out
+    assert (f"Resuming after iteration {resumed} of 6" in out) == (resumed is not None)
+    for number in range((resumed or 0) + 1, iteration + 1):
+        assert f"Iteration {number}: the same 600 steps as in the run" in out
     assert contents(run) == before
 
 
-def test_the_round_after_the_last_and_beyond(run, capsys):
+def test_the_iteration_after_the_last_and_beyond(run, capsys):
     assert replay(run, 7) == 0
-    assert "Episode 7: 600 decisions without a failure; metrics.jsonl knows none." in capsys.readouterr().out
+    assert (
+        "Iteration 7: 600 steps without a failure; metrics.jsonl has no hash to compare with."
+        in capsys.readouterr().out
+    )
     assert replay(run, 8) == 2
-    assert "--episode is 8, but the run in" in capsys.readouterr().err
+    assert "--iteration is 8, but the run in" in capsys.readouterr().err
 
 
 def test_other_settings_are_found_out(run, capsys):
     assert replay(run, 3, "--learning-rate-actor", "0.02") == 1
     out = capsys.readouterr().out
-    assert "Episode 1: the same" in out and "Episode 2: other decisions than then" in out
+    assert "Iteration 1: the same" in out and "Iteration 2: other steps than in the run" in out
 
 
 def test_a_run_that_failed_fails_again_at_the_same_place(tmp_path, capsys, monkeypatch):
@@ -80,9 +84,10 @@ def test_a_run_that_failed_fails_again_at_the_same_place(tmp_path, capsys, monke
     ]
     assert train("run", *flags, *SMALL) == 2
     then = capsys.readouterr().err
-    assert "step 299: ValueError: sold out (line" in then and "Training episodes up to 1 are saved." in then
+    assert "step 299: ValueError: sold out (line" in then and " up to 1 are saved." in then
     command = then.rstrip().rpartition("scripts/train.py ")[2].split()
-    assert command == ["--mode", "replay", "--run-directory", "run", "--episode", "2"]
+    assert command[:-2] == ["--mode", "replay", "--run-directory", "run"]
+    assert command[-2:] in (["--episode", "2"], ["--iteration", "2"])
     assert main(command) == 2
     assert capsys.readouterr().err == then
 
@@ -118,26 +123,25 @@ def test_an_environment_of_gymnasium_is_played_from_the_beginning(tmp_path, caps
     assert train(tmp_path / "run", *flags, *SMALL) == 0
     assert replay(tmp_path / "run", 3) == 0
     out = capsys.readouterr().out
-    assert all(f"Episode {number}: the same 100 decisions" in out for number in (1, 2, 3))
+    assert all(f"Iteration {number}: the same 100 steps" in out for number in (1, 2, 3))
 
 
 def test_a_run_by_the_clock_only_from_its_checkpoints(tmp_path, capsys):
     flags = ["--time-budget", "600s", "--training-episodes", "6", *CARTPOLE]
     assert train(tmp_path / "run", *flags) == 0
     assert replay(tmp_path / "run", 3) == 2
-    assert (
-        "only what comes right after a checkpoint can be played again: episode 1, 5, 6, 7." in capsys.readouterr().err
-    )
+    assert "only iterations right after a checkpoint can be repeated: 1, 5, 6, 7." in capsys.readouterr().err
     assert replay(tmp_path / "run", 6) == 0
-    assert "Episode 6: the same" in capsys.readouterr().out
+    assert "Iteration 6: the same" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
+        ("--iteration 1", "--mode replay needs --run-directory DIR"),
         ("--episode 1", "--mode replay needs --run-directory DIR"),
         ("--episode 1 --run-directory nowhere", "nowhere has none"),
-        ("--run-directory nowhere", "--mode replay needs --episode N"),
+        ("--run-directory nowhere", "--mode replay needs --iteration N"),
         ("--episode 1 --resume", "--resume does not go with --mode replay"),
     ],
 )
@@ -171,7 +175,8 @@ def test_one_decision_at_a_time_is_the_fused_loop_to_the_bit(kind):
             super()._decide(*arguments)
             rows.append([column[0].copy() for column in self.trajectory[1:-1]])
 
-    kept = Kept(simulator, (simulator.observation_size, *HIDDEN, simulator.action_space.outputs), RELU[kind], weights)
+    sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
+    kept = Kept(simulator, actor_spec(simulator, sizes, RELU[kind]), weights)
     streams = lambda number: (stream(SEED, "simulator", number), stream(SEED, "policy", number))  # noqa: E731
     record = new_state(simulator).tobytes()
     copies = [ReplayedInstance("", streams, StepSnapshot(4 + i, -1, record, {}, {}), None) for i in range(PARALLEL)]

@@ -1,6 +1,7 @@
 """Runs on machines that lose their GPU, had one, or have little memory: the sentence, the exit code, the checkpoint."""
 
 import json
+import shlex
 from dataclasses import replace
 
 import psutil
@@ -10,7 +11,6 @@ import torch
 pytest.importorskip("pydantic")
 
 from commands.test_cli import train_arguments
-from helpers.specs import actor_spec
 from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
@@ -19,17 +19,20 @@ from core.commands import cli
 from core.commands.cli import main
 from core.commands.plan import command as plan_command
 from core.config import Config
-from core.errors import GpuLostError, UserError
+from core.errors import GpuLostError, UserError, this_command
 from core.hardware.detect import detect_machine
+from core.learning.device_transfer import ModelTransfer
 from core.learning.oom_recovery import is_gpu_lost
 from core.learning.updater import Updater
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.simulators.loading import load_simulator
-from core.training.build import rollout_size
+from core.training.build import components
 from core.training.build import run as run_builder
+from core.training.build.components import build_collector
 from core.training.build.plan import plan_run
-from core.training.build.rollout_size import build_collector, host_rollout
+from core.training.build.rollout_size import rollout_size
+from core.training.build.setup import set_up
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from core.training.run_directory.metrics_log import MetricsLog
 
@@ -106,10 +109,11 @@ def test_a_gpu_that_fails_in_an_update_ends_the_run_with_its_checkpoint_and_the_
     error = capsys.readouterr().err
     assert error.count("\n") == 1, "no traceback, and only the first line of what CUDA said"
     assert error.startswith(f"error: The GPU failed ({FAILED}), and this process cannot use it again. ")
-    command = f"python scripts/train.py --mode train --resume --run-directory {run} --device cpu"
-    assert f"The checkpoint of episode 2 is untouched; go on with: {command} " in error
-    assert load_checkpoint(run)[1]["episode"] == 2
-    assert main(train_arguments(run, 3, "--resume")) == 0
+    command = error.rpartition("The checkpoint of iteration 2 is untouched. Resume with: ")[2].rstrip()
+    assert command.startswith(f"{this_command()} --mode train --run-directory {run} ")
+    assert command.endswith(" --resume --device cpu")
+    assert load_checkpoint(run)[1]["iteration"] == 2
+    assert main(shlex.split(command.removeprefix(this_command()))) == 0
     assert_same_state(whole, run)
     assert figures(whole) == figures(run)
 
@@ -128,11 +132,11 @@ def test_a_gpu_that_fails_when_its_state_is_read_names_the_checkpoint_that_is_th
         real(which, tensors, facts)
 
     writer.save = save
-    sentence = "The checkpoint of episode 1 is untouched" if call == 2 else "Nothing was learned yet; begin with"
+    sentence = "The checkpoint of iteration 1 is untouched" if call == 2 else "Nothing was learned yet. Begin with"
     with pytest.raises(GpuLostError, match=sentence):
         train(run)
     if call == 2:
-        assert load_checkpoint(tmp_path / "run")[1]["episode"] == 1
+        assert load_checkpoint(tmp_path / "run")[1]["iteration"] == 1
 
 
 def test_a_gpu_that_fails_while_a_run_is_built_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -140,17 +144,17 @@ def test_a_gpu_that_fails_while_a_run_is_built_leaves_nothing_behind(tmp_path, m
         raise RuntimeError(FAILED)
 
     monkeypatch.setattr(run_builder, "build_trainer", fail)
-    with pytest.raises(GpuLostError, match=r"nothing is lost; give the same command with --device cpu"):
+    with pytest.raises(GpuLostError, match=r"nothing is lost: give the same command with --device cpu"):
         new_run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_gpu_that_fails_while_a_checkpoint_goes_there_is_not_taken_for_a_damaged_checkpoint(tmp_path, monkeypatch):
     train(new_run(tmp_path / "run"), stop_after=1)
-    monkeypatch.setattr(Updater, "receive", failing(Updater.receive, RuntimeError(FAILED), 1))
+    monkeypatch.setattr(ModelTransfer, "to_device", failing(ModelTransfer.to_device, RuntimeError(FAILED), 1))
     with pytest.raises(GpuLostError, match="nothing is lost"):
         new_run(tmp_path / "run", resume=True)
-    assert new_run(tmp_path / "run", resume=True).trainer.episode == 1
+    assert new_run(tmp_path / "run", resume=True).trainer.iteration == 1
 
 
 def test_other_errors_stay_what_they_are(tmp_path):
@@ -165,7 +169,7 @@ def as_if_begun_on_a_gpu(directory):
     config = json.loads((directory / "config.json").read_text())
     config["values"]["device"] = "cuda"
     (directory / "config.json").write_text(json.dumps(config))
-    path = max((directory / "checkpoints/last").glob("episode-*.json"))
+    path = max((directory / "checkpoints/last").glob("iteration-*.json"))
     facts = unseal(path.read_bytes())
     facts["recovery"] |= {"planned": [512, "fp16", 1e-3, 1e-3], "microbatch": 512, "precision": "fp16"}
     facts["grad_scaler"] = {
@@ -198,24 +202,23 @@ def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypat
     monkeypatch.setattr(run_builder, "detect_machine", lambda: bare)
     with pytest.raises(UserError, match=r"DEVICE is cuda, but CUDA does not start here \(unknown error\); set DEVICE"):
         new_run(tmp_path / "run", resume=True, device="cuda")
-    assert new_run(tmp_path / "run", resume=True, device="auto").trainer.episode == 1
+    assert new_run(tmp_path / "run", resume=True, device="auto").trainer.iteration == 1
 
 
 @pytest.mark.parametrize("changes", [{}, {"rollout_steps": 100}], ids=["episodes", "rollouts"])
 @pytest.mark.parametrize("simulator", [Shop, Bandit])
 def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes):
-    config, toy = Config(episodes_per_update=3, **changes), simulator()
-    spec = actor_spec(toy, [toy.observation_size, 8, 2])
-    collector = build_collector(config, plan_run(config, toy, detect_machine()), spec, toy)
+    setup = set_up(Config(episodes_per_update=3, **changes), simulator())
+    collector = build_collector(setup, plan_run(setup, detect_machine()))
     assert isinstance(collector, FixedLengthCollector if changes else EpisodeCollector)
     arrays = [copy.trajectory for copy in collector._copies] if changes else [collector._rows]
-    assert host_rollout(config, toy).pinned_bytes == sum(a.nbytes for t in arrays for a in t)
+    assert setup.size.memory.pinned_bytes == sum(a.nbytes for t in arrays for a in t)
 
 
 def test_cartpoles_ten_million_steps_by_hand():
     """A row: 4 observations of 4 bytes, action 8, log-probability 4, reward 4, mask 2, time 8, luck 4, two flags."""
     cartpole = load_simulator("cartpole", "", "", "", "").simulator
-    rollout = host_rollout(Config(rollout_steps=10_000_000), cartpole)
+    rollout = rollout_size(Config(rollout_steps=10_000_000), cartpole).memory
     assert rollout.bytes == 10_000_000 * (16 + 8 + 4 + 4 + 2 + 8 + 4 + 2) + 16
     assert rollout.pinned_bytes == rollout.bytes + 16 * 10_000_000
     assert (rollout.copies, rollout.at_most) == (1, False)
@@ -244,9 +247,9 @@ def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being
     process = psutil.Process()
     before = process.memory_info().rss
     queues = LongQueue(10_000_000)
-    config = Config(episodes_per_update=1, device="cpu")
-    plan = plan_run(config, queues, detect_machine())
-    collector = build_collector(config, plan, actor_spec(queues, [32, 8, 8]), queues)
+    setup = set_up(Config(episodes_per_update=1, device="cpu"), queues)
+    plan = plan_run(setup, detect_machine())
+    collector = build_collector(setup, plan)
     assert plan.trajectory_bytes == pytest.approx(sum(a.nbytes for a in collector._rows), rel=0.01)
     assert plan.trajectory_bytes == pytest.approx(1.66e9, rel=0.01), "166 bytes a decision"
     assert process.memory_info().rss - before < 0.1 * plan.trajectory_bytes
@@ -283,12 +286,10 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
     def no(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(rollout_size, "EpisodeCollector", no)
-    config, queues = Config(episodes_per_update=2), LongQueue(10_000_000)
-    with pytest.raises(
-        UserError, match=r"does not give the 3,320.0 MB that 2 trajectories of up to 10,000,000 decisions"
-    ):
-        build_collector(config, plan_run(config, queues, detect_machine()), actor_spec(queues, [32, 8, 8]), queues)
+    monkeypatch.setattr(components, "EpisodeCollector", no)
+    setup = set_up(Config(episodes_per_update=2), LongQueue(10_000_000))
+    with pytest.raises(UserError, match=r"does not give the 3,320.0 MB that 2 trajectories of up to 10,000,000 steps"):
+        build_collector(setup, plan_run(setup, detect_machine()))
 
 
 def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):

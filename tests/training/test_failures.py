@@ -1,7 +1,7 @@
 """Runs that meet failing memory and exploding numbers: what they record, say, save and give up with."""
 
 import io
-from pathlib import Path
+import shlex
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from commands.test_cli import train_arguments
 from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run, train
 
 from core.commands.cli import main
-from core.errors import SimulatorError, UserError
+from core.errors import SimulatorError, UserError, this_command
 from core.learning.steps.torch_step import TorchStepper
 from core.training.failures import divergence_error, memory_error
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
@@ -59,7 +59,7 @@ def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, mo
     assert event["microbatch_after"] == max(-(-event["microbatch_before"] // 2), 16)
     assert [record["out_of_memory"] for record in later] == [[], []]
     (line,) = [line for line in lines if "out of memory" in line]
-    assert line.startswith("Episode 1: out of memory (gradients: asked for 2,147.5 MB, ")
+    assert line.startswith("Iteration 1: out of memory (gradients: asked for 2,147.5 MB, ")
     assert f"the microbatch is {event['microbatch_after']} in place of {event['microbatch_before']}" in line
 
 
@@ -84,7 +84,7 @@ def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeyp
 
 def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp_path, monkeypatch, capsys):
     assert main(train_arguments(tmp_path / "run", 1, "--update-execution", "eager")) == 0
-    before = (tmp_path / "run/checkpoints/last/episode-00000001.json").read_bytes()
+    before = (tmp_path / "run/checkpoints/last/iteration-00000001.json").read_bytes()
     monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), *range(1, 100)))
     capsys.readouterr()
     assert main(train_arguments(tmp_path / "run", 3, "--resume", "--update-execution", "eager")) == 2
@@ -92,17 +92,18 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
     assert error.count("\n") == 1
     assert "Traceback" not in error
     assert error.startswith(
-        "error: Episode 2: out of memory, and smaller microbatches did not help (CUDA out of memory"
+        "error: Iteration 2: out of memory, and smaller microbatches did not help (CUDA out of memory"
     )
     assert "Lower, in this order, BATCH_SIZE, then the network" in error
-    resume = f"--mode train --resume --run-directory {tmp_path / 'run'} --batch-size 32"
-    assert f"The checkpoint of episode 1 is untouched; go on with: python scripts/train.py {resume}" in error
-    assert (tmp_path / "run/checkpoints/last/episode-00000001.json").read_bytes() == before
+    command = error.rpartition("The checkpoint of iteration 1 is untouched. Resume with: ")[2].rstrip()
+    assert command.startswith(f"{this_command()} --mode train --run-directory {tmp_path / 'run'} ")
+    assert command.endswith(" --resume --batch-size 32")
+    assert (tmp_path / "run/checkpoints/last/iteration-00000001.json").read_bytes() == before
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
-    arguments = [a for a in train_arguments(tmp_path / "run", 3, "--resume")]
-    arguments[arguments.index("--batch-size") + 1] = "32"
+    arguments = shlex.split(command.removeprefix(this_command()))
     assert main(arguments) == 0, "the command that the sentence names works"
+    assert load_checkpoint(tmp_path / "run")[1]["iteration"] == 3
 
 
 @pytest.mark.parametrize(
@@ -118,10 +119,11 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
     ],
 )
 def test_the_advice_names_the_settings_in_their_order(sizes, names, flags):
-    text = str(memory_error(MemoryError(), 0, Path("runs/x"), *sizes, gpu=True))
+    sizes = dict(zip(("batch-size", "rollout-steps", "episodes-per-update"), sizes, strict=True))
+    text = str(memory_error(MemoryError(), 0, "longstride --mode train", sizes, gpu=True))
     assert f"(MemoryError). Lower, in this order, {names} the network" in text
-    command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python scripts/train.py --mode train"
-    assert f"Nothing was learned yet; begin with: {command} --run-directory runs/x {flags} " in text
+    command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True longstride --mode train"
+    assert text.endswith(f"Nothing was learned yet. Begin with: {command} {flags}")
 
 
 def poison_log_probs(run, *episodes):
@@ -145,8 +147,8 @@ def test_skipped_steps_are_counted_and_three_rounds_of_them_are_enough(tmp_path)
     records = read_metrics(tmp_path / "run")
     assert [record["skipped_steps"] for record in records] == [0, 2, 2, 2, 0, 2], "in each of two epochs one"
     assert [len(record["fallbacks"]) for record in records] == [0, 0, 0, 1, 0, 0]
-    assert "Episode 2: 2 of" in next(line for line in lines if "were skipped" in line)
-    (line,) = [line for line in lines if "back to the last good weights" in line]
+    assert "Iteration 2: 2 of" in next(line for line in lines if "were skipped" in line)
+    (line,) = [line for line in lines if "back to the last good parameters" in line]
     assert "(3 updates in a row had steps that were not finite); from here on FP32, learning rates times 0.80" in line
     rates = [record["learning_rate"] for record in records]
     factors = [1, 1, 1, 1, 0.8, 0.8]
@@ -166,10 +168,10 @@ def test_a_run_whose_steps_are_never_finite_gives_up_and_its_checkpoint_is_finit
         return played, seconds
 
     run.trainer.collector.collector.collect = poisoned
-    with pytest.raises(UserError, match=r"Episode 6: numbers exploded .*The checkpoint of episode 5 is untouched"):
+    with pytest.raises(UserError, match=r"Iteration 6: training diverged.*The checkpoint of iteration 5 is untouched"):
         train(run)
     tensors, facts = load_checkpoint(tmp_path / "run")
-    assert facts["episode"] == 5
+    assert facts["iteration"] == 5
     assert all(torch.isfinite(t).all() for name, t in tensors.items() if name.startswith("model."))
 
 
@@ -193,13 +195,13 @@ def test_weights_that_cannot_play_are_left_for_those_that_could(tmp_path, change
     assert np.array_equal(played[1], good[: len(played[1])].numpy())
     (fallback,) = read_metrics(tmp_path / "run")[-1]["fallbacks"]
     assert "the policy's own outputs were NaN" in fallback["reason"]
-    assert read_metrics(tmp_path / "run")[-1]["episode"] == 3
+    assert read_metrics(tmp_path / "run")[-1]["iteration"] == 3
 
 
 def test_the_sentence_of_a_run_that_explodes_again_and_again():
-    text = str(divergence_error("reason.", 7, Path("runs/x"), [1e-3, 5e-4]))
-    assert "Episode 8: numbers exploded" in text
-    assert "--resume --run-directory runs/x --no-use-mixed-precision --learning-rate-actor 0.0005" in text
+    text = str(divergence_error("reason.", 7, "longstride --mode train", [1e-3, 5e-4]))
+    assert "Iteration 8: training diverged" in text
+    assert "longstride --mode train --resume --no-use-mixed-precision --learning-rate-actor 0.0005" in text
 
 
 def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
@@ -212,14 +214,14 @@ def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
         return played, seconds
 
     run.trainer.collector.collector.collect = poisoned
-    with pytest.raises(SimulatorError, match=r"Shop, training episode 1, copy 1, step 2: the reward .* is inf"):
+    with pytest.raises(SimulatorError, match=r"Shop, iteration 1, instance 1, step 2: the reward .* is inf"):
         train(run)
 
 
 def test_a_checkpoint_from_before_recovery_was_kept_goes_on(tmp_path):
     train(new_run(tmp_path / "run"), stop_after=1)
-    path = tmp_path / "run/checkpoints/last/episode-00000001.json"
+    path = tmp_path / "run/checkpoints/last/iteration-00000001.json"
     facts = unseal(path.read_bytes())
     del facts["recovery"]
     path.write_bytes(seal(facts))
-    assert new_run(tmp_path / "run", resume=True).trainer.episode == 1
+    assert new_run(tmp_path / "run", resume=True).trainer.iteration == 1

@@ -10,11 +10,12 @@ pytest.importorskip("pydantic")
 from core.commands.cli import main
 from core.config import Config
 from core.errors import UserError
+from core.training.build.presets import with_budget
 from core.training.build.run import build_run
 from core.training.display.progress import Progress
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
-from core.training.time_budget import NO_LIMIT, Budget, parse_duration, with_budget
+from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 SMALL = {
     "simulator": "oracles.toy_simulators:Bandit",
@@ -101,16 +102,16 @@ def test_no_round_begins_when_the_time_is_over():
     assert budget.share == 1.0
 
 
-def test_rounds_left_by_their_mean():
+def test_iterations_left_by_their_mean():
     clock = Clock()
     budget = Budget(100.0, clock)
-    assert budget.rounds_left() == 0, "nobody knows"
+    assert budget.iterations_left() == 0, "nobody knows"
     budget.another_iteration()
     clock.now += 10.0
-    assert budget.rounds_left() == 9
+    assert budget.iterations_left() == 9
     budget.another_iteration()
     clock.now += 20.0
-    assert budget.rounds_left() == 4, "70 seconds at 15 each"
+    assert budget.iterations_left() == 4, "70 seconds at 15 each"
 
 
 def test_a_resumed_run_has_what_is_left():
@@ -118,17 +119,17 @@ def test_a_resumed_run_has_what_is_left():
     budget = Budget(100.0, clock)
     budget.another_iteration()
     clock.now += 40.0
-    facts = budget.facts()
-    assert facts == {"elapsed": 40.0, "longest_round": 40.0}
+    state = budget.state_dict()
+    assert state == {"elapsed": 40.0, "longest_iteration": 40.0}
     later = Clock(5000.0)
     resumed = Budget(100.0, later)
-    resumed.restore(facts)
+    resumed.load_state_dict(state)
     assert resumed.elapsed == 40.0
     assert resumed.another_iteration()
     later.now += 20.0
     assert not resumed.another_iteration(), "60 + 44 is more than 100"
     fresh = Budget(100.0, later)
-    fresh.restore({})
+    fresh.load_state_dict({})
     assert fresh.elapsed == 0.0
 
 
@@ -158,7 +159,7 @@ def new_run(directory, clock, seconds, resume=False, round_seconds=10.0, **chang
     run = build_run(config, dict.fromkeys(changes, "flag"), resume, lambda text: None)
     run.trainer.budget = Budget(seconds, clock)
     if resume:
-        run.trainer.budget.restore(load_checkpoint(directory)[1]["time_budget"])
+        run.trainer.budget.load_state_dict(load_checkpoint(directory)[1]["time_budget"])
     collect = run.trainer.collector.collect
 
     def slowly(*arguments):
@@ -180,13 +181,13 @@ def test_a_run_stops_inside_its_budget_with_everything_saved(tmp_path):
     run = new_run(tmp_path, clock, 60.0)
     assert run.train(Console(file=text), lambda: False) is True
     assert clock.now == 150.0
-    assert load_checkpoint(tmp_path)[1]["episode"] == 5
-    assert load_checkpoint(tmp_path)[1]["time_budget"] == {"elapsed": 50.0, "longest_round": 10.0}
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 5
+    assert load_checkpoint(tmp_path)[1]["time_budget"] == {"elapsed": 50.0, "longest_iteration": 10.0}
     rates = [record["learning_rate"] for record in read_metrics(tmp_path)]
     assert rates == pytest.approx([1.5e-3 * (1 - i / 6) for i in range(1, 6)]), (
         "updates begin after 10, 20, ... seconds"
     )
-    assert "episode 1/6 " in text.getvalue()
+    assert "iteration 1/6 (1 episode, 256 steps)" in text.getvalue()
 
 
 def test_episodes_end_the_run_and_the_schedule_where_they_come_first(tmp_path):
@@ -199,14 +200,14 @@ def test_episodes_end_the_run_and_the_schedule_where_they_come_first(tmp_path):
 def test_a_run_goes_on_with_the_time_that_is_left(tmp_path):
     clock = Clock()
     run = new_run(tmp_path, clock, 60.0)
-    assert run.train(Console(file=io.StringIO()), lambda: run.trainer.episode == 2) is False
+    assert run.train(Console(file=io.StringIO()), lambda: run.trainer.iteration == 2) is False
     later = Clock(9000.0)
     assert new_run(tmp_path, later, 60.0, resume=True).train(Console(file=io.StringIO()), lambda: False) is True
-    assert load_checkpoint(tmp_path)[1]["episode"] == 5
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 5
     assert later.now == 9030.0
     used_up = new_run(tmp_path, later, 60.0, resume=True)
     assert used_up.train(Console(file=io.StringIO()), lambda: False) is True
-    assert used_up.trainer.episode == 5
+    assert used_up.trainer.iteration == 5
 
 
 def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
@@ -219,16 +220,16 @@ def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
 def test_the_command_says_that_the_budget_ended_the_run(tmp_path, capsys, monkeypatch):
     clock = Clock()
     monkeypatch.setattr("core.training.build.run.budget_of", lambda config: Budget(parse_duration("30s"), clock))
-    original = Progress.episode
+    original = Progress.iteration
 
     def slowly(self, record):
         clock.now += 8.0
         original(self, record)
 
-    monkeypatch.setattr(Progress, "episode", slowly)
+    monkeypatch.setattr(Progress, "iteration", slowly)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     assert main([*flags, "--time-budget", "30s", "--run-directory", str(tmp_path / "run")]) == 0
     out = capsys.readouterr().out
     assert "Time budget 30 s alone: how much is learned depends on the speed of the machine." in out
-    assert "The time budget of 30 s ended the run after 24 s: 3 training episodes are done." in out
-    assert "Trained 3 episodes; everything is in" in out
+    assert "The time budget of 30 s ended the run after 24 s: 3 iterations are done." in out
+    assert "Trained 3 iterations; everything is in" in out

@@ -13,11 +13,11 @@ pytest.importorskip("pydantic")
 
 from core.config import Config
 from core.errors import UserError
+from core.policies.networks import restore_model
 from core.training.build.run import build_run
 from core.training.run_directory import checkpoint_writer
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
-from core.training.trainer_state import restore_model
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",
@@ -47,7 +47,7 @@ def new_run(directory, resume=False, **changes):
 
 def train(run, stop_after=None):
     console = Console(file=io.StringIO())
-    return run.train(console, lambda: stop_after is not None and run.trainer.episode >= stop_after)
+    return run.train(console, lambda: stop_after is not None and run.trainer.iteration >= stop_after)
 
 
 def figures(directory):
@@ -62,12 +62,12 @@ def assert_same_state(a, b):
     assert first[0].keys() == second[0].keys()
     for name, tensor in first[0].items():
         assert torch.equal(tensor, second[0][name]), name
-    assert (first[1]["episode"], first[1]["best"]) == (second[1]["episode"], second[1]["best"])
+    assert (first[1]["iteration"], first[1]["best"]) == (second[1]["iteration"], second[1]["best"])
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """A run of 6 episodes, each played in two copies."""
+    """A run of 6 iterations with two environment instances."""
     directory = tmp_path_factory.mktemp("runs") / "uninterrupted"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MetricsLog, "_open_board", lambda *_: None)
@@ -79,13 +79,13 @@ def uninterrupted(tmp_path_factory):
 def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(uninterrupted, tmp_path, stop_after):
     directory = tmp_path / "resumed"
     assert train(new_run(directory, update_threads=1), stop_after=stop_after) is False
-    assert load_checkpoint(directory)[1]["episode"] == stop_after
+    assert load_checkpoint(directory)[1]["iteration"] == stop_after
     resumed = new_run(directory, resume=True, simulation_threads=2, update_threads=2)
-    assert resumed.trainer.episode == stop_after
+    assert resumed.trainer.iteration == stop_after
     assert train(resumed) is True
     assert_same_state(uninterrupted, directory)
     assert figures(uninterrupted) == figures(directory)
-    assert [r["episode"] for r in read_metrics(directory)] == [1, 2, 3, 4, 5, 6]
+    assert [r["iteration"] for r in read_metrics(directory)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_the_comparison_is_of_runs_that_changed_something(uninterrupted):
@@ -94,7 +94,7 @@ def test_the_comparison_is_of_runs_that_changed_something(uninterrupted):
     assert not torch.equal(tensors["model.actor.0.weight"], fresh.tensors["actor.0.weight"])
     assert any(name.startswith("optimizer.") for name in tensors)
     assert tensors["statistics.count"][0] > 100
-    assert facts["episode"] == 6
+    assert facts["iteration"] == 6
 
 
 def test_another_seed_is_another_run(uninterrupted, tmp_path):
@@ -106,9 +106,9 @@ def test_a_run_that_died_before_its_checkpoint_drops_the_lines_it_repeats(tmp_pa
     directory = tmp_path / "run"
     train(new_run(directory, training_episodes=2))
     with (directory / "metrics.jsonl").open("a") as file:
-        file.write('{"episode": 3, "return": 99999.0}\n{"episode": 4, "ret')
+        file.write('{"iteration": 3, "return": 99999.0}\n{"iteration": 4, "ret')
     train(new_run(directory, resume=True, training_episodes=3))
-    assert [r["episode"] for r in read_metrics(directory)] == [1, 2, 3]
+    assert [r["iteration"] for r in read_metrics(directory)] == [1, 2, 3]
     assert all(r["return"] < 99999.0 for r in read_metrics(directory))
 
 
@@ -131,27 +131,27 @@ def test_a_damaged_checkpoint_is_passed_over_to_the_bit(uninterrupted, tmp_path,
     resumed = build_run(config, {}, True, said.append)
     sentences = [line for line in said if "is damaged" in line]
     assert len(sentences) == damaged
-    for episode, sentence in zip((4, 3), sentences, strict=False):
-        assert f"episode-0000000{episode}.json is damaged" in sentence
-        assert sentence.endswith(f"that of episode {4 - damaged} takes its place.")
-    assert f"Resuming after episode {4 - damaged} of 6." in said
+    for iteration, sentence in zip((4, 3), sentences, strict=False):
+        assert f"iteration-0000000{iteration}.json is damaged" in sentence
+        assert sentence.endswith(f"that of iteration {4 - damaged} is used.")
+    assert f"Resuming after iteration {4 - damaged} of 6." in said
     assert json.loads((directory / "config.json").read_text())["passed_over"] == sentences
     train(resumed)
     assert_same_state(uninterrupted, directory)
     assert figures(uninterrupted) == figures(directory)
-    assert sorted(p.stem for p in last.glob("*.json")) == [f"episode-0000000{n}" for n in (4, 5, 6)]
+    assert sorted(p.stem for p in last.glob("*.json")) == [f"iteration-0000000{n}" for n in (4, 5, 6)]
 
 
 def test_so_many_checkpoints_are_kept_as_the_setting_says(tmp_path):
     train(new_run(tmp_path / "run", training_episodes=4, checkpoints_kept=2))
-    found = {p.name for p in (tmp_path / "run").rglob("episode-*.json")}
-    assert {"episode-00000003.json", "episode-00000004.json"} <= found
+    found = {p.name for p in (tmp_path / "run").rglob("iteration-*.json")}
+    assert {"iteration-00000003.json", "iteration-00000004.json"} <= found
     assert len(list((tmp_path / "run" / "checkpoints" / "last").iterdir())) == 4
     assert len(list((tmp_path / "run" / "checkpoints" / "best").iterdir())) == 2
 
 
-def test_metrics_are_never_two_rounds_ahead_of_what_is_saved(tmp_path, monkeypatch):
-    """On a disk that is slower than a round, so that a killed run goes on from the last round or the one before."""
+def test_metrics_are_never_two_iterations_ahead_of_what_is_saved(tmp_path, monkeypatch):
+    """On a disk that is slower than an iteration: a killed run resumes from the last iteration or the one before."""
     directory, ahead = tmp_path / "run", []
     write, save = MetricsLog.write, checkpoint_writer.save_checkpoint
 
@@ -161,7 +161,7 @@ def test_metrics_are_never_two_rounds_ahead_of_what_is_saved(tmp_path, monkeypat
 
     def looking(log, record):
         names = [path.stem for path in (directory / "checkpoints" / "last").glob("*.json")]
-        ahead.append(record["episode"] - max((int(name.split("-")[1]) for name in names), default=0))
+        ahead.append(record["iteration"] - max((int(name.split("-")[1]) for name in names), default=0))
         write(log, record)
 
     monkeypatch.setattr(checkpoint_writer, "save_checkpoint", slowly)
@@ -188,7 +188,7 @@ def test_the_best_checkpoint_holds_the_weights_that_played_best(uninterrupted):
     best = int(np.argmax([r["metrics"]["cash"] for r in records]))
     tensors, facts = load_checkpoint(uninterrupted / "checkpoints" / "best")
     assert facts["best"] == records[best]["metrics"]["cash"]
-    assert facts["episode"] == records[best]["episode"] - 1, "before the update that followed them"
+    assert facts["iteration"] == records[best]["iteration"] - 1, "before the update that followed them"
     assert facts["best"] == load_checkpoint(uninterrupted)[1]["best"]
     assert "model.actor.0.weight" in tensors
 
@@ -216,10 +216,10 @@ def test_weights_that_are_no_longer_finite_are_not_saved(tmp_path):
         return report
 
     run.trainer.updater.update = poisoned
-    with pytest.raises(UserError, match=r"Episode 2: the weights are no longer finite.*--resume"):
+    with pytest.raises(UserError, match=r"Iteration 2: the parameters are no longer finite.*--resume"):
         train(run)
     tensors, facts = load_checkpoint(tmp_path / "run")
-    assert facts["episode"] == 1
+    assert facts["iteration"] == 1
     assert all(torch.isfinite(t).all() for name, t in tensors.items() if name.startswith("model."))
 
 
@@ -283,7 +283,7 @@ EVERY = {
 
 @pytest.mark.parametrize("simulator", EVERY)
 def test_every_simulator_resumes_to_the_bit(simulator, tmp_path):
-    """Two training episodes and two more are four; with rewards normalised, in rollouts that cut episodes."""
+    """Two iterations and two more are four; with rewards normalised, in rollouts that cut episodes."""
     how = {"simulator": simulator, "rollout_steps": 70, "normalise_rewards": True, "training_episodes": 4}
     how |= EVERY[simulator]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -315,11 +315,11 @@ def test_a_resume_says_which_settings_differ(tmp_path):
     [
         (
             {"episodes_per_update": 2},
-            "plays 3 copies, each in an episode that goes on, not 2; .*EPISODES_PER_UPDATE = 3",
+            "has 3 environment instances, each in an unfinished episode, not 2; .*EPISODES_PER_UPDATE = 3",
         ),
         (
             {"rollout_steps": 0},
-            "plays rollouts of ROLLOUT_STEPS decisions; resume with the ROLLOUT_STEPS of its config",
+            "collects rollouts of ROLLOUT_STEPS steps; resume with the ROLLOUT_STEPS of its config",
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_resume_that_would_drop_episodes_is_refused(tmp_path, changes, sentence)
 
 
 def test_resume_of_whole_episodes_as_rollouts_is_refused(uninterrupted):
-    with pytest.raises(UserError, match=r"plays whole episodes .* resume with the ROLLOUT_STEPS of its config"):
+    with pytest.raises(UserError, match=r"collects whole episodes .* resume with the ROLLOUT_STEPS of its config"):
         new_run(uninterrupted, rollout_steps=25, resume=True)
 
 

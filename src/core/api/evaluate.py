@@ -7,13 +7,11 @@ from core.api.train import TrainingRun, console_for, load
 from core.commands.evaluate import compare_policies, require_same_simulator
 from core.config import Config
 from core.errors import UserError
-from core.policies.compiled.forward import align_params
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.training.build.run_settings import values_of_a_run
-from core.training.evaluation.evaluate import TrainedPolicy
+from core.training.evaluation.trained_policy import trained_policy
 from core.training.run_directory.checkpoint import load_run
-from core.training.run_directory.trained_actor import trained_actor
 
 
 def evaluate(
@@ -56,8 +54,7 @@ def evaluate(
         except UserError as error:
             raise UserError(f"{error} Or pass the simulator: evaluate({str(run)!r}, simulator).") from None
     require_same_simulator(played, metadata, directory)
-    spec, params = trained_actor(tensors, metadata)
-    trained = TrainedPolicy(align_params(params, spec), spec)
+    trained = trained_policy(tensors, metadata)
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 

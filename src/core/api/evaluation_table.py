@@ -10,7 +10,8 @@ from core.api.data_frames import import_pandas
 from core.commands.evaluate import comparison_sentence, evaluation_table
 from core.simulators.simulator import Simulator
 from core.training.display.notebook import html_of
-from core.training.evaluation.evaluate import Evaluation, Records, summarise
+from core.training.evaluation.compiled import Records
+from core.training.evaluation.evaluate import Evaluation, summarise
 
 
 class EvaluationTable:

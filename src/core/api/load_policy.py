@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from core.policies.loaded_policy import LoadedPolicy
-from core.training.run_directory.checkpoint import load_arrays
-from core.training.run_directory.trained_actor import trained_actor
+from core.training.evaluation.trained_policy import load_trained_policy
 
 
 def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> LoadedPolicy:
@@ -24,8 +23,7 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
         UserError: there is no intact checkpoint of this version.
     """
     damaged: list[str] = []
-    arrays, facts = load_arrays(Path(directory), damaged.append)
+    policy = load_trained_policy(Path(directory), damaged.append)
     for sentence in damaged:
         warnings.warn(sentence, stacklevel=2)
-    spec, params = trained_actor(arrays, facts)
-    return LoadedPolicy(spec, params, seed)
+    return LoadedPolicy(policy.spec, policy.actor_params, seed)

@@ -96,9 +96,11 @@ def train(
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
             completed = run.train(console, interrupt.requested)
     if completed:
-        say(f"Trained {run.trainer.episode} iterations; everything is in {run.directory}.")
+        say(f"Trained {run.trainer.iteration} iterations; everything is in {run.directory}.")
     else:
-        say(f"Stopped after iteration {run.trainer.episode}, saved in {run.directory}; resume=True continues the run.")
+        say(
+            f"Stopped after iteration {run.trainer.iteration}, saved in {run.directory}; resume=True continues the run."
+        )
     return TrainingRun(run.directory, completed, config, loaded)
 
 

@@ -1,108 +1,112 @@
-"""--mode evaluate: from a checkpoint or names of heuristics to a table."""
+"""--mode evaluate: compare a trained policy, heuristics and bounds; print a table and write evaluation.json."""
 
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from core.config import Config
-from core.errors import UserError
+from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
-from core.policies.compiled.forward import align_params
-from core.simulators.loading import from_source
+from core.simulators.loading import LoadedSimulator, from_source
 from core.simulators.simulator import Simulator
+from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.evaluation.evaluate import Evaluation, TrainedPolicy, evaluate, paired_values
-from core.training.evaluation.gymnasium import evaluate_environment
+from core.training.evaluation.evaluate import Evaluation, evaluate, paired_values
 from core.training.evaluation.statistics import paired_difference
+from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from core.training.run_directory.checkpoint import load_run
-from core.training.run_directory.trained_actor import trained_actor
+from core.training.run_directory.directory import RunDirectory, run_directory_of
+from core.training.run_directory.files import write_json
 
 _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 
 
-def run_evaluation(
-    config: Config,
-    sources: dict[str, str],
-    checkpoint: Path | None,
-    names: list[str] | None,
-    say: Callable[[str], None],
-) -> tuple[Evaluation, Simulator]:
-    """Evaluate a checkpoint beside heuristics, or heuristics alone.
+def run_evaluate(
+    config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None, console: Console, say: Say
+) -> int:
+    """Evaluate a checkpoint beside heuristics, or heuristics alone; return the exit code.
 
-    The simulator is the checkpoint's own unless a flag names another one; options given alone change the checkpoint's.
+    Args:
+        config: settings of this command.
+        sources: origin of each value.
+        checkpoint: run directory or checkpoint folder; None for heuristics alone.
+        policies: names of heuristics, separated by commas; None for all.
+        console: console for the table.
+        say: prints a line.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
     """
-    named = any(sources[name] == "flag" for name in _SIMULATOR_FLAGS)
-    trained = None
-    if checkpoint is not None:
-        tensors, facts = load_run(checkpoint, say)
-        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
-        loaded = load_configured(config) if named else from_source(facts["source"], changes)
-        require_same_simulator(loaded.simulator, facts, checkpoint)
-        spec, params = trained_actor(tensors, facts)
-        trained = TrainedPolicy(align_params(params, spec), spec)
-    else:
-        loaded = load_configured(config)
+    if checkpoint is None and policies is None:
+        raise UserError(
+            "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
+        )
+    names = [name.strip() for name in policies.split(",") if name.strip()] if policies is not None else None
+    loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
     result = compare_policies(config, loaded.simulator, trained, names, say)
+    console.print(evaluation_table(result, loaded.simulator))
     if trained is not None:
         say(comparison_sentence(result, loaded.simulator))
-    return result, loaded.simulator
+    for message in result.messages[:3]:
+        say(message)
+    directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
+    path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
+    write_json(path, result.as_json())
+    say(f"Written to {path}.")
+    return 0
+
+
+def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
+    """Return simulator and policy of a checkpoint.
+
+    A flag may name another simulator; options that are given alone change the checkpoint's own.
+    """
+    tensors, metadata = load_run(checkpoint, say)
+    if any(sources[name] == "flag" for name in _SIMULATOR_FLAGS):
+        loaded = load_configured(config)
+    else:
+        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
+        loaded = from_source(metadata["source"], changes)
+    require_same_simulator(loaded.simulator, metadata, checkpoint)
+    return loaded, trained_policy(tensors, metadata)
 
 
 def compare_policies(
-    config: Config,
-    simulator: Simulator,
-    trained: TrainedPolicy | None,
-    names: list[str] | None,
-    say: Callable[[str], None],
+    config: Config, simulator: Simulator, trained: TrainedPolicy | None, names: list[str] | None, say: Say
 ) -> Evaluation:
     """Play a trained policy, heuristics and bounds on the same random streams.
 
     Args:
-        config: settings with the episodes, the seed and the threads.
+        config: settings with the number of episodes, the seed and the threads.
         simulator: simulator to play.
         trained: trained policy; None for heuristics alone.
         names: heuristics to play; None for all.
-        say: function that prints a line.
+        say: prints a line.
 
     Raises:
         UserError: a heuristic is unknown, or there is nothing to play.
     """
-    chosen = names if names is not None else list(simulator.heuristics)
-    if not chosen and trained is None:
-        raise UserError(f"--policy names no heuristic; there are {', '.join(simulator.heuristics) or 'none'}.")
-    for name in chosen:
+    names = list(simulator.heuristics) if names is None else names
+    known = f"there are {', '.join(simulator.heuristics) or 'none'}"
+    if not names and trained is None:
+        raise UserError(f"--policy names no heuristic; {known}.")
+    for name in names:
         if name not in simulator.heuristics:
-            near = get_close_matches(name, simulator.heuristics, 1)
-            known = f"did you mean {near[0]}?" if near else f"there are {', '.join(simulator.heuristics) or 'none'}."
-            raise UserError(f"The simulator has no heuristic {name}; {known}")
+            raise UserError(f"The simulator has no heuristic {name}{suggestion(name, simulator.heuristics, known)}")
     say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
-    return _evaluate(config, simulator, chosen, trained, lambda name: say(f"  playing {name}"))
-
-
-def _evaluate(
-    config: Config,
-    simulator: Simulator,
-    names: list[str],
-    trained: TrainedPolicy | None,
-    progress: Callable[[str], None],
-) -> Evaluation:
-    what = (names, trained, config.evaluation_episodes, config.seed)
-    if not simulator.compiled:
-        return evaluate_environment(simulator, *what, progress)
-    return evaluate(simulator, *what, config.simulation_threads or detect_cores().usable, progress)
+    threads = config.simulation_threads or detect_cores().usable
+    episodes, seed = config.evaluation_episodes, config.seed
+    return evaluate(simulator, names, trained, episodes, seed, threads, lambda name: say(f"  playing {name}"))
 
 
 def evaluation_table(
     result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Return the table of a finished evaluation: a row for each policy, a column for each metric that is one number.
+    """Return the table of an evaluation: a row for each policy, a column for each metric that is one number.
 
     Args:
         result: finished evaluation.
@@ -116,64 +120,65 @@ def evaluation_table(
     metrics.sort(key=lambda name: name != simulator.main_metric)
     table = Table(title=f"Mean and 95 % interval over {result.episodes} episodes")
     table.add_column("policy", no_wrap=True)
-    for metric in metrics:
-        table.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
-    for header in more:
+    for header in [*(metric.replace("_", " ") for metric in metrics), *more]:
         table.add_column(header, justify="right", no_wrap=True)
     for name, values in summary.items():
-        cells = []
-        for metric in metrics:
-            value = values.get(metric)
-            half = (value["high"] - value["low"]) / 2 if value else 0.0
-            cells.append(f"{_rounded(value['mean'])} ± {_rounded(half, 2)}" if value else "-")
+        cells = [_cell(values.get(metric)) for metric in metrics]
         table.add_row(name, *cells, *(column[name] for column in more.values()))
     return table
 
 
+def _cell(value: dict[str, float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{_rounded(value['mean'])} ± {_rounded((value['high'] - value['low']) / 2, 2)}"
+
+
 def _rounded(value: float, digits: int = 4) -> str:
-    """Return a number with some significant digits, never fewer than those before the point."""
+    """Return a number with some significant digits, but never fewer than those before the point."""
     if 0.0 < abs(value) < 1.0:
         return f"{value:.{digits}g}"
     return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
 
 
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
-    """Say how the trained policy does against the best heuristic, episode by episode on the same streams."""
-    metric, lower = simulator.main_metric, simulator.main_metric_lower_is_better
-    sign = 1.0 if lower else -1.0
-    means = {
-        name: float(np.mean([record[metric] for record in records if metric in record]))
-        for name, records in result.records.items()
-        if name in simulator.heuristics
-    }
+    """Return how the trained policy compares with the best heuristic, episode by episode on the same streams."""
+    metric, lower_is_better = simulator.main_metric, simulator.main_metric_lower_is_better
+    values = {name: [r[metric] for r in result.records[name] if metric in r] for name in result.records}
+    means = {name: fmean(values[name]) for name in simulator.heuristics if values.get(name)}
     if not means:
         return "No heuristic to compare with."
-    best = min(means, key=lambda name: sign * means[name])
-    difference = paired_difference(*paired_values(result.records["trained"], result.records[best], metric))
-    low, high, interval = difference.low, difference.high, "one episode, no interval"
-    separate = False
-    if low is not None and high is not None:
-        separate, interval = high < 0 if lower else low > 0, f"95 % interval {low:.4g} to {high:.4g}, paired"
-    verdict = "better than" if separate else "not shown to be better than"
+    best = min(means, key=means.__getitem__) if lower_is_better else max(means, key=means.__getitem__)
+    trained, heuristic = paired_values(result.records["trained"], result.records[best], metric)
+    difference = paired_difference(trained, heuristic)
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return f"One episode is too few to compare with {best}."
+    base = abs(fmean(heuristic))
+    factor, unit = (100.0 / base, " %") if base else (1.0, "")
+    above, below = low > 0, high < 0
+    better, worse = (below, above) if lower_is_better else (above, below)
+    verdict = "Better than" if better else "Worse than" if worse else "Not shown to differ from"
     return (
-        f"The trained policy is {verdict} the best heuristic, {best}: {metric.replace('_', ' ')} differs by "
-        f"{difference.value:.4g} ({interval})."
+        f"{verdict} the best heuristic, {best}: {fmean(trained):,.4g} against {fmean(heuristic):,.4g} "
+        f"{metric.replace('_', ' ')} ({factor * difference.value:+.3g}{unit}, 95 % interval {factor * low:+.3g} to "
+        f"{factor * high:+.3g}{unit}, paired)."
     )
 
 
-def require_same_simulator(simulator: Simulator, facts: dict[str, Any], checkpoint: Path) -> None:
+def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], checkpoint: Path) -> None:
     """Check that a checkpoint's policy can play a simulator; its class may have moved to another module.
 
     Raises:
         UserError: the simulator is another one, or its observations or actions are.
     """
-    compared = ("observation_size", "actions", "action_features", "simulator")
-    for name, value in simulator.description().items():
-        before = facts["simulator"].get(name)
-        same = _class_name(before) == _class_name(value) if name == "simulator" else before == value
-        if name in compared and not same:
+    description = simulator.description()
+    for name in ("observation_size", "actions", "action_features", "simulator"):
+        saved, present = metadata["simulator"].get(name), description.get(name)
+        same = _class_name(saved) == _class_name(present) if name == "simulator" else saved == present
+        if not same:
             raise UserError(
-                f"The checkpoint in {checkpoint} is of another simulator: {name} is {before} there and {value} here."
+                f"The checkpoint in {checkpoint} is of another simulator: {name} is {saved} there and {present} here."
             )
 
 

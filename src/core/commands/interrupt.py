@@ -38,4 +38,4 @@ class StopOnInterrupt:
         if self._stop:
             raise KeyboardInterrupt
         self._stop = True
-        self._say("Stopping after the episode in hand; once more to stop at once.")
+        self._say("Stopping after this iteration. Press Ctrl-C again to stop at once.")

@@ -1,4 +1,4 @@
-"""--mode replay: rounds of a run once more, from the nearest checkpoint on, compared by their hashes."""
+"""--mode replay: repeat iterations of a run from the nearest checkpoint on, and compare their hashes."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,96 +9,115 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
 from core.text import Say
-from core.training.build.components import build_model, build_trainer
+from core.training.build.components import build_trainer
 from core.training.build.plan import apply_plan, plan_run, require_memory
-from core.training.build.run_settings import CONFIG_FILE, load_configured, settings_of_a_run
+from core.training.build.run_settings import load_configured, settings_of_a_run
+from core.training.build.setup import set_up
 from core.training.display.progress import Progress
+from core.training.failures import report_gpu_loss
 from core.training.resume import resume_run
-from core.training.run_directory.checkpoint import kept_before
+from core.training.run_directory.checkpoint import checkpoints_before
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
+from core.training.run_directory.directory import RunDirectory, iteration_of
 from core.training.run_directory.metrics_log import read_metrics
 from core.training.trainer import Trainer
 
 
-def run_replay(config: Config, sources: dict[str, str], episode: int, console: Console, say: Say) -> bool:
-    """Play a training episode of a run again, with the updates that lie between the nearest checkpoint and it.
+def run_replay(config: Config, sources: dict[str, str], iteration: int | None, console: Console, say: Say) -> int:
+    """Repeat an iteration of a run, with the updates between the nearest checkpoint and it; return the exit code.
 
-    Nothing in the run directory changes. An environment of Gymnasium cannot be put in the middle of an episode: its
-    runs are played from their beginning.
+    Nothing in the run directory changes. A Gymnasium environment cannot be put into the middle of an episode, so its
+    runs are repeated from their beginning.
 
     Args:
-        config: of this command.
-        sources: where its values come from; flags take the place of the run's own settings.
-        episode: from 1.
-        console: for the progress.
+        config: settings of this command.
+        sources: origin of each value; flags replace the run's own settings.
+        iteration: number of the iteration, from 1.
+        console: console for the progress.
         say: prints a line.
 
     Returns:
-        Whether every trajectory is the same as then.
+        0 if every trajectory is the same, 1 if one differs.
 
     Raises:
-        UserError: there is no such run, or it cannot be brought back to that episode.
-        SimulatorError: the episode fails, as it did then.
+        UserError: there is no such run, or it cannot be brought back to that iteration.
+        SimulatorError: the iteration fails again.
     """
+    if iteration is None:
+        raise UserError("--mode replay needs --iteration N, an iteration of the run in --run-directory.")
+    with report_gpu_loss():
+        same = _replay(*_settings(config, sources), iteration, console, say)
+    return 0 if same else 1
+
+
+def _settings(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
+    """Return the settings of the run to repeat, and a line about them."""
     config, line = settings_of_a_run(config, sources)
-    directory = Path(config.run_directory)
     if not line:
-        raise UserError(
-            f"--mode replay needs --run-directory DIR, a run with its {CONFIG_FILE}"
-            + (f"; {directory} has none." if config.run_directory else ".")
-        )
-    known = {record["episode"]: record.get("trajectory_sha256") for record in read_metrics(directory)}
-    _require_reachable(config, directory, episode, max(known, default=0))
+        directory = RunDirectory(config.run_directory)
+        missing = f"; {directory} has none." if config.run_directory else "."
+        raise UserError(f"--mode replay needs --run-directory DIR, a run with its {directory.config.name}{missing}")
+    return config, line
+
+
+def _replay(config: Config, line: str, iteration: int, console: Console, say: Say) -> bool:
+    """Repeat the iterations; return whether every trajectory is the same."""
+    directory = Path(config.run_directory)
+    hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory)}
+    kept = [iteration_of(path) for path in checkpoints_before(RunDirectory(directory).checkpoints("last"), None)]
+    _require_reachable(config, iteration, max(hashes, default=0), kept)
     say(line)
     loaded = load_configured(config)
-    machine = detect_machine()
-    plan = apply_plan(plan_run(config, loaded.simulator, machine))
-    require_memory(config, loaded.simulator, plan, machine)
-    model = build_model(config, loaded.simulator, plan.device == "cuda")
-    trainer = build_trainer(config, plan, model, loaded, directory, None)
-    if kept_before(directory, episode) and loaded.simulator.resumable:
-        resume_run(trainer, directory, say, before=episode)
+    setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
+    plan = apply_plan(plan_run(setup, machine))
+    require_memory(setup, plan, machine)
+    trainer = build_trainer(setup, plan, directory)
+    if min(kept, default=iteration) < iteration and loaded.simulator.resumable:
+        resume_run(trainer, directory, say, before=iteration)
     trainer.collector.compile(trainer.actor_params())
     trainer.updater.compile()
-    with TemporaryDirectory() as elsewhere, Progress(console, episode, trainer.episode, "") as progress:
+    with TemporaryDirectory() as elsewhere, Progress(console, iteration, trainer.iteration, "") as progress:
         trainer.checkpoints = CheckpointWriter(Path(elsewhere))
-        same = [_same_round(trainer, known, progress) for _ in range(trainer.episode, episode)]
+        same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
         trainer.checkpoints.close()
     return all(same)
 
 
-def _require_reachable(config: Config, directory: Path, episode: int, last: int) -> None:
-    """Check that a run can be brought back to an episode.
+def _require_reachable(config: Config, iteration: int, last: int, kept: list[int]) -> None:
+    """Check that a run can be brought back to an iteration.
+
+    Args:
+        config: settings of the run.
+        iteration: iteration to repeat.
+        last: last iteration of the run.
+        kept: iterations of the checkpoints.
 
     Raises:
-        UserError: it never came to it, or nobody can know the learning rates on the way.
+        UserError: the run never came to it, or the learning rates on the way are unknown.
     """
-    if not 1 <= episode <= last + 1:
-        raise UserError(f"--episode is {episode}, but the run in {directory} has {last} training episodes (from 1).")
-    kept = [int(path.stem.rpartition("-")[2]) for path in kept_before(directory, episode)]
-    if config.time_budget and episode != 1 and episode - 1 not in kept:
+    directory = config.run_directory
+    if not 1 <= iteration <= last + 1:
+        raise UserError(f"--iteration is {iteration}, but the run in {directory} has {last} iterations (from 1).")
+    reachable = sorted(number + 1 for number in {0, *kept} if number <= last)
+    if config.time_budget and iteration not in reachable:
         raise UserError(
-            f"The learning rates of the run in {directory} followed the clock (TIME_BUDGET), so only what comes right "
-            f"after a checkpoint can be played again: {_episodes_after(directory, last)}."
+            f"The learning rates of the run in {directory} followed the clock (TIME_BUDGET), so only iterations right "
+            f"after a checkpoint can be repeated: {', '.join(map(str, reachable))}."
         )
 
 
-def _episodes_after(directory: Path, last: int) -> str:
-    kept = {int(path.stem.rpartition("-")[2]) for path in kept_before(directory, last + 1)}
-    return "episode " + ", ".join(str(number + 1) for number in sorted({0, *kept}))
-
-
-def _same_round(trainer: Trainer, known: dict[int, str | None], progress: Progress) -> bool:
-    """Play and update once; say how it compares, and return whether it is the same or unknown."""
+def _same_iteration(trainer: Trainer, hashes: dict[int, str | None], progress: Progress) -> bool:
+    """Repeat the next iteration; print how it compares, and return whether it is the same or unknown."""
     record = trainer.run_iteration(progress)
-    number, now = record["episode"], record["trajectory_sha256"]
-    if (then := known.get(number)) is None:
-        progress.say(f"Episode {number}: {record['steps']:,} decisions without a failure; metrics.jsonl knows none.")
-    elif now == then:
-        progress.say(f"Episode {number}: the same {record['steps']:,} decisions as then (sha256 {now[:16]}).")
+    number, repeated = record["iteration"], record["trajectory_sha256"]
+    steps, original = f"{record['steps']:,} steps", hashes.get(number)
+    if original is None:
+        progress.say(f"Iteration {number}: {steps} without a failure; metrics.jsonl has no hash to compare with.")
+    elif repeated == original:
+        progress.say(f"Iteration {number}: the same {steps} as in the run (sha256 {repeated[:16]}).")
     else:
         progress.say(
-            f"Episode {number}: other decisions than then (sha256 {now[:16]} now, {then[:16]} in metrics.jsonl): the "
-            "code, the settings, the machine or something that the simulator depends on is not the same."
+            f"Iteration {number}: other steps than in the run (sha256 {repeated[:16]} here, {original[:16]} in "
+            "metrics.jsonl): the code, the settings, the machine or a file of the simulator is not the same."
         )
-    return then is None or now == then
+    return original is None or repeated == original

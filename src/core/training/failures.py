@@ -1,14 +1,13 @@
-"""What a user reads when memory runs out or numbers explode."""
+"""Sentences about runs that lack memory, lose their GPU or diverge."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from core.errors import GpuLostError, SimulatorError, UserError, this_command
+from core.errors import GpuLostError, SimulatorError, UserError
 from core.learning.divergence import DivergedError
 from core.learning.oom_recovery import is_gpu_lost, is_out_of_memory
 from core.learning.update_stats import UpdateReport
@@ -16,43 +15,46 @@ from core.learning.updater import Updater
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.text import format_bytes
+from core.training.settings import TrainingSettings
 
 
 @contextmanager
-def report_update_errors(
-    updater: Updater, episode: int, directory: Path, copies: int, rollout_steps: int
-) -> Iterator[None]:
-    """Turn failures of an update that nothing helped against into sentences.
+def report_update_errors(updater: Updater, iteration: int, settings: TrainingSettings) -> Iterator[None]:
+    """Turn failures of an update, after every recovery has failed, into sentences.
 
     Args:
-        updater: whose update it is.
-        episode: training episodes done.
-        directory: of the run.
-        copies: that play in a round.
-        rollout_steps: decisions of each where episodes are cut, else 0.
+        updater: updater that runs in the block.
+        iteration: number of finished iterations.
+        settings: settings of the run.
+
+    Raises:
+        UserError: in place of a failure that is known.
     """
-    settings = updater.settings
     try:
         yield
     except DivergedError as error:
-        raise divergence_error(error, episode, directory, [*updater.learning_rates.values()]) from error
+        raise divergence_error(error, iteration, settings.command, [*updater.learning_rates.values()]) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        sizes = settings.batch_size, rollout_steps, copies
-        raise memory_error(error, episode, directory, *sizes, updater.device.type == "cuda") from error
+        sizes = {
+            "batch-size": updater.settings.batch_size,
+            "rollout-steps": settings.rollout_steps,
+            "episodes-per-update": settings.instances,
+        }
+        raise memory_error(error, iteration, settings.command, sizes, updater.device.type == "cuda") from error
 
 
 @contextmanager
-def report_gpu_loss(directory: Path = Path(), saved: Callable[[], int] | None = None) -> Iterator[None]:
-    """Turn the error of a GPU that failed into a sentence that says how to go on.
+def report_gpu_loss(command: str = "", saved: Callable[[], int] | None = None) -> Iterator[None]:
+    """Turn the error of a GPU that failed into a sentence that says how to continue.
 
-    Training does not go on in this process, whatever DEVICE is: CUDA would have to bring back weights and optimiser,
-    and answers nothing any more. The last checkpoint has them.
+    Training cannot continue in this process, not even on the CPU: CUDA would have to return parameters and optimiser,
+    and does not answer any more. The last checkpoint has them.
 
     Args:
-        directory: of the run.
-        saved: returns the training episode of its last checkpoint, 0 for none; None before training.
+        command: command that trains this run.
+        saved: returns the iteration of the last checkpoint, 0 for none; None before training.
 
     Raises:
         GpuLostError: in place of that error.
@@ -62,124 +64,121 @@ def report_gpu_loss(directory: Path = Path(), saved: Callable[[], int] | None = 
     except RuntimeError as error:
         if not is_gpu_lost(error):
             raise
-        said = str(error).strip().split("\n")[0].rstrip(".")
-        go_on = (
-            _go_on(saved(), directory, {"device": "cpu"})
-            if saved
-            else "Nothing was trained and nothing is lost; give the same command with --device cpu"
-        )
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        remedy = "Nothing was trained and nothing is lost: give the same command with --device cpu"
+        if saved is not None:
+            remedy = _resume_sentence(saved(), command, " --device cpu")
         raise GpuLostError(
-            f"The GPU failed ({said}), and this process cannot use it again. {go_on}, or without --device cpu once "
-            "nvidia-smi finds the GPU well."
+            f"The GPU failed ({reason}), and this process cannot use it again. Leave out --device cpu once nvidia-smi "
+            f"finds the GPU again. {remedy}"
         ) from error
 
 
-def update_failure_lines(episode: int, report: UpdateReport) -> list[str]:
+def update_failure_lines(iteration: int, report: UpdateReport) -> list[str]:
     """Return a line for each failure that an update survived."""
-    lines = [_memory_line(episode, event) for event in report.out_of_memory]
+    lines = [_memory_line(iteration, event) for event in report.out_of_memory]
     if report.skipped_steps:
         lines.append(
-            f"Episode {episode}: {report.skipped_steps} of {report.optimizer_steps} steps were skipped, because loss "
-            "or gradient was not finite."
+            f"Iteration {iteration}: {report.skipped_steps} of {report.optimizer_steps} steps were skipped, because "
+            "loss or gradient was not finite."
         )
-    return lines + [_fallback_line(episode, fallback) for fallback in report.fallbacks]
+    return lines + [_fallback_line(iteration, fallback) for fallback in report.fallbacks]
 
 
-def _fallback_line(episode: int, fallback: dict[str, Any]) -> str:
-    """Return the line about a return to good weights."""
+def _fallback_line(iteration: int, fallback: dict[str, Any]) -> str:
     before, after = fallback["precision_before"].upper(), fallback["precision"].upper()
-    computes = f"{after} in place of {before}" if after != before else after
+    precision = f"{after} in place of {before}" if after != before else after
     return (
-        f"Episode {episode}: back to the last good weights ({fallback['reason'].rstrip('.')}); from here on "
-        f"{computes}, learning rates times {fallback['learning_rate_factor']:.2f}."
+        f"Iteration {iteration}: back to the last good parameters ({fallback['reason'].rstrip('.')}); from here on "
+        f"{precision}, learning rates times {fallback['learning_rate_factor']:.2f}."
     )
 
 
-def _memory_line(episode: int, event: dict[str, Any]) -> str:
+def _memory_line(iteration: int, event: dict[str, Any]) -> str:
     asked = "" if event["bytes_asked"] is None else f"asked for {format_bytes(event['bytes_asked'])}, "
     return (
-        f"Episode {episode}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free); the "
-        f"microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,} from here on, which "
-        "changes nothing in what is learned."
+        f"Iteration {iteration}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free). "
+        f"From here on the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,}, "
+        "which changes nothing in what is learned."
     )
 
 
-def memory_error(
-    error: BaseException, episode: int, directory: Path, batch_size: int, rollout_steps: int, copies: int, gpu: bool
-) -> UserError:
-    """Return the sentence of an update that does not fit into memory in the smallest pieces.
+def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapping[str, int], gpu: bool) -> UserError:
+    """Return the error of an update that does not fit into memory in the smallest microbatches.
 
     Args:
-        error: the last one.
-        episode: finished ones.
-        directory: of the run.
-        batch_size: most samples in a minibatch.
-        rollout_steps: decisions of each copy, 0 for a whole episode.
-        copies: that play at once.
+        error: last error.
+        iteration: finished iterations.
+        command: command that trains this run.
+        sizes: values of the flags that lower memory, in the order in which to lower them.
         gpu: whether the memory is a GPU's.
     """
-    sizes = {"batch-size": batch_size, "rollout-steps": rollout_steps, "episodes-per-update": copies}
     halves = {name: size // 2 for name, size in sizes.items() if size > 1}
     names = [name.replace("-", "_").upper() for name in halves]
-    said = str(error).strip().split("\n")[0].split(". ")[0] or type(error).__name__
-    prefix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True " if gpu else ""
+    reason = str(error).strip().split("\n")[0].split(". ")[0] or type(error).__name__
+    variable = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True " if gpu else ""
+    flags = "".join(f" --{name} {size}" for name, size in halves.items())
     return UserError(
-        f"Episode {episode + 1}: out of memory, and smaller microbatches did not help ({said}). "
+        f"Iteration {iteration + 1}: out of memory, and smaller microbatches did not help ({reason}). "
         f"Lower, in this order, {', '.join(names)}{', then' if names else ''} the network (CRITIC_HIDDEN_SIZE, "
-        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {_go_on(episode, directory, halves, prefix)}"
+        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {_resume_sentence(iteration, variable + command, flags)}"
     )
 
 
-def divergence_error(reason: object, episode: int, directory: Path, rates: Sequence[float]) -> UserError:
-    """Return the sentence of a run whose numbers explode whatever is done.
+def divergence_error(reason: object, iteration: int, command: str, rates: Sequence[float]) -> UserError:
+    """Return the error of a run whose parameters diverge whatever is done.
 
     Args:
-        reason: of the last attempt.
-        episode: finished ones.
-        directory: of the run.
-        rates: learning rates of actor and critic by now.
+        reason: reason of the last attempt.
+        iteration: finished iterations.
+        command: command that trains this run.
+        rates: present learning rates of actor and critic.
     """
     actor, critic = (f"{rate / 2:.2g}" for rate in rates)
-    flags = {"no-use-mixed-precision": "", "learning-rate-actor": actor, "learning-rate-critic": critic}
+    flags = f" --no-use-mixed-precision --learning-rate-actor {actor} --learning-rate-critic {critic}"
     return UserError(
-        f"Episode {episode + 1}: numbers exploded and going back to good weights did not help "
+        f"Iteration {iteration + 1}: training diverged, and going back to good parameters did not help "
         f"({str(reason).rstrip('.')}). Set USE_MIXED_PRECISION = False, lower LEARNING_RATE_ACTOR and "
-        f"LEARNING_RATE_CRITIC, and look at the size of the simulator's rewards. {_go_on(episode, directory, flags)}"
+        "LEARNING_RATE_CRITIC, and look at the size of the simulator's rewards. "
+        f"{_resume_sentence(iteration, command, flags)}"
     )
 
 
-def _go_on(episode: int, directory: Path, flags: dict[str, Any], prefix: str = "") -> str:
-    resume = " --resume" if episode else ""
-    saved = f"The checkpoint of episode {episode} is untouched; go on" if episode else "Nothing was learned yet; begin"
-    settings = "".join(f" --{name} {value}".rstrip() for name, value in flags.items())
-    return (
-        f"{saved} with: {prefix}{this_command()} --mode train{resume} --run-directory {directory}{settings} "
-        "(and the other settings as they were)"
-    )
+def _resume_sentence(iteration: int, command: str, flags: str) -> str:
+    if iteration:
+        return f"The checkpoint of iteration {iteration} is untouched. Resume with: {command} --resume{flags}"
+    return f"Nothing was learned yet. Begin with: {command}{flags}"
 
 
 def require_finite(
-    simulator: object, episode: int, trajectories: list[Trajectory], discounts: list[np.ndarray]
+    simulator: object, iteration: int, trajectories: list[Trajectory], discounts: list[np.ndarray]
 ) -> None:
-    """Check what a simulator can spoil and its loop does not look at, before it spoils an update.
+    """Check the numbers that a simulator can spoil and the compiled loop does not check.
+
+    Args:
+        simulator: simulator of the rollout.
+        iteration: number of the iteration, from 1.
+        trajectories: trajectory of each environment instance.
+        discounts: float64[T] of each, discounts from each step to the next.
 
     Raises:
-        SimulatorError: a reward, the clock or luck; episode, copy and step are named.
+        SimulatorError: a reward, the clock or a running sum is not finite; iteration, instance and step are named.
     """
-    for copy, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
-        if (found := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:
-            where = f"{type(simulator).__name__}, training episode {episode}, copy {copy}, step {found[0]}"
-            raise SimulatorError(f"{where}: {found[1]}.")
+    for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
+        if (fault := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:
+            step, reason = fault
+            name = type(simulator).__name__
+            raise SimulatorError(f"{name}, iteration {iteration}, instance {instance}, step {step}: {reason}.")
 
 
-def require_finite_weights(model: ActorCritic, episode: int) -> None:
-    """Check what an update made of the weights, before it is saved.
+def require_finite_parameters(model: ActorCritic, iteration: int) -> None:
+    """Check the parameters after an update, before they are saved.
 
     Raises:
         UserError: one is NaN or infinite.
     """
     if not bool(torch.isfinite(model.flat).all()):
         raise UserError(
-            f"Episode {episode}: the weights are no longer finite. The last checkpoint is from before; lower "
-            "the learning rates or set USE_MIXED_PRECISION = False, and train again or go on with --resume."
+            f"Iteration {iteration}: the parameters are no longer finite. The last checkpoint is from before; lower "
+            "the learning rates or set USE_MIXED_PRECISION = False, and train again or continue with --resume."
         )

@@ -1,53 +1,96 @@
-"""The line of metrics.jsonl of a round."""
+"""Result of an iteration: what was collected, its record in metrics.jsonl, and the best parameters so far."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from core.learning.schedule import Coefficients
 from core.learning.update_stats import UpdateReport
 from core.rollout.episode_collector import Outcome, Played
-from core.rollout.trajectory import digest
+from core.rollout.trajectory import Trajectory, digest
+from core.simulators.simulator import Simulator
+
+JudgedBy = Literal["iterations", "evaluations"]
+"""Source of the main metric: the episodes of an iteration, or an evaluation."""
+
+
+class Collected(NamedTuple):
+    """A collected rollout.
+
+    Attributes:
+        played: trajectory and finished episodes of each environment instance.
+        seconds: time of the collection.
+        fallbacks: returns to good parameters before it succeeded.
+    """
+
+    played: Sequence[Played]
+    seconds: float
+    fallbacks: list[dict[str, Any]]
+
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        """The trajectory of each environment instance."""
+        return [instance.trajectory for instance in self.played]
+
+    @property
+    def finished(self) -> list[Outcome]:
+        """The episodes that ended in the rollout."""
+        return [outcome for instance in self.played for outcome in instance.finished]
 
 
 def iteration_record(
-    episode: int,
-    played: Sequence[Played],
-    finished: Sequence[Outcome],
-    report: UpdateReport,
-    seconds: float,
-    coefficients: Coefficients,
+    iteration: int, collected: Collected, report: UpdateReport, coefficients: Coefficients
 ) -> dict[str, Any]:
-    """Return the JSON values of a round.
-
-    Args:
-        episode: training episodes done, this one included.
-        played: what each copy played.
-        finished: the simulator's episodes that ended in it.
-        report: of the update.
-        seconds: of play.
-        coefficients: coefficients of the update.
-    """
-    steps = sum(e.trajectory.steps for e in played)
-    names = dict.fromkeys(name for e in finished for name in e.metrics)
+    """Return the JSON values of an iteration, counted from 1."""
+    finished, steps = collected.finished, sum(t.steps for t in collected.trajectories)
+    names = dict.fromkeys(name for outcome in finished for name in outcome.metrics)
     return {
-        "episode": episode,
+        "iteration": iteration,
+        "episode": iteration,  # the name in earlier versions, to be dropped in the next one
         "simulated_episodes": len(finished),
         "steps": steps,
-        "trajectory_sha256": digest(e.trajectory for e in played),
-        "return": mean_of([e.total_reward for e in finished]),
-        "simulation_seconds": seconds,
-        "steps_per_second": steps / seconds,
+        "trajectory_sha256": digest(collected.trajectories),
+        "return": mean_of([outcome.total_reward for outcome in finished]),
+        "simulation_seconds": collected.seconds,
+        "steps_per_second": steps / collected.seconds,
         "clip_range": coefficients.loss.clip_range,
         "entropy_coefficient": coefficients.loss.entropy_coefficient,
         **report.as_dict(),
-        "metrics": {
-            name: np.mean([e.metrics[name] for e in finished if name in e.metrics], axis=0).tolist() for name in names
-        },
+        "metrics": {name: np.mean(_values(finished, name), axis=0).tolist() for name in names},
     }
 
 
+class Best(NamedTuple):
+    """Main metric of the best parameters so far, and its source."""
+
+    value: float | None = None
+    judged_by: JudgedBy = "iterations"
+
+    def beaten_by(self, value: float | None, judged_by: JudgedBy, lower_is_better: bool) -> bool:
+        """Return whether other parameters are better.
+
+        An evaluation replaces the result of an iteration, which depends on luck. An iteration never replaces an
+        evaluation.
+        """
+        if value is None or (self.judged_by == "evaluations" and judged_by == "iterations"):
+            return False
+        if self.value is None or self.judged_by != judged_by:
+            return True
+        return value < self.value if lower_is_better else value > self.value
+
+
+def main_metric_of(simulator: Simulator, finished: Sequence[Outcome]) -> float | None:
+    """Return the mean of a simulator's main metric over episodes; None where no episode has it."""
+    name = simulator.main_metric
+    return mean_of([outcome.total_reward for outcome in finished] if name == "return" else _values(finished, name))
+
+
 def mean_of(values: Sequence[float]) -> float | None:
-    """Return the mean, None of nothing: a rollout in which no episode ended."""
+    """Return the mean; None of no values, as in a rollout in which no episode ended."""
     return float(np.mean(values)) if values else None
+
+
+def _values(finished: Sequence[Outcome], name: str) -> list[Any]:
+    """Return a metric of the episodes that have it."""
+    return [outcome.metrics[name] for outcome in finished if name in outcome.metrics]

@@ -1,9 +1,6 @@
-"""The episode loop, readable top to bottom."""
+"""The iteration loop: collect a rollout, update the policy, record, save."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,221 +11,152 @@ from core.errors import PolicyNotFiniteError
 from core.learning.advantages import step_discounts
 from core.learning.algorithms.interface import RolloutBatch
 from core.learning.normalization import RewardScale, rescale_values
-from core.learning.schedule import Schedule
+from core.learning.schedule import Coefficients
+from core.learning.update_stats import UpdateReport
 from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
-from core.policies.networks import ActorCritic
 from core.policies.observation_normalizer import RunningStatistics
-from core.rollout.episode_collector import Collector, Played, Rollout
+from core.rollout.episode_collector import Collector, CollectorState
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
-from core.training.best import Best, Judged, main_metric_of
-from core.training.display.messages import evaluation_line, update_line
+from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
-from core.training.display.utilization import UtilizationTracker
-from core.training.evaluation.periodic import PeriodicEvaluation
-from core.training.failures import report_update_errors, require_finite, require_finite_weights, update_failure_lines
-from core.training.record import iteration_record
-from core.training.run_directory.checkpoint_writer import CheckpointWriter
+from core.training.failures import (
+    report_update_errors,
+    require_finite,
+    require_finite_parameters,
+    update_failure_lines,
+)
+from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
+from core.training.run_directory.directory import Which
 from core.training.run_directory.metrics_log import MetricsLog
-from core.training.time_budget import Budget
-from core.training.trainer_state import restore_state, state_of
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """What the loop itself needs to know.
-
-    Attributes:
-        episodes: of the whole run; each is one round of play and update.
-        per_update: copies of the simulator that play in a round, with different random streams.
-        seed: of the run.
-        gamma: discount.
-        value_lambda: lambda of the critic's targets.
-        discount_per: ``"time"`` or ``"decision"``.
-        schedule: of learning rates, clip ranges and entropy coefficient.
-        normalise_observations: whether running statistics are kept.
-        normalise_rewards: whether rewards are divided by the spread of the discounted return.
-    """
-
-    episodes: int
-    per_update: int
-    seed: int
-    gamma: float
-    value_lambda: float
-    discount_per: str
-    schedule: Schedule
-    normalise_observations: bool
-    normalise_rewards: bool
+from core.training.settings import Services, TrainingSettings
+from core.training.time_budget import NO_LIMIT
 
 
 class Trainer:
-    """Plays, updates, records and saves until the run's episodes are done.
+    """Collects, updates, records and saves until the run's iterations are done.
 
     Args:
-        simulator: what is played.
-        model: on the host; its actor is the CPU copy.
-        collector: plays episodes, whole ones or rollouts of several.
-        updater: improves the model.
-        settings: of the loop.
-        directory: of the run.
-        facts: JSON values that every checkpoint carries, so that it can be evaluated on its own.
-        budget: of time; None for as long as it takes.
-        instruments: that watch the machine.
-        evaluation: from time to time while the run goes on; None for none.
-        checkpoints: writes them.
+        simulator: simulator that is played.
+        collector: collector of whole episodes, or of rollouts of a fixed length.
+        updater: updater of the policy; owns the model.
+        settings: settings of the loop.
+        metadata: JSON values that every checkpoint carries, so that it can be evaluated on its own.
+        services: parts of the run beside learning.
+
+    Attributes:
+        model: actor and critic on the host.
+        iteration: number of finished iterations.
+        best: main metric of the best parameters so far.
+        statistics: running statistics of the observations.
+        reward_scale: divisor of the rewards.
     """
 
     def __init__(
         self,
         simulator: Simulator,
-        model: ActorCritic,
         collector: Collector,
         updater: Updater,
         settings: TrainingSettings,
-        directory: Path,
-        facts: dict[str, Any],
-        budget: Budget | None = None,
-        instruments: UtilizationTracker | None = None,
-        evaluation: PeriodicEvaluation | None = None,
-        checkpoints: CheckpointWriter | None = None,
+        metadata: dict[str, Any],
+        services: Services,
     ) -> None:
-        self.simulator, self.model, self.collector, self.updater = simulator, model, collector, updater
-        self.settings, self.directory, self.facts, self.budget = settings, directory, facts, budget
-        self.instruments = instruments or UtilizationTracker()
+        self.simulator, self.collector, self.updater = simulator, collector, updater
+        self.settings, self.metadata = settings, metadata
+        self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
+        self.model = updater.host
         self.statistics = RunningStatistics.empty(simulator.observation_size)
-        self.reward_scale = RewardScale(settings.per_update)
-        self.episode = 0
-        self.best = Best()
-        self._evaluation, self._evaluation_seconds = evaluation, 0.0
-        self.checkpoints = checkpoints or CheckpointWriter(directory)
+        self.reward_scale = RewardScale(settings.instances)
+        self.iteration, self.best = 0, Best()
+        self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train until the episodes are done, the time budget is, or somebody asks to stop.
+        """Train until the iterations are done, the time budget is over, or somebody asks to stop.
 
         Args:
-            log: of the metrics.
+            log: log of the metrics.
             progress: display.
-            should_stop: asked after each update.
+            should_stop: returns whether to stop; called after each iteration.
 
         Returns:
-            Whether the episodes or the time budget are done.
+            Whether the iterations are done or the time budget is over.
 
         Raises:
-            SimulatorError: the simulator broke its contract; finished episodes are saved.
-            UserError: memory ran out or numbers exploded, and nothing helped.
+            SimulatorError: the simulator broke its contract; finished iterations are saved.
+            UserError: memory ran out or training diverged, and every recovery failed.
         """
-        while self.episode < self.settings.episodes and self._another_iteration():
+        while self.iteration < self.settings.iterations and self._has_time():
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
-            record |= self.instruments.figures(record, self.model, self.updater.microbatch)
-            self.checkpoints.wait()  # so that the metrics are never two rounds ahead of what is saved
+            record |= self.utilization.figures(record, self.model, self.updater.microbatch)
+            self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
             self.save("last")
-            for line in self.checkpoints.saving.lines():
-                progress.say(line)
-            if self.budget is not None:
-                progress.expect(min(self.settings.episodes, self.episode + self.budget.rounds_left()))
-            progress.episode(record)
-            if should_stop() and self.episode < self.settings.episodes:
+            self._show(record, progress)
+            if should_stop() and self.iteration < self.settings.iterations:
                 return False
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
-        """Play, keep the best, update; return the record of it, which is written nowhere yet."""
-        settings = self.settings
-        self._phase(progress, "simulating")
-        played, seconds, fallbacks = self._play()
-        finished = [outcome for each in played for outcome in each.finished]
-        self._keep_best(main_metric_of(self.simulator, finished), "rounds")  # before the update changes them
-        self._phase(progress, "updating")
-        coefficients = settings.schedule.at(self._share_done())
-        trajectories = [each.trajectory for each in played]
+        """Collect, keep the best parameters, update; return the record, which is not written yet."""
+        self._begin_phase("simulating", progress)
+        collected = self._collect()
+        self._keep_best(main_metric_of(self.simulator, collected.finished), "iterations")  # before the update
+        self._begin_phase("updating", progress)
+        coefficients = self.settings.schedule.at(self._share_done())
+        report = self._update(collected, coefficients)
+        self._learn_observation_scales(collected)
+        self.iteration += 1
+        require_finite_parameters(self.model, self.iteration)
+        failures = update_failure_lines(self.iteration, report)
+        for line in iteration_lines(self.iteration, report, failures, collected.finished):
+            progress.say(line)
+        return iteration_record(self.iteration, collected, report, coefficients)
+
+    def _has_time(self) -> bool:
+        """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
+        due = self._evaluation is not None and self._evaluation.due(self.iteration + 1)
+        return self.budget is None or self.budget.another_iteration(self._evaluation_seconds if due else 0.0)
+
+    def _collect(self) -> Collected:
+        """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
+        fallbacks: list[dict[str, Any]] = []
+        count = self.settings.instances
+        while True:
+            before = self.collector.unfinished()
+            try:
+                played, seconds = self.collector.collect(self.actor_params(), self.iteration * count, count)
+                return Collected(played, seconds, fallbacks)
+            except PolicyNotFiniteError as error:
+                with report_update_errors(self.updater, self.iteration, self.settings):
+                    fallbacks.append(self.updater.rollback(str(error)))
+            self.collector.restore(before)
+
+    def _share_done(self) -> float:
+        """Return the share of the run that is over: of its iterations, or of its time where that is more."""
+        iterations = self.iteration / self.settings.iterations
+        return iterations if self.budget is None else max(iterations, self.budget.share)
+
+    def _update(self, collected: Collected, coefficients: Coefficients) -> UpdateReport:
+        """Improve the policy by a rollout."""
+        settings, trajectories = self.settings, collected.trajectories
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.simulator.mean_interval, settings.discount_per) for t in trajectories]
             for per in (settings.gamma, settings.value_lambda)
         )
-        require_finite(self.simulator, self.episode + 1, trajectories, discounts)
-        with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
-            rollout = RolloutBatch(self._scaled(trajectories, discounts), discounts, value_lambdas)
-            report = self.updater.update(rollout, coefficients, stream(settings.seed, "update", self.episode))
+        require_finite(self.simulator, self.iteration + 1, trajectories, discounts)
+        rng = stream(settings.seed, "update", self.iteration)
+        with report_update_errors(self.updater, self.iteration, settings):
+            rollout = RolloutBatch(self._scale_rewards(trajectories, discounts), discounts, value_lambdas)
+            report = self.updater.update(rollout, coefficients, rng)
         if self.budget is not None:
             self.budget.leave_out(report.execution_seconds)
-        report = report._replace(fallbacks=fallbacks + report.fallbacks)
-        if settings.normalise_observations:
-            self._learn_scales([t.observations for t in trajectories])
-        self.episode += 1
-        require_finite_weights(self.model, self.episode)
-        progress.say(update_line(report.update_seconds + report.transfer_seconds))
-        for line in [*report.execution_notes, *update_failure_lines(self.episode, report)]:
-            progress.say(line)
-        for outcome in finished:
-            if outcome.message:
-                progress.say(f"Episode {self.episode}: {outcome.message}")
-        return iteration_record(self.episode, played, finished, report, seconds, coefficients)
+        return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
 
-    def _another_iteration(self) -> bool:
-        """Return whether the time budget has room for one more, with an evaluation where one is due."""
-        due = self._evaluation is not None and self._evaluation.due(self.episode + 1)
-        return self.budget is None or self.budget.another_iteration(self._evaluation_seconds if due else 0.0)
-
-    def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
-        """Evaluate what was learned, where that is due; return what the record says of it."""
-        if self._evaluation is None or not self._evaluation.due(self.episode):
-            return None
-        self._phase(progress, "evaluating")
-        found = self._evaluation.run(self.actor_params())
-        self._evaluation_seconds = found["seconds"]
-        value = found["metrics"].get(self.simulator.main_metric, {}).get("mean")
-        self._keep_best(value, "evaluations")
-        progress.say(evaluation_line(self.episode, self.simulator.main_metric, found))
-        return found
-
-    def _phase(self, progress: Progress, name: str) -> None:
-        progress.phase(name)
-        self.instruments.phase(name)
-
-    def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
-        """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.
-
-        Returns:
-            What was played, the seconds that it took, and the returns to good weights.
-        """
-        fallbacks: list[dict[str, Any]] = []
-        count = self.settings.per_update
-        while True:
-            before = self.collector.unfinished()
-            try:
-                played, seconds = self.collector.collect(self.actor_params(), self.episode * count, count)
-                return played, seconds, fallbacks
-            except PolicyNotFiniteError as error:
-                with self._explaining(0):
-                    fallbacks.append(self.updater.rollback(str(error)))
-            self.collector.restore(before)
-
-    def _explaining(self, rollout_steps: int) -> AbstractContextManager[None]:
-        return report_update_errors(self.updater, self.episode, self.directory, self.settings.per_update, rollout_steps)
-
-    def _share_done(self) -> float:
-        """Return the share of the run that is over: of its episodes, or of its time where that is more."""
-        episodes = self.episode / self.settings.episodes
-        return episodes if self.budget is None else max(episodes, self.budget.share)
-
-    def actor_params(self) -> np.ndarray:
-        """Return the actor's part of the flat weights, copied to where compiled code reads it fastest."""
-        flat = self.model.flat[: self.model.layout.actor_size].numpy()
-        return align_params(flat, self.model.spec)
-
-    def _learn_scales(self, observations: list[np.ndarray]) -> None:
-        for batch in observations:
-            self.statistics.update(batch)
-        shift, scale = self.statistics.shift_and_scale()
-        self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
-        self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
-
-    def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
-        """Return trajectories with the rewards that the update sees; the critic's values move with their scale."""
+    def _scale_rewards(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
+        """Return trajectories with the rewards of the update; the critic's values are rescaled with them."""
         scale, before = self.reward_scale, self.reward_scale.divisor.item()
         if self.settings.normalise_rewards:
             scale.learn(trajectories, discounts)
@@ -238,21 +166,92 @@ class Trainer:
             rescale_values(self.model, before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
-    def _keep_best(self, value: float | None, judged_by: Judged) -> None:
-        """Save the weights that are here if they are the best so far."""
+    def _learn_observation_scales(self, collected: Collected) -> None:
+        if not self.settings.normalise_observations:
+            return
+        for trajectory in collected.trajectories:
+            self.statistics.update(trajectory.observations)
+        shift, scale = self.statistics.shift_and_scale()
+        self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
+        self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
+
+    def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
+        """Evaluate the policy where that is due; return what the record says of it."""
+        if self._evaluation is None or not self._evaluation.due(self.iteration):
+            return None
+        self._begin_phase("evaluating", progress)
+        result = self._evaluation.run(self.actor_params())
+        self._evaluation_seconds = result["seconds"]
+        self._keep_best(result["metrics"].get(self.simulator.main_metric, {}).get("mean"), "evaluations")
+        progress.say(evaluation_line(self.iteration, self.simulator.main_metric, result))
+        return result
+
+    def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:
+        """Save the present parameters if they are the best so far."""
         if self.best.beaten_by(value, judged_by, self.simulator.main_metric_lower_is_better):
             self.best = Best(value, judged_by)
             self.save("best")
 
-    def save(self, which: str) -> None:
-        """Have the checkpoint ``"last"`` or ``"best"`` written, of the state as it is now."""
-        self.checkpoints.save(which, *state_of(self))
+    def _show(self, record: dict[str, Any], progress: Progress) -> None:
+        for line in self.checkpoints.retry.lines():
+            progress.say(line)
+        if self.budget is not None:
+            progress.expect(min(self.settings.iterations, self.iteration + self.budget.iterations_left()))
+        progress.iteration(record)
 
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Continue from a checkpoint of the same architecture and simulator.
+    def _begin_phase(self, name: str, progress: Progress) -> None:
+        progress.phase(name)
+        self.utilization.phase(name)
+
+    def actor_params(self) -> np.ndarray:
+        """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""
+        return align_params(self.model.flat[: self.model.layout.actor_size].numpy(), self.model.spec)
+
+    @property
+    def iterations_done(self) -> str:
+        """Number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
+        total = self.settings.iterations
+        return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
+
+    def save(self, which: Which) -> None:
+        """Start writing a checkpoint of the present state."""
+        self.checkpoints.save(which, *self.state_dict())
+
+    def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
+        unfinished = self.collector.unfinished()
+        tensors, metadata = self.updater.state_dict()
+        arrays = {f"statistics.{name}": array for name, array in vars(self.statistics).items()} | unfinished.records
+        arrays |= {f"rewards.{name}": array for name, array in self.reward_scale.arrays().items()}
+        metadata |= {
+            **self.metadata,
+            "rollout": unfinished.facts,
+            "iteration": self.iteration,
+            "best": self.best.value,
+            "best_judged_by": self.best.judged_by,
+            "main_metric": self.simulator.main_metric,
+            **({} if self.budget is None else {"time_budget": self.budget.state_dict()}),
+        }
+        return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
+
+    def load_state_dict(self, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` returned for the same architecture and simulator.
 
         Raises:
-            UserError: the checkpoint has other tensors or shapes.
+            UserError: the tensors have other names or shapes.
         """
-        restore_state(self, tensors, facts)
-        self.checkpoints.saved_episode = self.episode
+        self.updater.load_state_dict(tensors, metadata)
+        arrays = {
+            name: t.numpy() for name, t in tensors.items() if name.startswith(("statistics", "rewards", "rollout"))
+        }
+        for name in vars(self.statistics):
+            setattr(self.statistics, name, arrays[f"statistics.{name}"])
+        records = {name: array for name, array in arrays.items() if name.startswith("rollout.")}
+        self.collector.restore(CollectorState(records, metadata.get("rollout", [])))
+        rewards = {n.removeprefix("rewards."): array for n, array in arrays.items() if n.startswith("rewards.")}
+        self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
+        self.iteration = metadata["iteration"]
+        self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
+        if self.budget is not None:
+            self.budget.load_state_dict(metadata.get("time_budget", {}))
+        self.checkpoints.saved_iteration = self.iteration

@@ -22,6 +22,7 @@ from core.hardware.diagnostics import Diagnostics, run_diagnostics
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.plan import make_plan
 from core.training.build.plan import plan_settings
+from core.training.build.setup import set_up
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
 WELL = Diagnostics("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)
@@ -44,7 +45,7 @@ def examined(monkeypatch):
         install(monkeypatch, cards, cuda="12.8" if card else None)
         machine = replace(detect_machine(), physical_cores=8, usable_cores=8, cores_note="", system="Linux")
         config = Config(**{"episodes_per_update": 64, "batch_size": 8192, **knobs})
-        settings = replace(plan_settings(config, Shop()), samples=samples)
+        settings = replace(plan_settings(set_up(config, Shop())), samples=samples)
         plan, error = None, ""
         try:
             plan = make_plan(machine, settings)

@@ -17,7 +17,7 @@ from core.commands.plan.time_estimate import iterations_in
 from core.config import Config
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
-from core.training.build.rollout_size import copies_per_update
+from core.training.build.rollout_size import rollout_size
 
 TOYS = Path(toy_simulators.__file__)
 BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
@@ -176,7 +176,7 @@ def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
     """A round of half of the decisions that the plan expects, played in half a second."""
-    half = 256 * copies_per_update(Config(), toy_simulators.Bandit()) // 2
+    half = rollout_size(Config(), toy_simulators.Bandit()).samples // 2
     monkeypatch.setattr(time_estimate, "measure", lambda *_: time_estimate.Measured(5.0, 0.5, half, 0.0))
     assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
     content = json.loads((tmp_path / "plan.json").read_text())

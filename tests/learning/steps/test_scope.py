@@ -19,6 +19,7 @@ from core.learning.steps.cpu_kernels import scope
 from core.learning.steps.cpu_kernels.scope import unsupported
 from core.training.build import plan as build_plan
 from core.training.build.plan import plan_run
+from core.training.build.setup import set_up
 
 SPEC = mlp_spec((4, 8, 2), (4, 8, 1))
 HOST = Machine(2, 2, 8 * 10**9, 4 * 10**9, gpu_note="no GPU")
@@ -50,10 +51,10 @@ def test_another_family_or_algorithm_is_not_for_the_kernels():
 
 
 def test_a_plan_takes_torch_in_their_place_and_says_why(monkeypatch):
-    assert plan_run(Config(), Bandit(), HOST).update_execution == "compiled"
+    assert plan_run(set_up(Config(), Bandit()), HOST).update_execution == "compiled"
     monkeypatch.setattr(build_plan, "unsupported", lambda *_: "compiled kernels do not compute this")
-    plan = plan_run(Config(), Bandit(), HOST)
+    plan = plan_run(set_up(Config(), Bandit()), HOST)
     assert (plan.update_execution, plan.executions) == ("eager", ("eager",))
     assert "update execution eager: compiled kernels do not compute this" in plan.lines()
     with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, but compiled kernels do not compute this; set"):
-        plan_run(Config(update_execution="compiled"), Bandit(), HOST)
+        plan_run(set_up(Config(update_execution="compiled"), Bandit()), HOST)

@@ -15,10 +15,15 @@ from core.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_
 from core.learning import torch_settings as settings_of_torch
 from core.simulators.loading import load_simulator
 from core.training.build import plan as build_plan
-from core.training.build.plan import announce, apply_plan, plan_run, plan_settings, write_plan
+from core.training.build.plan import announce, apply_plan, plan_settings, write_plan
+from core.training.build.setup import set_up
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))
+
+
+def plan_run(config, simulator, machine):
+    return build_plan.plan_run(set_up(config, simulator), machine)
 
 
 @pytest.fixture
@@ -56,13 +61,13 @@ def test_without_auto_batch_size_nothing_says_auto():
     ("changes", "copies", "reason"),
     [
         ({"episodes_per_update": 3}, 3, "EPISODES_PER_UPDATE is 3"),
-        ({"rollout_steps": 25}, 1, "one plays on for 25 decisions"),
+        ({"rollout_steps": 25}, 1, "25 steps an iteration"),
         ({"rollout_steps": 25, "episodes_per_update": 2}, 2, "EPISODES_PER_UPDATE is 2"),
-        ({}, 1024, "40,960 decisions a round, about 40 each"),  # 372,000 would be 9300 copies of the shop
+        ({}, 1024, "40,960 steps an iteration, about 40 each"),  # 372,000 would be 9300 copies of the shop
     ],
 )
 def test_where_the_number_of_episodes_comes_from(changes, copies, reason):
-    settings = plan_settings(Config(**changes), Shop())
+    settings = plan_settings(set_up(Config(**changes), Shop()))
     assert (settings.parallel_episodes, settings.parallel_reason) == (copies, reason)
 
 

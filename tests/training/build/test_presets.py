@@ -14,15 +14,16 @@ from core.config import Config, load_config
 from core.hardware.planning.gpu_catalog import CARDS, machine_with
 from core.training.build.plan import plan_run
 from core.training.build.presets import PRESETS, with_preset
+from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
 
-DECISIONS = 62_000
+ITERATION_STEPS = 62_000
 
 
 def preset(name, file="", **flags):
     """Return the values after a preset, where they come from, and the lines."""
     config, sources = load_config(file or None, {"preset": name, **flags})
-    config, sources, lines = with_preset(config, sources, DECISIONS)
+    config, sources, lines = with_preset(config, sources, ITERATION_STEPS)
     names = ("training_episodes", "num_epochs", "evaluate_every")
     return [getattr(config, n) for n in names], [sources[n] for n in names], lines
 
@@ -42,7 +43,7 @@ def test_each_preset_by_hand(name, values):
     assert sources == ["preset"] * 3
     millions = {"quick_test": 10, "standard": 50, "production": 200, "extended": 500}[name]
     assert lines == [
-        f"Preset {name}: TRAINING_EPISODES = {values[0]}, {millions},000,000 decisions at about 62,000 each.",
+        f"Preset {name}: TRAINING_EPISODES = {values[0]}, {millions},000,000 steps at about 62,000 each.",
         f"Preset {name}: NUM_EPOCHS = {values[1]}.",
         f"Preset {name}: EVALUATE_EVERY = {values[2]}.",
     ]
@@ -50,7 +51,7 @@ def test_each_preset_by_hand(name, values):
 
 def test_no_preset_changes_nothing():
     config, sources = load_config(None, {})
-    assert with_preset(config, sources, DECISIONS) == (config, sources, [])
+    assert with_preset(config, sources, ITERATION_STEPS) == (config, sources, [])
 
 
 def test_a_flag_is_never_overruled_not_even_one_that_repeats_the_default():
@@ -74,7 +75,7 @@ def test_a_preset_in_the_file(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("PRESET = 'quick_test'\n")
     config, sources = load_config(file, {})
-    assert with_preset(config, sources, DECISIONS)[0].num_epochs == 10
+    assert with_preset(config, sources, ITERATION_STEPS)[0].num_epochs == 10
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -84,9 +85,9 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
     simulator = Bandit()
     machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
     plain, sources = load_config(None, {})
-    adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, DECISIONS)
+    adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, ITERATION_STEPS)
     assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
-    assert plan_run(adjusted, simulator, machine) == plan_run(plain, simulator, machine)
+    assert plan_run(set_up(adjusted, simulator), machine) == plan_run(set_up(plain, simulator), machine)
     changed = {n for n in Config.model_fields if getattr(adjusted, n) != getattr(plain, n)}
     assert changed == {"preset", "training_episodes", "num_epochs", "evaluate_every"}
 
@@ -102,9 +103,9 @@ def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys
     assert (content["values"]["num_epochs"], content["sources"]["num_epochs"]) == (10, "preset")
     out = capsys.readouterr().out
     assert "Preset quick_test leaves TRAINING_EPISODES = 1 alone, set by flag." in out
-    assert "Trained 1 episodes" in out
+    assert "Trained 1 iterations" in out
     (record,) = read_metrics(tmp_path / "run")
-    assert record["evaluation"]["episodes"] == 30, "the last training episode is evaluated whatever the interval"
+    assert record["evaluation"]["episodes"] == 30, "the last iteration is evaluated whatever the interval"
     assert main(["--mode", "evaluate", "--preset", "quick_test", "--checkpoint", run]) == 0
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["episodes"] == 30, "no preset has a say in it"
 

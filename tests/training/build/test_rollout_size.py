@@ -1,4 +1,4 @@
-"""How many copies of an episode a training episode plays."""
+"""Size of an iteration's rollout: how many environment instances, how many steps."""
 
 import pytest
 
@@ -8,28 +8,37 @@ from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
 from core.simulators.loading import load_simulator
-from core.training.build.rollout_size import copies_per_update, decisions_per_update
+from core.training.build import rollout_size as module
 
 
-def config(**values):
-    return Config.model_validate(values)
+def rollout_size(simulator, **values):
+    return module.rollout_size(Config.model_validate(values), simulator)
 
 
 def test_the_default_rollout_of_the_loan_desk_is_six_half_years():
-    desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
-    assert copies_per_update(config(), desk) == 6
-    assert decisions_per_update(config(), desk) == pytest.approx(372_000, rel=0.01)
+    size = rollout_size(load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator)
+    assert (size.instances, size.steps) == (6, 0)
+    assert size.samples == 6 * size.expected_steps == pytest.approx(372_000, rel=0.01)
+    assert size.in_words == f"about {size.expected_steps:,} steps an episode"
 
 
-def test_short_episodes_are_played_in_as_many_copies_as_fill_a_rollout_up_to_a_limit():
+def test_short_episodes_are_played_in_as_many_instances_as_fill_a_rollout_up_to_a_limit():
     class Longer(Bandit):
         max_steps = 5_000
 
-    assert copies_per_update(config(), Longer()) == 74
-    assert copies_per_update(config(), Shop()) == 1024
+    assert rollout_size(Longer()).instances == 74
+    assert rollout_size(Shop()).instances == 1024
 
 
 def test_the_users_number_and_rollout_steps_come_first():
-    assert copies_per_update(config(episodes_per_update=3), Shop()) == 3
-    assert copies_per_update(config(rollout_steps=100), Shop()) == 1
-    assert decisions_per_update(config(rollout_steps=100, episodes_per_update=3), Shop()) == 300
+    assert rollout_size(Shop(), episodes_per_update=3).instances == 3
+    assert rollout_size(Shop(), rollout_steps=100).instances == 1
+    size = rollout_size(Shop(), rollout_steps=100, episodes_per_update=3)
+    assert (size.instances, size.steps, size.expected_steps, size.samples) == (3, 100, 100, 300)
+    assert size.in_words == "100 steps an iteration"
+
+
+def test_an_environment_of_gymnasium_has_rollouts_of_its_own_length():
+    pytest.importorskip("gymnasium")
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator)
+    assert (size.instances, size.steps, size.samples) == (1, 2048, 2048)

@@ -7,7 +7,8 @@ from rich.console import Console
 from core.training.display.progress import Progress
 
 RECORD = {
-    "episode": 2,
+    "iteration": 2,
+    "simulated_episodes": 6,
     "steps": 62000,
     "steps_per_second": 171234.5,
     "return": -12.345,
@@ -22,15 +23,23 @@ def lines_of(metric, total=4, record=RECORD):
     with Progress(Console(file=text, width=40), total, 0, metric) as progress:
         progress.phase("simulating")
         progress.say("a [bracketed] sentence that is far longer than the forty columns of this console")
-        progress.episode(record)
+        progress.iteration(record)
     return text.getvalue().splitlines()
 
 
-def test_an_episode_is_one_line_however_narrow_the_console():
-    said, episode = lines_of("mean_cycle_time")
+def test_an_iteration_is_one_line_however_narrow_the_console():
+    said, line = lines_of("mean_cycle_time")
     assert said == "a [bracketed] sentence that is far longer than the forty columns of this console"
-    for part in ("episode 2/4", "62,000 steps", "171,234", "-12.35", "3.14 mean_cycle_time", "0.36", "1.50", "left"):
-        assert part in episode, part
+    for part in (
+        "iteration 2/4 (6 episodes, 62,000 steps)",
+        "171,234",
+        "-12.35",
+        "3.14 mean_cycle_time",
+        "0.36",
+        "1.50",
+        "left",
+    ):
+        assert part in line, part
 
 
 def test_a_simulator_without_metrics():

@@ -13,8 +13,9 @@ from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unf
 from core.errors import SimulatorError
 from core.seeding import stream
 from core.simulators.simulator import new_state
-from core.training.evaluation.evaluate import TrainedPolicy, evaluate, paired_values, summarise
+from core.training.evaluation.evaluate import evaluate, paired_values, summarise
 from core.training.evaluation.statistics import paired_difference
+from core.training.evaluation.trained_policy import TrainedPolicy
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -42,9 +43,9 @@ def test_differences_are_paired():
     assert (difference.value, difference.low, difference.high) == (1.0, 1.0, 1.0)
 
 
-def test_episodes_that_lack_a_metric_of_one_policy_are_left_out_of_both():
-    first, second = [{"x": 3.0}, {}, {"x": 1.0}], [{"x": 2.0}, {"x": 7.0}, {}]
-    assert paired_values(first, second, "x") == ([3.0], [2.0])
+def test_pairs_are_the_episodes_in_which_both_have_the_metric():
+    first, second = [{"x": 3.0}, {"x": 8.0}, {}, {"x": 1.0}], [{"x": 2.0}, {}, {"x": 7.0}, {"x": 0.0}]
+    assert paired_values(first, second, "x") == ([3.0, 1.0], [2.0, 0.0])
 
 
 def test_the_structure_of_evaluation_json():

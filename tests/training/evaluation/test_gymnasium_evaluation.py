@@ -64,7 +64,7 @@ def test_resume_begins_new_episodes(cartpole, tmp_path):
     before = load_checkpoint(cartpole)[1]["rollout"]
     assert train(cartpole, "CartPole-v1", 3, "--simulator-option", "max_episode_steps=30", "--resume") == 0
     after = load_checkpoint(cartpole)[1]["rollout"]
-    assert [r["episode"] for r in read_metrics(cartpole)] == [1, 2, 3]
+    assert [r["iteration"] for r in read_metrics(cartpole)] == [1, 2, 3]
     assert all(b["number"] > a["number"] for a, b in zip(before, after, strict=True))
 
 
@@ -72,7 +72,7 @@ def test_resume_with_other_copies_is_refused(cartpole, capsys):
     same = ("CartPole-v1", 9, "--simulator-option", "max_episode_steps=30", "--resume")
     assert train(cartpole, *same, "--episodes-per-update", "3") == 2
     assert capsys.readouterr().err == (
-        f"error: The run in {cartpole} plays 2 copies, each in an episode that goes on, not 3; resume with "
+        f"error: The run in {cartpole} has 2 environment instances, each in an unfinished episode, not 3; resume with "
         "EPISODES_PER_UPDATE = 2.\n"
     )
 
@@ -107,7 +107,7 @@ def test_an_environment_that_never_ends_is_stopped_and_it_says_so(tmp_path, monk
     result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
     assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, 50.0)
     assert (
-        "Episode 1 of the evaluation of random was stopped after 50 decisions and counts up to there: "
+        "Episode 1 of the evaluation of random was stopped after 50 steps and counts up to there: "
         "gymnasium:LongstrideWalk-v0 has no time limit (--simulator-option max_episode_steps=N sets one)."
     ) in capsys.readouterr().out
 

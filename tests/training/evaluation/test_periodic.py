@@ -13,16 +13,15 @@ pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from core.config import Config
-from core.policies.networks import ActorCritic
+from core.policies.networks import ActorCritic, restore_model
 from core.seeding import stream
 from core.simulators.simulator import new_state
-from core.training.best import Best
 from core.training.build.run import build_run
 from core.training.display.messages import evaluation_line
 from core.training.evaluation.periodic import PeriodicEvaluation
+from core.training.record import Best
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics
-from core.training.trainer_state import restore_model
 
 EPISODES, SEED = 5, 4
 SHOP = {
@@ -52,7 +51,7 @@ def no_tensorboard():
 def train(directory, stop_after=None, resume=False, **changes):
     run = build_run(Config(**{**SHOP, "run_directory": str(directory), **changes}), {}, resume, lambda text: None)
     console = Console(file=io.StringIO())
-    run.train(console, lambda: stop_after is not None and run.trainer.episode >= stop_after)
+    run.train(console, lambda: stop_after is not None and run.trainer.iteration >= stop_after)
     return run, console.file.getvalue()
 
 
@@ -108,11 +107,11 @@ def test_the_last_evaluation_is_of_the_last_weights_on_streams_of_its_own(evalua
 def test_the_best_checkpoint_is_the_best_evaluated(evaluated):
     directory, _ = evaluated
     found = {
-        r["episode"]: r["evaluation"]["metrics"]["cash"]["mean"] for r in read_metrics(directory) if r["evaluation"]
+        r["iteration"]: r["evaluation"]["metrics"]["cash"]["mean"] for r in read_metrics(directory) if r["evaluation"]
     }
     facts = load_checkpoint(directory / "checkpoints" / "best")[1]
     assert facts["best"] == max(found.values())
-    assert found[facts["episode"]] == facts["best"], "the weights after that update"
+    assert found[facts["iteration"]] == facts["best"], "the weights after that update"
     expected = np.mean([cash_of_slow_play(directory / "checkpoints" / "best", k) for k in range(EPISODES)])
     assert facts["best"] == pytest.approx(expected, abs=1e-9)
 
@@ -138,7 +137,7 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
     for which in ("last", "best"):
         (a, b), (c, d) = (load_checkpoint(run / "checkpoints" / which) for run in (directory, evaluated[0]))
         assert all(torch.equal(a[name], c[name]) for name in c)
-        assert (b["episode"], b["best"], b["best_judged_by"]) == (d["episode"], d["best"], "evaluations")
+        assert (b["iteration"], b["best"], b["best_judged_by"]) == (d["iteration"], d["best"], "evaluations")
 
 
 def test_an_environment_is_evaluated_too(tmp_path):
@@ -160,23 +159,23 @@ def test_an_environment_is_evaluated_too(tmp_path):
 @pytest.mark.parametrize(
     ("best", "value", "judged_by", "lower", "beaten"),
     [
-        (Best(), 1.0, "rounds", False, True),
-        (Best(), None, "rounds", False, False),
-        (Best(2.0, "rounds"), 3.0, "rounds", False, True),
-        (Best(2.0, "rounds"), 3.0, "rounds", True, False),
-        (Best(2.0, "rounds"), 2.0, "rounds", False, False),
-        (Best(2.0, "rounds"), 1.0, "evaluations", False, True),
-        (Best(2.0, "evaluations"), 3.0, "rounds", False, False),
+        (Best(), 1.0, "iterations", False, True),
+        (Best(), None, "iterations", False, False),
+        (Best(2.0, "iterations"), 3.0, "iterations", False, True),
+        (Best(2.0, "iterations"), 3.0, "iterations", True, False),
+        (Best(2.0, "iterations"), 2.0, "iterations", False, False),
+        (Best(2.0, "iterations"), 1.0, "evaluations", False, True),
+        (Best(2.0, "evaluations"), 3.0, "iterations", False, False),
         (Best(2.0, "evaluations"), 1.0, "evaluations", True, True),
     ],
 )
-def test_a_round_never_takes_the_place_of_an_evaluation(best, value, judged_by, lower, beaten):
+def test_an_iteration_never_takes_the_place_of_an_evaluation(best, value, judged_by, lower, beaten):
     assert best.beaten_by(value, judged_by, lower) is beaten
 
 
 def test_when_one_is_due():
     evaluation = PeriodicEvaluation(25, 27, lambda weights: [])
-    assert [episode for episode in range(1, 28) if evaluation.due(episode)] == [25, 27]
+    assert [iteration for iteration in range(1, 28) if evaluation.due(iteration)] == [25, 27]
 
 
 def test_a_metric_that_no_episode_had_is_said_to_be_missing():

@@ -15,31 +15,31 @@ from core.errors import UserError
 from core.training.run_directory import checkpoint, files
 from core.training.run_directory.checkpoint import (
     FORMAT,
-    holds_checkpoint,
     load_checkpoint,
     save_checkpoint,
     seal,
     unseal,
 )
+from core.training.run_directory.directory import RunDirectory
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3.5), "c": torch.tensor([True, False])}
 
 
 def tensor_file(directory):
-    return max(directory.glob("episode-*.safetensors"))
+    return max(directory.glob("iteration-*.safetensors"))
 
 
 def facts_file(directory):
-    return max(directory.glob("episode-*.json"))
+    return max(directory.glob("iteration-*.json"))
 
 
 def names(directory):
-    return sorted(path.name[: len("episode-00000000")] + path.suffix for path in directory.iterdir())
+    return sorted(path.name[: len("iteration-00000000")] + path.suffix for path in directory.iterdir())
 
 
 @pytest.fixture
 def saved(tmp_path):
-    save_checkpoint(tmp_path, TENSORS, {"episode": 3, "best": 1.25, "name": "x"})
+    save_checkpoint(tmp_path, TENSORS, {"iteration": 3, "best": 1.25, "name": "x"})
     return tmp_path
 
 
@@ -47,12 +47,12 @@ def test_what_is_saved_is_loaded(saved):
     tensors, facts = load_checkpoint(saved)
     assert {name: t.tolist() for name, t in tensors.items()} == {name: t.tolist() for name, t in TENSORS.items()}
     assert all(tensors[name].dtype == t.dtype for name, t in TENSORS.items())
-    assert (facts["episode"], facts["best"], facts["name"]) == (3, 1.25, "x")
+    assert (facts["iteration"], facts["best"], facts["name"]) == (3, 1.25, "x")
 
 
 def test_views_of_one_array_are_saved_as_they_are(tmp_path):
     flat = torch.arange(10.0)
-    save_checkpoint(tmp_path, {"front": flat[:4], "back": flat[4:], "turned": flat[:4].view(2, 2).T}, {"episode": 0})
+    save_checkpoint(tmp_path, {"front": flat[:4], "back": flat[4:], "turned": flat[:4].view(2, 2).T}, {"iteration": 0})
     tensors, _ = load_checkpoint(tmp_path)
     assert tensors["back"].tolist() == [4, 5, 6, 7, 8, 9]
     assert tensors["turned"].tolist() == [[0, 2], [1, 3]]
@@ -62,44 +62,44 @@ def test_views_of_one_array_are_saved_as_they_are(tmp_path):
 
 
 def test_the_last_few_are_kept_and_the_newest_is_loaded(tmp_path):
-    for episode in range(1, 6):
-        save_checkpoint(tmp_path, {"a": torch.tensor(float(episode))}, {"episode": episode}, kept=3)
-        first = max(1, episode - 2)
-        kept = [f"episode-{n:08d}{kind}" for n in range(first, episode + 1) for kind in (".json", ".safetensors")]
+    for iteration in range(1, 6):
+        save_checkpoint(tmp_path, {"a": torch.tensor(float(iteration))}, {"iteration": iteration}, kept=3)
+        first = max(1, iteration - 2)
+        kept = [f"iteration-{n:08d}{kind}" for n in range(first, iteration + 1) for kind in (".json", ".safetensors")]
         assert names(tmp_path) == kept
-        assert load_checkpoint(tmp_path)[0]["a"] == episode
+        assert load_checkpoint(tmp_path)[0]["a"] == iteration
 
 
 def test_one_that_is_saved_again_takes_the_place_of_the_first(saved):
-    save_checkpoint(saved, {"a": torch.tensor(1.0)}, {"episode": 3})
+    save_checkpoint(saved, {"a": torch.tensor(1.0)}, {"iteration": 3})
     assert load_checkpoint(saved)[0]["a"] == 1.0
     assert len(list(saved.iterdir())) == 2
 
 
 def test_a_run_that_went_back_leaves_none_of_the_later_ones(tmp_path):
-    for episode in (1, 2, 3, 2):
-        save_checkpoint(tmp_path, {"a": torch.tensor(10.0 + episode)}, {"episode": episode}, kept=3)
-    assert load_checkpoint(tmp_path)[1]["episode"] == 2
-    assert names(tmp_path) == [f"episode-0000000{n}{kind}" for n in (1, 2) for kind in (".json", ".safetensors")]
+    for iteration in (1, 2, 3, 2):
+        save_checkpoint(tmp_path, {"a": torch.tensor(10.0 + iteration)}, {"iteration": iteration}, kept=3)
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 2
+    assert names(tmp_path) == [f"iteration-0000000{n}{kind}" for n in (1, 2) for kind in (".json", ".safetensors")]
 
 
 def test_more_digits_are_later(tmp_path):
-    for episode in (99_999_999, 100_000_000):
-        save_checkpoint(tmp_path, TENSORS, {"episode": episode}, kept=2)
-    assert load_checkpoint(tmp_path)[1]["episode"] == 100_000_000
+    for iteration in (99_999_999, 100_000_000):
+        save_checkpoint(tmp_path, TENSORS, {"iteration": iteration}, kept=2)
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 100_000_000
 
 
 def test_what_others_put_there_stays(saved):
     (saved / "notes.txt").write_text("mine")
-    save_checkpoint(saved, TENSORS, {"episode": 4})
+    save_checkpoint(saved, TENSORS, {"iteration": 4})
     assert (saved / "notes.txt").read_text() == "mine"
 
 
 def test_the_last_checkpoint_of_a_run_is_found(tmp_path):
-    assert not holds_checkpoint(tmp_path)
-    save_checkpoint(tmp_path / "checkpoints" / "last", TENSORS, {"episode": 5})
-    assert load_checkpoint(tmp_path)[1]["episode"] == 5
-    assert holds_checkpoint(tmp_path)
+    assert not RunDirectory(tmp_path).holds_run()
+    save_checkpoint(tmp_path / "checkpoints" / "last", TENSORS, {"iteration": 5})
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 5
+    assert RunDirectory(tmp_path).holds_run()
 
 
 def test_no_checkpoint(tmp_path):
@@ -109,20 +109,21 @@ def test_no_checkpoint(tmp_path):
         load_checkpoint(tmp_path / "nowhere")
 
 
-def test_one_of_an_older_version_is_a_sentence(tmp_path):
+@pytest.mark.parametrize("name", ["checkpoint.json", "episode-00000012.json"])
+def test_one_of_an_earlier_version_is_a_sentence(tmp_path, name):
     last = tmp_path / "checkpoints" / "last"
     last.mkdir(parents=True)
-    (last / "checkpoint.json").write_text('{"format": "longstride-checkpoint/1"}')
-    assert holds_checkpoint(tmp_path), "and it is not overwritten"
-    with pytest.raises(UserError, match=r"is not of this version \(longstride-checkpoint/2\): train again"):
+    (last / name).write_text('{"format": "longstride-checkpoint/2"}')
+    assert RunDirectory(tmp_path).holds_run(), "and it is not overwritten"
+    with pytest.raises(UserError, match="is of an earlier version of Longstride: train again"):
         load_checkpoint(tmp_path)
 
 
 def test_one_of_a_later_version_is_a_sentence_and_no_damage(saved):
-    save_checkpoint(saved, TENSORS, {"episode": 4}, kept=2)
+    save_checkpoint(saved, TENSORS, {"iteration": 4}, kept=2)
     path = facts_file(saved)
-    path.write_bytes(seal({**unseal(path.read_bytes()), "format": "longstride-checkpoint/3"}))
-    with pytest.raises(UserError, match=f"format longstride-checkpoint/3, not {FORMAT}"):
+    path.write_bytes(seal({**unseal(path.read_bytes()), "format": "longstride-checkpoint/4"}))
+    with pytest.raises(UserError, match=f"format longstride-checkpoint/4, not {FORMAT}"):
         load_checkpoint(saved)
 
 
@@ -134,9 +135,12 @@ def two(tmp_path_factory):
     """Two checkpoints, small enough to damage every byte of the second: tensors of each kind, facts of each kind."""
     directory = tmp_path_factory.mktemp("two")
     facts = {"best": 1.25, "name": "x", "none": None, "yes": True, "list": [1, 2.5e-7], "nested": {"a": 1e300}}
-    for episode in (1, 2):
+    for iteration in (1, 2):
         save_checkpoint(
-            directory, {**TENSORS, "a": torch.arange(6.0).view(2, 3) * episode}, {"episode": episode, **facts}, kept=2
+            directory,
+            {**TENSORS, "a": torch.arange(6.0).view(2, 3) * iteration},
+            {"iteration": iteration, **facts},
+            kept=2,
         )
     return directory
 
@@ -149,11 +153,11 @@ def falls_back(directory, file, content):
         tensors, facts = load_checkpoint(directory, said.append)
     finally:
         file.write_bytes(before)
-    assert facts["episode"] == 1, "the damage was not noticed"
+    assert facts["iteration"] == 1, "the damage was not noticed"
     assert tensors["a"].shape == TENSORS["a"].shape
     (sentence,) = said
     assert "is damaged (" in sentence
-    assert sentence.endswith("; that of episode 1 takes its place.")
+    assert sentence.endswith("; that of iteration 1 is used.")
     return sentence
 
 
@@ -206,14 +210,14 @@ def test_the_files_of_two_checkpoints_are_not_mixed_up(two, file_of):
     else:  # under the name of the second stands the first, complete: that is what is loaded
         before = newest.read_bytes()
         newest.write_bytes(older.read_bytes())
-        assert load_checkpoint(two)[1]["episode"] == 1
+        assert load_checkpoint(two)[1]["iteration"] == 1
         newest.write_bytes(before)
 
 
 def test_a_large_tensor_file_that_is_damaged_anywhere_is_found(tmp_path):
     """Four kilobyte pages and their edges, of a file of 400 kB."""
-    for episode in (1, 2):
-        save_checkpoint(tmp_path, {**TENSORS, "z": torch.randn(100_000)}, {"episode": episode}, kept=2)
+    for iteration in (1, 2):
+        save_checkpoint(tmp_path, {**TENSORS, "z": torch.randn(100_000)}, {"iteration": iteration}, kept=2)
     content = tensor_file(tmp_path).read_bytes()
     pages = range(0, len(content), 32 * 4096)
     for position in [
@@ -226,19 +230,19 @@ def test_a_large_tensor_file_that_is_damaged_anywhere_is_found(tmp_path):
 
 
 def test_a_missing_tensor_file_is_a_damage(saved):
-    save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4}, kept=2)
+    save_checkpoint(saved, {"a": torch.zeros(2)}, {"iteration": 4}, kept=2)
     tensor_file(saved).unlink()
     said = []
-    assert load_checkpoint(saved, said.append)[1]["episode"] == 3
+    assert load_checkpoint(saved, said.append)[1]["iteration"] == 3
     assert "(No such file or directory)" in said[0]
 
 
 def test_damage_of_all_is_one_sentence_of_the_newest(saved):
-    save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4}, kept=2)
+    save_checkpoint(saved, {"a": torch.zeros(2)}, {"iteration": 4}, kept=2)
     for path in saved.glob("*.json"):
         path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(
-        UserError, match=r"episode-00000004\.json is damaged \(it was cut or changed\), nor do the 1 before"
+        UserError, match=r"iteration-00000004\.json is damaged \(it was cut or changed\), and so are the 1 before"
     ):
         load_checkpoint(saved)
 
@@ -253,7 +257,7 @@ def test_what_never_was_a_checkpoint_is_a_sentence(saved, content):
 
 
 def test_the_seal_is_the_digest_of_the_facts():
-    facts = {"episode": 3, "of": [1.5, None]}
+    facts = {"iteration": 3, "of": [1.5, None]}
     sealed = json.loads(seal(facts))
     assert sealed.pop("sha256") == hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     assert sealed == facts == unseal(seal(facts))
@@ -273,12 +277,12 @@ def test_one_that_is_replaced_while_it_is_read_is_no_damage(saved, monkeypatch):
     real, said = checkpoint._read, []
 
     def read(path):
-        if path.name == "episode-00000003.json":
-            save_checkpoint(saved, {"a": torch.ones(1)}, {"episode": 4})
+        if path.name == "iteration-00000003.json":
+            save_checkpoint(saved, {"a": torch.ones(1)}, {"iteration": 4})
         return real(path)
 
     monkeypatch.setattr(checkpoint, "_read", read)
-    assert load_checkpoint(saved, said.append)[1]["episode"] == 4
+    assert load_checkpoint(saved, said.append)[1]["iteration"] == 4
 
 
 # Disks and crashes
@@ -304,14 +308,14 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch, failing, late
         real = Path.open
         monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space left on device"):
-        save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
+        save_checkpoint(saved, {"a": torch.zeros(2)}, {"iteration": 4})
     monkeypatch.undo()
     tensors, facts = load_checkpoint(saved)
-    assert facts["episode"] == 3
+    assert facts["iteration"] == 3
     assert torch.equal(tensors["a"], TENSORS["a"])
     assert len(list(saved.iterdir())) == 2, "nothing is left of the failed attempt"
-    save_checkpoint(saved, {"a": torch.zeros(2)}, {"episode": 4})
-    assert load_checkpoint(saved)[1]["episode"] == 4
+    save_checkpoint(saved, {"a": torch.zeros(2)}, {"iteration": 4})
+    assert load_checkpoint(saved)[1]["iteration"] == 4
     assert len(list(saved.iterdir())) == 2
 
 
@@ -331,14 +335,14 @@ def small_disk(tmp_path):
 
 def test_a_disk_that_is_really_full(small_disk):
     """20 kB fit twice with their JSON files, 60 kB beside 20 kB do not."""
-    save_checkpoint(small_disk, {"a": torch.ones(5_000)}, {"episode": 1})
+    save_checkpoint(small_disk, {"a": torch.ones(5_000)}, {"iteration": 1})
     with pytest.raises(OSError, match="No space left on device"):
-        save_checkpoint(small_disk, {"a": torch.zeros(15_000)}, {"episode": 2})
+        save_checkpoint(small_disk, {"a": torch.zeros(15_000)}, {"iteration": 2})
     tensors, facts = load_checkpoint(small_disk)
-    assert facts["episode"] == 1
+    assert facts["iteration"] == 1
     assert torch.equal(tensors["a"], torch.ones(5_000))
     assert len(list(small_disk.iterdir())) == 2
-    save_checkpoint(small_disk, {"a": torch.full((5_000,), 2.0)}, {"episode": 2})
+    save_checkpoint(small_disk, {"a": torch.full((5_000,), 2.0)}, {"iteration": 2})
     assert load_checkpoint(small_disk)[0]["a"][0] == 2.0
 
 
@@ -369,26 +373,26 @@ def crashing(monkeypatch, step):
 
 
 @pytest.mark.parametrize("kept", [1, 2])
-@pytest.mark.parametrize("episode", [3, 4])
-def test_a_crash_at_any_step_leaves_the_old_checkpoint_or_the_new_one(tmp_path, kept, episode):
+@pytest.mark.parametrize("iteration", [3, 4])
+def test_a_crash_at_any_step_leaves_the_old_checkpoint_or_the_new_one(tmp_path, kept, iteration):
     """Steps are counted, so that a change of the code cannot leave one out."""
     with pytest.MonkeyPatch.context() as patch:
-        save_checkpoint(tmp_path / "whole", TENSORS, {"episode": 3}, kept)
+        save_checkpoint(tmp_path / "whole", TENSORS, {"iteration": 3}, kept)
         steps = crashing(patch, step=-1)
-        save_checkpoint(tmp_path / "whole", {"a": torch.zeros(2)}, {"episode": episode}, kept)
+        save_checkpoint(tmp_path / "whole", {"a": torch.zeros(2)}, {"iteration": iteration}, kept)
     assert steps[0] >= 8, "two files, each opened, synced, renamed, and its folder synced"
     found = []
     for step in range(1, steps[0] + 1):
         directory = tmp_path / str(step)
-        save_checkpoint(directory, TENSORS, {"episode": 3}, kept)
+        save_checkpoint(directory, TENSORS, {"iteration": 3}, kept)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(CrashError):
             crashing(patch, step)
-            save_checkpoint(directory, {"a": torch.zeros(2)}, {"episode": episode}, kept)
+            save_checkpoint(directory, {"a": torch.zeros(2)}, {"iteration": iteration}, kept)
         said = []
         tensors, _ = load_checkpoint(directory, said.append)
         assert said == []
         found.append("new" if tensors["a"].shape == (2,) else "old")
-        save_checkpoint(directory, {"a": torch.ones(2)}, {"episode": 5}, kept)
+        save_checkpoint(directory, {"a": torch.ones(2)}, {"iteration": 5}, kept)
         assert load_checkpoint(directory)[0]["a"].tolist() == [1.0, 1.0]
         assert not list(directory.glob("*.tmp"))
         if kept == 1:
@@ -400,4 +404,4 @@ def test_a_crash_at_any_step_leaves_the_old_checkpoint_or_the_new_one(tmp_path, 
 def test_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="File exists"):
-        save_checkpoint(tmp_path / "file" / "last", TENSORS, {"episode": 0})
+        save_checkpoint(tmp_path / "file" / "last", TENSORS, {"iteration": 0})

@@ -12,8 +12,8 @@ from core.training.run_directory.checkpoint import load_checkpoint, save_checkpo
 from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 
 
-def facts(episode):
-    return {"episode": episode}
+def facts(iteration):
+    return {"iteration": iteration}
 
 
 def tensors(value):
@@ -26,7 +26,7 @@ def slow_disk(monkeypatch):
     go_on, at_work = threading.Event(), []
 
     def save(directory, tensors, facts, kept):
-        at_work.append(facts["episode"])
+        at_work.append(facts["iteration"])
         assert len(at_work) == 1, "at most one on its way"
         assert go_on.wait(60)
         save_checkpoint(directory, tensors, facts, kept)
@@ -79,46 +79,46 @@ def test_checkpoints_are_written_one_after_another(slow_disk, tmp_path):
     go_on.set()
     second.join(60)
     writer.wait()
-    assert load_checkpoint(tmp_path)[1]["episode"] == 2
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 2
 
 
 def test_the_last_few_and_one_best_are_kept(tmp_path):
     writer = CheckpointWriter(tmp_path, kept=2)
-    for episode in range(1, 5):
-        writer.save("best", tensors(episode), facts(episode))
-        writer.save("last", tensors(episode), facts(episode))
+    for iteration in range(1, 5):
+        writer.save("best", tensors(iteration), facts(iteration))
+        writer.save("last", tensors(iteration), facts(iteration))
     writer.close()
     found = {
         which: [p.stem for p in sorted((tmp_path / "checkpoints" / which).glob("*.json"))] for which in ("last", "best")
     }
-    assert found == {"last": ["episode-00000003", "episode-00000004"], "best": ["episode-00000004"]}
-    assert writer.saved_episode == 4
+    assert found == {"last": ["iteration-00000003", "iteration-00000004"], "best": ["iteration-00000004"]}
+    assert writer.saved_iteration == 4
 
 
 def test_what_fails_is_said_once_tried_again_and_said_to_be_mended(disk, tmp_path):
     writer = CheckpointWriter(tmp_path)
     disk.broken["last"] = FULL
     said = []
-    for episode in (1, 2, 3):
-        writer.save("last", tensors(episode), facts(episode))
+    for iteration in (1, 2, 3):
+        writer.save("last", tensors(iteration), facts(iteration))
         writer.wait()
-        said += writer.saving.lines()
+        said += writer.retry.lines()
     assert said == [
-        "Cannot write checkpoints/last: No space left on device. Training goes on, and this is tried again after each "
-        "round; what was saved before stays as it is."
+        "Cannot write checkpoints/last: No space left on device. Training continues, and this is tried again after "
+        "each iteration; what was saved before stays as it is."
     ]
     disk.broken["last"] = OSError(errno.EROFS, "Read-only file system")
     writer.save("last", tensors(4), facts(4))
     writer.wait()
-    (line,) = writer.saving.lines()
+    (line,) = writer.retry.lines()
     assert "Read-only file system" in line, "another kind of failure"
     assert not list(tmp_path.rglob("*.json"))
     del disk.broken["last"]
     writer.save("last", tensors(5), facts(5))
     writer.wait()
-    assert list(writer.saving.lines()) == ["checkpoints/last is written again, with all that was kept back."]
-    assert load_checkpoint(tmp_path)[1]["episode"] == 5
-    writer.saving.require_all(tmp_path, writer.saved_episode)
+    assert list(writer.retry.lines()) == ["checkpoints/last is written again, with everything that was missing."]
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 5
+    writer.retry.require_all(tmp_path, writer.saved_iteration)
 
 
 def test_the_best_is_not_lost_where_the_last_takes_its_turn(disk, tmp_path):
@@ -126,13 +126,13 @@ def test_the_best_is_not_lost_where_the_last_takes_its_turn(disk, tmp_path):
     writer = CheckpointWriter(tmp_path)
     disk.broken = {"best": FULL, "last": FULL}
     writer.save("best", tensors(7), facts(1))
-    for episode in (2, 3):
-        writer.save("last", tensors(episode), facts(episode))
+    for iteration in (2, 3):
+        writer.save("last", tensors(iteration), facts(iteration))
     writer.wait()
     del disk.broken["last"]
     writer.save("last", tensors(4), facts(4))
     writer.wait()
-    assert load_checkpoint(tmp_path)[1]["episode"] == 4
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 4
     disk.broken.clear()
     writer.close()
     assert load_checkpoint(tmp_path / "checkpoints" / "best")[0]["a"].tolist() == [7.0] * 3
@@ -146,12 +146,12 @@ def test_the_end_is_the_last_attempt_and_says_what_is_missing(disk, tmp_path):
     writer.save("last", tensors(2), facts(2))
     writer.close()
     with pytest.raises(NotSavedError) as error:
-        writer.saving.require_all(tmp_path, writer.saved_episode)
+        writer.retry.require_all(tmp_path, writer.saved_iteration)
     assert str(error.value) == (
         f"Not everything could be saved in {tmp_path}: checkpoints/last (No space left on device). The last checkpoint "
-        "there is that of training episode 1; free space or mend what is wrong with the disk and go on with --resume."
+        "there is of iteration 1; free space or repair the disk, and continue with --resume."
     )
-    assert load_checkpoint(tmp_path)[1]["episode"] == 1
+    assert load_checkpoint(tmp_path)[1]["iteration"] == 1
 
 
 def test_nothing_is_written_where_the_directory_is_not_ours(tmp_path):
@@ -159,12 +159,12 @@ def test_nothing_is_written_where_the_directory_is_not_ours(tmp_path):
         raise OSError(errno.ENOENT, "the run directory was moved or removed")
 
     attempts = WriteRetry(gone)
-    writer = CheckpointWriter(tmp_path / "run", saving=attempts)
+    writer = CheckpointWriter(tmp_path / "run", retry=attempts)
     writer.save("last", tensors(1), facts(1))
     writer.close()
     assert not (tmp_path / "run").exists()
     with pytest.raises(NotSavedError, match=r"moved or removed.*No checkpoint is there.*train again"):
-        attempts.require_all(tmp_path / "run", writer.saved_episode)
+        attempts.require_all(tmp_path / "run", writer.saved_iteration)
 
 
 def test_what_is_no_failure_of_a_disk_ends_the_run(disk, tmp_path):

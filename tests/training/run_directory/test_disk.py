@@ -55,14 +55,14 @@ class Running:
             assert self.process.poll() is None, self.process.stderr.read() + self.out[-2000:]
             time.sleep(0.02)
 
-    def episode(self):
-        """Return the last training episode that it has printed."""
-        return int((re.findall(r"^episode (\d+)/", self.out, re.MULTILINE) or ["0"])[-1])
+    def iteration(self):
+        """Return the last iteration that it has printed."""
+        return int((re.findall(r"^iteration (\d+)/", self.out, re.MULTILINE) or ["0"])[-1])
 
-    def rounds(self, count):
-        """Wait until so many more training episodes are done."""
-        until, end = self.episode() + count, time.monotonic() + 90
-        while self.episode() < until:
+    def iterations(self, count):
+        """Wait until so many more iterations are done."""
+        until, end = self.iteration() + count, time.monotonic() + 90
+        while self.iteration() < until:
             assert time.monotonic() < end, self.out[-2000:]
             assert self.process.poll() is None, self.process.stderr.read() + self.out[-2000:]
             time.sleep(0.02)
@@ -101,36 +101,38 @@ def limit_files(run, size):
 
 
 def assert_complete(directory):
-    """Check that metrics and checkpoint end with the same training episode and that none is missing; return it."""
-    episode = load_checkpoint(directory, pytest.fail)[1]["episode"]
-    assert [record["episode"] for record in read_metrics(directory)] == list(range(1, episode + 1))
-    return episode
+    """Check that metrics and checkpoint end with the same iteration and that none is missing; return it."""
+    iteration = load_checkpoint(directory, pytest.fail)[1]["iteration"]
+    assert [record["iteration"] for record in read_metrics(directory)] == list(range(1, iteration + 1))
+    return iteration
 
 
 def assert_goes_on(running, directory):
     """Check that a run is finished by --resume."""
-    episode = load_checkpoint(directory, pytest.fail)[1]["episode"]
-    last = running(directory, "--resume", episodes=episode + 2)
+    iteration = load_checkpoint(directory, pytest.fail)[1]["iteration"]
+    last = running(directory, "--resume", episodes=iteration + 2)
     assert last.process.wait(90) == 0
-    assert assert_complete(directory) == episode + 2
+    assert assert_complete(directory) == iteration + 2
 
 
 def assert_said_once(run, reason):
     for what in ("checkpoints/last", "metrics.jsonl"):
-        line = f"Cannot write {what}: {reason}. Training goes on, and this is tried again after each round; what was"
+        line = (
+            f"Cannot write {what}: {reason}. Training continues, and this is tried again after each iteration; what was"
+        )
         assert run.out.count(line) == 1, run.out[-3000:]
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(running, tmp_path):
     run = running(tmp_path / "run")
-    run.rounds(5)
+    run.iterations(5)
     limit_files(run, 1000)
     run.wait_for("Cannot write checkpoints/last")
-    run.rounds(20)
+    run.iterations(20)
     assert_said_once(run, "File too large")
-    kept = load_checkpoint(tmp_path / "run", pytest.fail)[1]["episode"]
-    run.rounds(5)
-    assert load_checkpoint(tmp_path / "run", pytest.fail)[1]["episode"] == kept, "it cannot have been written since"
+    kept = load_checkpoint(tmp_path / "run", pytest.fail)[1]["iteration"]
+    run.iterations(5)
+    assert load_checkpoint(tmp_path / "run", pytest.fail)[1]["iteration"] == kept, "it cannot have been written since"
     limit_files(run, resource.RLIM_INFINITY)
     run.wait_for("checkpoints/last is written again")
     run.wait_for("metrics.jsonl is written again")
@@ -141,16 +143,16 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(running, tmp_path):
 def test_a_disk_that_is_full_at_the_end_is_an_exit_code_and_a_sentence(running, tmp_path):
     directory = tmp_path / "run"
     run = running(directory)
-    run.rounds(5)
+    run.iterations(5)
     limit_files(run, 1000)
     run.wait_for("Cannot write checkpoints/last")
-    run.rounds(3)
+    run.iterations(3)
     code, error = run.stop()
-    kept = load_checkpoint(directory, pytest.fail)[1]["episode"]
+    kept = load_checkpoint(directory, pytest.fail)[1]["iteration"]
     assert code == 1
     assert re.fullmatch(r"error: Not everything could be saved in [^\n]*\n", error)
     assert "checkpoints/last (File too large)" in error
-    assert f"The last checkpoint there is that of training episode {kept}; free space" in error
+    assert f"The last checkpoint there is of iteration {kept}; free space" in error
     assert "everything is" not in run.out
     assert not list(directory.rglob("*.tmp"))
     assert_goes_on(running, directory)
@@ -185,10 +187,10 @@ def small_disk(tmp_path):
 def test_a_disk_that_is_really_full_for_a_while(running, small_disk):
     """Somebody else's file takes all that is left, and goes."""
     run = running(small_disk / "run")
-    run.rounds(5)
+    run.iterations(5)
     subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'filler'}", "bs=512"], capture_output=True)
     run.wait_for("Cannot write checkpoints/last: No space left on device")
-    run.rounds(10)
+    run.iterations(10)
     assert run.out.count("Cannot write checkpoints/last") == 1
     load_checkpoint(small_disk / "run", pytest.fail)
     (small_disk / "filler").unlink()
@@ -207,12 +209,12 @@ def test_a_directory_that_becomes_read_only(running, tmp_path):
         before = (shutil.which("setpriv"), *WITHOUT_ROOTS_RIGHTS)
     directory = tmp_path / "run"
     run = running(directory, before=before)
-    run.rounds(5)
+    run.iterations(5)
     folders = [directory, directory / "checkpoints" / "last"]
     for folder in folders:
         folder.chmod(0o555)
     run.wait_for("Cannot write checkpoints/last: Permission denied")
-    run.rounds(5)
+    run.iterations(5)
     load_checkpoint(directory, pytest.fail)
     for folder in folders:
         folder.chmod(0o755)
@@ -224,10 +226,10 @@ def test_a_directory_that_becomes_read_only(running, tmp_path):
 def test_a_directory_that_is_moved_away_and_back(running, tmp_path):
     directory, away = tmp_path / "run", tmp_path / "away"
     run = running(directory)
-    run.rounds(5)
+    run.iterations(5)
     directory.rename(away)
     run.wait_for("Cannot write checkpoints/last")
-    run.rounds(5)
+    run.iterations(5)
     # Where it went between the look and the write, the first sentence is of the system's own words.
     said = re.findall(
         r"Cannot write (\S+): (the run directory was moved or removed|No such file or directory)\.", run.out
@@ -245,11 +247,11 @@ def test_a_directory_that_is_moved_away_and_back(running, tmp_path):
 def test_a_directory_that_vanishes(running, tmp_path):
     directory = tmp_path / "run"
     run = running(directory)
-    run.rounds(5)
+    run.iterations(5)
     directory.rename(tmp_path / "gone")
     shutil.rmtree(tmp_path / "gone")
     run.wait_for("Cannot write metrics.jsonl")
-    run.rounds(3)
+    run.iterations(3)
     code, error = run.stop()
     assert code == 1
     assert "checkpoints/last (the run directory was moved or removed)" in error
@@ -261,15 +263,15 @@ def test_a_metrics_file_that_takes_nothing(running, tmp_path):
     """/dev/full refuses every byte; the lines that it refused come after it has gone."""
     directory = tmp_path / "run"
     run = running(directory)
-    run.rounds(3)
+    run.iterations(3)
     path = directory / "metrics.jsonl"
     path.rename(directory / "before")
     path.symlink_to("/dev/full")
     run.wait_for("Cannot write metrics.jsonl")
-    run.rounds(3)
+    run.iterations(3)
     os.replace(directory / "before", path)
     run.wait_for("metrics.jsonl is written again")
     assert run.stop() == (130, "")
     lines = path.read_text().splitlines()
-    assert [json.loads(line)["episode"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [json.loads(line)["iteration"] for line in lines] == list(range(1, len(lines) + 1))
     assert_complete(directory)

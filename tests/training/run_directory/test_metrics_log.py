@@ -21,49 +21,49 @@ def no_tensorboard(monkeypatch):
 
 def write(directory, episodes, after=0):
     log = MetricsLog(directory, after)
-    for episode in episodes:
-        log.write({"episode": episode, "return": episode / 2})
+    for iteration in episodes:
+        log.write({"iteration": iteration, "return": iteration / 2})
     log.close()
 
 
 def test_lines_are_json_and_appended(tmp_path):
     write(tmp_path, [1, 2])
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [{"episode": 1, "return": 0.5}, {"episode": 2, "return": 1.0}]
+    assert [json.loads(line) for line in lines] == [{"iteration": 1, "return": 0.5}, {"iteration": 2, "return": 1.0}]
 
 
 def test_lines_after_the_checkpoint_are_dropped_on_resume(tmp_path):
     write(tmp_path, [1, 2, 3])
     write(tmp_path, [3, 4], after=2)
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1, 2, 3, 4]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1, 2, 3, 4]
 
 
 def test_a_last_line_that_was_cut_is_ignored_and_dropped_on_resume(tmp_path):
     write(tmp_path, [1, 2])
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text()[:-8])
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1]
     write(tmp_path, [2], after=2)
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1, 2]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1, 2]
     assert path.read_text().count("\n") == 2
 
 
-@pytest.mark.parametrize("tail", ["17\n", "null\n", '{"no": "episode"}\n', "\x00\x00\n"])
+@pytest.mark.parametrize("tail", ["17\n", "null\n", '{"no": "iteration"}\n', "\x00\x00\n"])
 def test_a_line_that_is_no_record_ends_the_reading(tmp_path, tail):
     write(tmp_path, [1])
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write(tail)
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1]
 
 
 def test_a_damaged_line_costs_itself_alone(tmp_path):
     write(tmp_path, [1, 2, 3, 4])
     path = tmp_path / "metrics.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + b"\xff" + lines[1][1:] + b'{"episode": "3"}\n' + lines[3])
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1, 4]
+    path.write_bytes(lines[0] + b"\xff" + lines[1][1:] + b'{"iteration": "3"}\n' + lines[3])
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1, 4]
     write(tmp_path, [5], after=4)
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1, 4, 5]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1, 4, 5]
 
 
 class FullDisk:
@@ -94,38 +94,38 @@ def test_lines_that_do_not_fit_wait_and_leave_nothing_behind(tmp_path, monkeypat
     """A line has 30 bytes; what was written of it before it failed must not be there in the end."""
     saving = WriteRetry()
     log = MetricsLog(tmp_path, 0, saving)
-    log.write({"episode": 1, "return": 0.5})
+    log.write({"iteration": 1, "return": 0.5})
     disk = FullDisk(monkeypatch, room)
-    for episode in (2, 3, 4):
-        log.write({"episode": episode, "return": 0.5})
+    for iteration in (2, 3, 4):
+        log.write({"iteration": iteration, "return": 0.5})
     assert len(list(saving.lines())) == 1
-    assert [r["episode"] for r in read_metrics(tmp_path)][:1] == [1]
+    assert [r["iteration"] for r in read_metrics(tmp_path)][:1] == [1]
     disk.room = 10**9
-    log.write({"episode": 5, "return": 0.5})
+    log.write({"iteration": 5, "return": 0.5})
     log.close()
-    assert list(saving.lines()) == ["metrics.jsonl is written again, with all that was kept back."]
+    assert list(saving.lines()) == ["metrics.jsonl is written again, with everything that was missing."]
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["episode"] for line in lines] == [1, 2, 3, 4, 5]
+    assert [json.loads(line)["iteration"] for line in lines] == [1, 2, 3, 4, 5]
 
 
 def test_the_end_is_the_last_attempt(tmp_path, monkeypatch):
     saving = WriteRetry()
     log = MetricsLog(tmp_path, 0, saving)
     disk = FullDisk(monkeypatch, 0)
-    log.write({"episode": 1})
+    log.write({"iteration": 1})
     disk.room = 10**9
     log.close()
     saving.require_all(tmp_path, 0)
-    assert [r["episode"] for r in read_metrics(tmp_path)] == [1]
+    assert [r["iteration"] for r in read_metrics(tmp_path)] == [1]
 
 
 def test_a_file_that_was_removed_begins_again(tmp_path):
     """The next line must not be preceded by as many zeros as there were bytes."""
     log = MetricsLog(tmp_path, 0)
-    log.write({"episode": 1})
+    log.write({"iteration": 1})
     (tmp_path / "metrics.jsonl").unlink()
-    log.write({"episode": 2})
-    assert (tmp_path / "metrics.jsonl").read_text() == '{"episode": 2}\n'
+    log.write({"iteration": 2})
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"iteration": 2}\n'
 
 
 def test_no_file_is_no_records(tmp_path):
@@ -139,5 +139,5 @@ def test_a_log_that_cannot_be_written(tmp_path):
 
 
 def test_scalars_are_the_numbers_with_their_path():
-    record = {"episode": 3, "precision": "fp32", "ok": True, "metrics": {"cash": 1.5, "kinds": [1, 2]}}
-    assert dict(scalars(record)) == {"episode": 3.0, "metrics/cash": 1.5}
+    record = {"iteration": 3, "precision": "fp32", "ok": True, "metrics": {"cash": 1.5, "kinds": [1, 2]}}
+    assert dict(scalars(record)) == {"iteration": 3.0, "metrics/cash": 1.5}

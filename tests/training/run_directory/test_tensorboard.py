@@ -14,7 +14,7 @@ def test_its_file_holds_the_figures(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     said = []
-    board = TensorBoardLog(tmp_path, 0, said.append)
+    board = TensorBoardLog(tmp_path / "tensorboard", 0, said.append)
     for episode in (1, 2):
         board.write([("return", episode / 2), ("metrics/cash", 7.0)], episode)
     board.close()
@@ -25,7 +25,7 @@ def test_its_file_holds_the_figures(tmp_path):
 
 def test_a_file_that_cannot_be_written_is_said_once_without_a_traceback(tmp_path, capfd):
     said, hook = [], threading.excepthook
-    board = TensorBoardLog(tmp_path, 0, said.append)
+    board = TensorBoardLog(tmp_path / "tensorboard", 0, said.append)
     board.write([("return", 0.5)], 1)
     shutil.rmtree(tmp_path / "tensorboard")
     (tmp_path / "tensorboard").write_text("in its place")
@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_written_is_said_once_without_a_traceback(tmp_path
     board.close()
     (sentence,) = said
     assert sentence.startswith("Cannot write tensorboard/: ")
-    assert sentence.endswith(". The run goes on without it; metrics.jsonl has the same.")
+    assert sentence.endswith(". The run continues without; metrics.jsonl has the same.")
     assert "Traceback" not in capfd.readouterr().err
     assert threading.excepthook is hook
 
@@ -42,7 +42,7 @@ def test_a_file_that_cannot_be_written_is_said_once_without_a_traceback(tmp_path
 def test_errors_of_other_threads_are_reported_as_before(tmp_path, monkeypatch):
     reported = []
     monkeypatch.setattr(threading, "excepthook", lambda arguments: reported.append(arguments.exc_value))
-    board = TensorBoardLog(tmp_path, 0, print)
+    board = TensorBoardLog(tmp_path / "tensorboard", 0, print)
     thread = threading.Thread(target=lambda: 1 / 0)
     thread.start()
     thread.join()

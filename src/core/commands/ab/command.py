@@ -15,7 +15,7 @@ from core.config import Config
 from core.errors import UserError
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.resume import refuse_to_overwrite
+from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 
@@ -127,7 +127,7 @@ def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
     path = comparison.directory / RESULT
     if path.exists():
         _require_same(comparison, path)
-    refuse_to_overwrite(comparison.directory)
+    RunDirectory(comparison.directory).require_free()
     differences = differing(*(side.config for side in comparison.sides))
     for name, (first, second) in differences.items():
         say(f"{name}: {first!r} (A), {second!r} (B).")

@@ -16,8 +16,9 @@ from core.hardware.diagnostics import run_diagnostics
 from core.hardware.planning.plan import Plan, make_plan
 from core.policies.parameter_layout import layout_of
 from core.text import Say, counted
-from core.training.build.plan import plan_settings, policy_spec
+from core.training.build.plan import plan_settings
 from core.training.build.run_settings import load_configured, settings_of_a_run
+from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
 
 _COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
@@ -76,7 +77,8 @@ def findings_table(findings: list[Finding]) -> Table:
 
 def _examine(config: Config) -> DoctorInput:
     simulator = load_configured(config).simulator
-    machine, settings = detect_machine(), plan_settings(config, simulator)
+    machine, setup = detect_machine(), set_up(config, simulator)
+    settings = plan_settings(setup)
     plan: Plan | None = None
     plan_error = ""
     try:
@@ -89,7 +91,7 @@ def _examine(config: Config) -> DoctorInput:
         samples=settings.samples,
         plan=plan,
         plan_error=plan_error,
-        checkpoint_bytes=3 * 4 * layout_of(policy_spec(config, simulator)).size,  # parameters and Adam's two moments
+        checkpoint_bytes=3 * 4 * layout_of(setup.spec).size,  # parameters and Adam's two moments
         diagnostics=run_diagnostics(Path(config.run_directory or "."), machine.gpu),
         records=read_metrics(Path(config.run_directory)) if config.run_directory else (),
     )

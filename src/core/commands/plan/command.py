@@ -17,9 +17,9 @@ from core.hardware.types import Machine
 from core.text import Say, format_bytes, format_duration
 from core.training.build.plan import announce
 from core.training.build.presets import with_preset
-from core.training.build.rollout_size import decisions_per_update
 from core.training.build.run_settings import load_configured
-from core.training.run_directory.checkpoint import holds_checkpoint
+from core.training.build.setup import set_up
+from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
 from core.training.time_budget import parse_duration
 
@@ -47,7 +47,7 @@ def run_plan(
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
     loaded = load_configured(config)
     simulator = loaded.simulator
-    config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
+    config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.samples)
     report = make_report(config, simulator, machine)
     for line in [*loaded.notes, *notes, *announce(report.plan, machine, config)]:
         say(line)
@@ -62,9 +62,9 @@ def run_plan(
 
 def _plan_path(config: Config) -> Path:
     directory = Path(config.run_directory or ".")
-    if config.run_directory and holds_checkpoint(directory):
+    if config.run_directory and RunDirectory(directory).holds_run():
         raise UserError(f"{directory} holds a run, whose plan.json says how it was made; name another --run-directory.")
-    return directory / "plan.json"
+    return RunDirectory(directory).plan
 
 
 def _content(report: PlanReport, machine: Machine, command: str, estimate: Estimate | None) -> dict[str, Any]:

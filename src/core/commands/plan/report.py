@@ -17,7 +17,8 @@ from core.hardware.types import Execution, Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
 from core.text import format_bytes, format_duration
-from core.training.build.plan import plan_run, plan_settings, policy_spec, update_memory
+from core.training.build.plan import plan_run, plan_settings, update_memory
+from core.training.build.setup import set_up
 
 _ENORMOUS = 10**15
 """Bytes of a card on which everything fits, to see what the plan would like."""
@@ -109,12 +110,13 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         UserError: settings contradict each other or the machine.
     """
     config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
-    settings, spec = plan_settings(config, simulator), policy_spec(config, simulator)
+    setup = set_up(config, simulator)
+    settings, spec = plan_settings(setup), setup.spec
     samples, instances = settings.samples, settings.parallel_episodes
-    plan, gpu = plan_run(config, simulator, machine), machine.gpu if config.device == "auto" else None
+    plan, gpu = plan_run(setup, machine), machine.gpu if config.device == "auto" else None
     fits, wanted = gpu is None or has_room(gpu, settings), plan
     if gpu is not None and not fits:  # the plan is one for the CPU: see what the card would have to hold
-        wanted = plan_run(config, simulator, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
+        wanted = plan_run(setup, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
         wanted = replace(wanted, microbatch=min(wanted.microbatch, 256))
     memory = update_memory(spec, wanted, gpu, samples, instances)
     if gpu is None:
@@ -182,7 +184,7 @@ def _enough(config: Config, simulator: Simulator, gpu: Gpu, instances: int) -> s
     while instances > 1:
         instances //= 2
         fewer = config.model_copy(update={"episodes_per_update": instances})
-        if has_room(gpu, plan_settings(fewer, simulator)):
+        if has_room(gpu, plan_settings(set_up(fewer, simulator))):
             return f"--episodes-per-update {instances}"
     return ""
 

@@ -14,9 +14,9 @@ from core.learning.algorithms.interface import RolloutBatch
 from core.rollout.trajectory import Trajectory
 from core.simulators.loading import LoadedSimulator
 from core.text import Say, format_duration
-from core.training.build.components import build_model, build_trainer
+from core.training.build.components import build_trainer
 from core.training.build.plan import apply_plan, plan_run, require_memory
-from core.training.build.rollout_size import decisions_per_update
+from core.training.build.setup import set_up
 from core.training.trainer import Trainer
 
 _MEASURED_SAMPLES = 16_384
@@ -66,7 +66,7 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
     if not on_gpu:
         update = measured.sample_seconds * measured.steps * config.num_epochs
     elif report.prediction.update_seconds is not None:
-        update = report.prediction.update_seconds * measured.steps / decisions_per_update(config, loaded.simulator)
+        update = report.prediction.update_seconds * measured.steps / set_up(config, loaded.simulator).size.samples
     else:
         return Estimate(None, 0, 0, startup, simulation, None, "no figures of this GPU are known")
     source = "predicted" if on_gpu else "measured on a part"
@@ -107,13 +107,13 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
         changes["precision"] = "auto"
         changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
     config = config.model_copy(update=changes)
-    plan = apply_plan(plan_run(config, loaded.simulator, machine))
-    require_memory(config, loaded.simulator, plan, machine)
+    setup = set_up(config, loaded.simulator)
+    plan = apply_plan(plan_run(setup, machine))
+    require_memory(setup, plan, machine)
     with tempfile.TemporaryDirectory() as folder:
-        model = build_model(config, loaded.simulator, False)
-        trainer = build_trainer(config, plan, model, loaded, Path(folder), None)
+        trainer = build_trainer(setup, plan, Path(folder))
         startup = trainer.collector.compile(trainer.actor_params())
-        played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.per_update)
+        played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.instances)
     trajectories = [each.trajectory for each in played]
     steps = sum(t.steps for t in trajectories)
     return Measured(startup, seconds, steps, _sample_seconds(trainer, trajectories) if with_update else 0.0)

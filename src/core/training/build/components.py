@@ -1,64 +1,104 @@
-"""The parts of a run, each made from plain arguments that a Config and a plan give: model, trainer, schedule."""
+"""Parts of a run, built from its setup and its plan: model, collector, updater, evaluation, trainer."""
 
 from pathlib import Path
 
 import torch
 
-from core.config import Config
+from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
+from core.learning.device_transfer import host_allocator
 from core.learning.steps.interface import UpdateSettings
 from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
+from core.rollout.episode_collector import Collector, EpisodeCollector
+from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.guarded_collector import GuardedCollector
+from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
-from core.simulators.loading import LoadedSimulator
-from core.simulators.simulator import Simulator, function_of
+from core.simulators.simulator import function_of
+from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
-from core.training.build.plan import policy_spec
-from core.training.build.rollout_size import build_collector, copies_per_update, rollout_steps
-from core.training.display.utilization import UtilizationTracker
+from core.training.build.setup import Setup
 from core.training.evaluation.periodic import PeriodicEvaluation, greedy_player
-from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
-from core.training.time_budget import Budget
-from core.training.trainer import Trainer, TrainingSettings
-
-
-def build_model(config: Config, simulator: Simulator, pinned: bool) -> ActorCritic:
-    """Build a freshly initialised model on the host."""
-    model = ActorCritic(policy_spec(config, simulator), pinned=pinned)
-    generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    logits, weights = (
-        None if prior is None else torch.tensor(prior, dtype=torch.float32)
-        for prior in (simulator.initial_logits, simulator.initial_feature_weights)
-    )
-    initialise(model, config.weight_init, generator, logits, config.initial_log_std, weights)
-    return model
+from core.training.run_directory.checkpoint_writer import CheckpointWriter
+from core.training.settings import Services, TrainingSettings
+from core.training.trainer import Trainer
 
 
 def build_trainer(
-    config: Config,
-    plan: Plan,
-    model: ActorCritic,
-    loaded: LoadedSimulator,
-    directory: Path,
-    budget: Budget | None,
-    instruments: UtilizationTracker | None = None,
-    saving: WriteRetry | None = None,
+    setup: Setup, plan: Plan, directory: Path, command: str = "", services: Services | None = None
 ) -> Trainer:
-    """Build the trainer of a run; nothing is written."""
-    simulator = loaded.simulator
+    """Build the trainer of a run; nothing is written.
+
+    Args:
+        setup: settings of the run and what follows from them.
+        plan: use of the machine.
+        directory: run directory.
+        command: command that trains this run, for messages.
+        services: parts of the run beside learning; by default its checkpoints alone.
+    """
+    services = services or Services(CheckpointWriter(directory))
+    config, simulator, size = setup.config, setup.simulator, setup.size
     collector = GuardedCollector(
-        build_collector(config, plan, model.spec, simulator),
+        build_collector(setup, plan),
         simulator,
-        model.spec,
+        setup.spec,
         config.seed,
-        rollout_steps(config, simulator),
+        size.steps,
         config.episode_time_limit,
         directory,
     )
-    updater = Updater(
-        model,
+    settings = TrainingSettings(
+        iterations=config.training_episodes,
+        instances=size.instances,
+        rollout_steps=size.steps,
+        seed=config.seed,
+        gamma=config.gamma,
+        value_lambda=config.value_lambda,
+        discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
+        schedule=build_schedule(config),
+        normalise_observations=config.normalise_observations,
+        normalise_rewards=config.normalise_rewards,
+        command=command,
+    )
+    metadata = {
+        "simulator": simulator.description(),
+        "source": setup.source,
+        "policy": setup.spec.to_json(),
+        "update_threads": plan.update_threads,
+    }
+    return Trainer(simulator, collector, build_updater(setup, plan), settings, metadata, services)
+
+
+def build_collector(setup: Setup, plan: Plan) -> Collector:
+    """Return the collector of whole episodes, or of rollouts of ROLLOUT_STEPS steps.
+
+    Raises:
+        UserError: the system does not even give the addresses of the trajectories' rows.
+    """
+    simulator, size = setup.simulator, setup.size
+    arguments = setup.spec, setup.config.seed, size.instances
+    new = host_allocator(plan.device == "cuda")
+    try:
+        if not simulator.compiled:
+            return GymnasiumCollector(simulator, *arguments, size.steps, new)
+        if size.steps:
+            return FixedLengthCollector(simulator, *arguments, size.steps, plan.simulation_threads, new)
+        return EpisodeCollector(simulator, *arguments, plan.simulation_threads, plan.lockstep, new)
+    except MemoryError as error:
+        raise UserError(
+            f"The system does not give the {format_bytes(size.memory.pinned_bytes)} that {size.instances:,} "
+            f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
+            "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
+        ) from error
+
+
+def build_updater(setup: Setup, plan: Plan) -> Updater:
+    """Build the updater with a freshly initialised model."""
+    config = setup.config
+    return Updater(
+        _build_model(setup, plan.device == "cuda"),
         torch.device(plan.device),
         build_algorithm(config),
         from_config(
@@ -73,33 +113,26 @@ def build_trainer(
             checkpointing=plan.gradient_checkpointing,
         ),
     )
-    settings = TrainingSettings(
-        episodes=config.training_episodes,
-        per_update=copies_per_update(config, simulator),
-        seed=config.seed,
-        gamma=config.gamma,
-        value_lambda=config.value_lambda,
-        discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        schedule=build_schedule(config),
-        normalise_observations=config.normalise_observations,
-        normalise_rewards=config.normalise_rewards,
+
+
+def _build_model(setup: Setup, pinned: bool) -> ActorCritic:
+    """Build a freshly initialised model on the host."""
+    config, simulator = setup.config, setup.simulator
+    model = ActorCritic(setup.spec, pinned=pinned)
+    generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
+    logits, feature_weights = (
+        None if prior is None else torch.tensor(prior, dtype=torch.float32)
+        for prior in (simulator.initial_logits, simulator.initial_feature_weights)
     )
-    facts = {
-        "simulator": simulator.description(),
-        "source": loaded.source,
-        "policy": model.spec.to_json(),
-        "update_threads": plan.update_threads,
-    }
-    evaluation = build_evaluation(config, model, simulator)
-    checkpoints = CheckpointWriter(directory, config.checkpoints_kept, saving)
-    parts = (simulator, model, collector, updater, settings, directory, facts, budget, instruments, evaluation)
-    return Trainer(*parts, checkpoints)
+    initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
+    return model
 
 
-def build_evaluation(config: Config, model: ActorCritic, simulator: Simulator) -> PeriodicEvaluation | None:
-    """Return what evaluates the policy while the run goes on; None where nobody asked for it."""
+def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
+    """Return the evaluation at intervals; None where nobody asked for one."""
+    config = setup.config
     if not config.evaluate_every:
         return None
-    how = config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable
-    play = greedy_player(simulator, model.spec, *how)
+    threads = config.simulation_threads or detect_cores().usable
+    play = greedy_player(setup.simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
     return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)

@@ -1,4 +1,4 @@
-"""From Config and simulator to the plan of a run, the lines that announce it, and torch set up by it."""
+"""Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,43 +20,29 @@ from core.hardware.planning.update_memory import (
 from core.hardware.types import Gpu, Machine, PlanSettings
 from core.learning.steps.cpu_kernels.scope import unsupported
 from core.learning.torch_settings import apply_allocator, apply_global_settings
-from core.policies.spec import PolicySpec, spec_for
-from core.simulators.simulator import Simulator
+from core.policies.spec import PolicySpec
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule
-from core.training.build.rollout_size import (
-    copies_per_update,
-    decisions_per_update,
-    expected_samples,
-    host_rollout,
-    rollout_steps,
-)
+from core.training.build.setup import Setup
 from core.training.display.messages import batch_line, memory_lines, precision_lines
+from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
 
 
-def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
-    """Return the spec of the policy that a run trains."""
-    actor, critic = (
-        (width,) * config.num_hidden_layers for width in (config.actor_hidden_size, config.critic_hidden_size)
-    )
-    return spec_for(simulator, actor, critic, config.activation)
-
-
-def plan_run(config: Config, simulator: Simulator, machine: Machine) -> Plan:
+def plan_run(setup: Setup, machine: Machine) -> Plan:
     """Plan how a run uses a machine, which need not be this one.
 
     Raises:
         UserError: settings contradict each other or the machine.
     """
-    return make_plan(machine, plan_settings(config, simulator))
+    return make_plan(machine, plan_settings(setup))
 
 
-def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
-    """Return what a plan needs to know of a run."""
-    spec, samples = policy_spec(config, simulator), decisions_per_update(config, simulator)
-    copies, schedule = copies_per_update(config, simulator), build_schedule(config)
-    whole = estimate_memory(spec, False, samples, 1, 1, copies)
+def plan_settings(setup: Setup) -> PlanSettings:
+    """Return what a plan depends on beside the machine."""
+    config, spec, size = setup.config, setup.spec, setup.size
+    schedule = build_schedule(config)
+    whole = estimate_memory(spec, False, size.samples, 1, 1, size.instances)
     return PlanSettings(
         device=config.device,
         precision=config.precision,
@@ -64,73 +50,31 @@ def plan_settings(config: Config, simulator: Simulator) -> PlanSettings:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
-        samples=samples,
+        samples=size.samples,
         bytes_per_sample={half: bytes_of_a_sample(spec, half, config.gradient_checkpointing) for half in (False, True)},
-        fixed_bytes=fixed_bytes(spec, samples),
+        fixed_bytes=fixed_bytes(spec, size.samples),
         joining_bytes=whole.held + whole.rollout + whole.joining,
         widest_layer=max(*spec.actor_sizes, *spec.critic_sizes),
-        parallel_episodes=copies,
-        parallel_reason=_why_so_many_copies(config, simulator),
+        parallel_episodes=size.instances,
+        parallel_reason=size.reason,
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
         update_execution=config.update_execution,
         kernel_problem=unsupported(spec, build_algorithm(config), (schedule.start.loss, schedule.end.loss)),
         checkpointing=config.gradient_checkpointing,
-        whole_episodes=not rollout_steps(config, simulator),
+        whole_episodes=not size.steps,
         step_launches={half: step_launches(spec, half) for half in (False, True)},
-        rollout=host_rollout(config, simulator),
+        rollout=size.memory,
     )
 
 
-def require_memory(config: Config, simulator: Simulator, plan: Plan, machine: Machine) -> None:
-    """Check that the host holds what a round plays and what its update needs there, before that is allocated.
+def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
+    """Check before anything is allocated that the host has memory for an iteration.
 
     Raises:
         UserError: it does not.
     """
-    update = _update_on_the_host(config, simulator, plan)
-    require_room(host_rollout(config, simulator), machine, plan.device == "cuda", update)
-
-
-def peak_line(config: Config, simulator: Simulator, plan: Plan) -> str:
-    """Return what a round takes of the host's memory at its peak, in words."""
-    update = _update_on_the_host(config, simulator, plan)
-    whole = format_bytes(plan.trajectory_bytes + update)
-    return f"   memory {whole} at the peak of a round, {format_bytes(update)} of it for the update"
-
-
-def _update_on_the_host(config: Config, simulator: Simulator, plan: Plan) -> int:
-    """Return the bytes of the host's memory that an update takes beside the trajectories, at most."""
-    samples, copies = decisions_per_update(config, simulator), copies_per_update(config, simulator)
-    if plan.device == "cuda":
-        return BESIDE_A_GPU * samples
-    return update_memory(policy_spec(config, simulator), plan, None, samples, copies).peak
-
-
-def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, copies: int) -> MemoryEstimate:
-    """Predict the bytes of an update, on a GPU or (None) on the host."""
-    workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
-    return estimate_memory(
-        spec,
-        plan.precision != "fp32",
-        samples,
-        plan.batch_size,
-        plan.microbatch,
-        copies,
-        workspace,
-        workers,
-        plan.gradient_checkpointing,
-        host=gpu is None,
-    )
-
-
-def _why_so_many_copies(config: Config, simulator: Simulator) -> str:
-    if config.episodes_per_update:
-        return f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
-    if steps := rollout_steps(config, simulator):
-        return f"one plays on for {steps:,} decisions"
-    episode, together = expected_samples(simulator), decisions_per_update(config, simulator)
-    return f"{together:,} decisions a round, about {episode:,} each"
+    require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
 
 
 def announce(plan: Plan, machine: Machine, config: Config) -> list[str]:
@@ -143,8 +87,39 @@ def announce(plan: Plan, machine: Machine, config: Config) -> list[str]:
     return [*lines, "Plan:", *(f"   {line}" for line in plan.lines())]
 
 
+def peak_line(setup: Setup, plan: Plan) -> str:
+    """Return the host memory of an iteration at its peak, for people."""
+    update = _update_on_host(setup, plan)
+    whole = format_bytes(plan.trajectory_bytes + update)
+    return f"   memory {whole} at the peak of an iteration, {format_bytes(update)} of it for the update"
+
+
+def _update_on_host(setup: Setup, plan: Plan) -> int:
+    """Return the most bytes of host memory that an update takes beside the trajectories."""
+    if plan.device == "cuda":
+        return BESIDE_A_GPU * setup.size.samples
+    return update_memory(setup.spec, plan, None, setup.size.samples, setup.size.instances).peak
+
+
+def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int) -> MemoryEstimate:
+    """Predict the bytes of an update, on a GPU or (None) on the host."""
+    workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
+    return estimate_memory(
+        spec,
+        plan.precision != "fp32",
+        samples,
+        plan.batch_size,
+        plan.microbatch,
+        instances,
+        workspace,
+        workers,
+        plan.gradient_checkpointing,
+        host=gpu is None,
+    )
+
+
 def apply_plan(plan: Plan) -> Plan:
-    """Set up torch as planned; return the plan as it holds, which may have lost what this GPU refuses."""
+    """Set up torch as planned; return the plan as it holds, without what this GPU refuses."""
     torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):
@@ -156,4 +131,4 @@ def apply_plan(plan: Plan) -> Plan:
 
 def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:
     """Write plan.json: the plan, its reasons, and the machine that it was made for."""
-    write_json(directory / "plan.json", {**plan.as_json(), "machine": asdict(machine)})
+    write_json(RunDirectory(directory).plan, {**plan.as_json(), "machine": asdict(machine)})

@@ -1,17 +1,19 @@
-"""Presets: how long a run trains and how often it is evaluated, and nothing else.
+"""Settings that follow from others: presets of the length of a run, and a time budget without an iteration limit.
 
-A preset adjusts what the user left at its default. It knows no machine, and no machine setting is in it.
+They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
 
 from typing import NamedTuple
 
 from core.config import Config
+from core.text import format_duration
+from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 
 class Preset(NamedTuple):
-    """Decisions played in the whole run, passes over each round's samples, rounds from one evaluation to the next."""
+    """Environment steps of the whole run, epochs of an update, iterations from one evaluation to the next."""
 
-    decisions: int
+    steps: int
     epochs: int
     evaluate_every: int
 
@@ -25,42 +27,69 @@ PRESETS = {
 
 
 def with_preset(
-    config: Config, sources: dict[str, str], decisions_per_round: int
+    config: Config, sources: dict[str, str], iteration_steps: int
 ) -> tuple[Config, dict[str, str], list[str]]:
     """Adjust a Config by its preset.
 
     Args:
-        config: with the name of the preset, or none.
-        sources: where each value comes from.
-        decisions_per_round: of a training episode.
+        config: settings with the name of a preset, or none.
+        sources: origin of each value.
+        iteration_steps: expected environment steps of an iteration.
 
     Returns:
         The Config, the sources with ``"preset"`` for what changed, and a line for each value: set, or left alone.
     """
     if not config.preset:
         return config, sources, []
-    wanted = _values(PRESETS[config.preset], decisions_per_round)
-    changes = {name: value for name, (value, _) in wanted.items() if not set_by_user(name, config, sources)}
+    values = _values(PRESETS[config.preset], iteration_steps)
+    changes = {name: value for name, (value, _) in values.items() if not set_by_user(name, config, sources)}
     lines = [
-        f"Preset {config.preset}: {name.upper()} = {value}{why}."
+        f"Preset {config.preset}: {name.upper()} = {value}{reason}."
         if name in changes
         else f"Preset {config.preset} leaves {name.upper()} = {getattr(config, name)} alone, set by {sources[name]}."
-        for name, (value, why) in wanted.items()
+        for name, (value, reason) in values.items()
     ]
     return config.model_copy(update=changes), sources | dict.fromkeys(changes, "preset"), lines
 
 
-def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
-    """Return whether a user chose a value: by flag, or in a file by another value than the default.
+def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
+    """Let a time budget alone end the run where nobody chose a number of iterations.
 
-    hyperparameters.py lists every name, so that a default stands in it says nothing.
+    Returns:
+        The Config, the sources of its values, and lines for people.
+
+    Raises:
+        UserError: the budget is no duration.
+    """
+    if not config.time_budget:
+        return config, sources, []
+    chosen = set_by_user("training_episodes", config, sources) or sources.get("training_episodes") == "preset"
+    until = f"or {config.training_episodes:,} iterations, whichever comes first" if chosen else "alone"
+    duration = format_duration(parse_duration(config.time_budget))
+    lines = [f"Time budget {duration} {until}: how much is learned depends on the speed of the machine."]
+    if chosen:
+        return config, sources, lines
+    changed = config.model_copy(update={"training_episodes": NO_LIMIT})
+    return changed, {**sources, "training_episodes": "time_budget"}, lines
+
+
+def budget_of(config: Config) -> Budget | None:
+    """Return the time budget of a run, which begins now; None without one."""
+    return Budget(parse_duration(config.time_budget)) if config.time_budget else None
+
+
+def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
+    """Return whether a user chose a value: by flag, or in a file by a value other than the default.
+
+    hyperparameters.py lists every name, so a default in it says nothing.
     """
     changed = getattr(config, name) != Config.model_fields[name].default
     return sources.get(name) == "flag" or (sources.get(name) == "file" and changed)
 
 
-def _values(preset: Preset, decisions_per_round: int) -> dict[str, tuple[int, str]]:
-    rounds = -(-preset.decisions // decisions_per_round)
-    why = f", {preset.decisions:,} decisions at about {decisions_per_round:,} each"
+def _values(preset: Preset, iteration_steps: int) -> dict[str, tuple[int, str]]:
+    """Return the values of a preset, each with its reason."""
+    iterations = -(-preset.steps // iteration_steps)
+    reason = f", {preset.steps:,} steps at about {iteration_steps:,} each"
     rest = {"num_epochs": (preset.epochs, ""), "evaluate_every": (preset.evaluate_every, "")}
-    return {"training_episodes": (rounds, why), **rest}
+    return {"training_episodes": (iterations, reason), **rest}

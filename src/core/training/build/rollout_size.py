@@ -1,91 +1,67 @@
-"""How long a training episode plays, how many copies, and what plays them."""
+"""Size of an iteration's rollout."""
+
+from dataclasses import dataclass
 
 from core.config import Config
-from core.errors import UserError
-from core.hardware.planning.plan import Plan
 from core.hardware.types import HostRollout
-from core.learning.device_transfer import host_allocator
-from core.policies.spec import PolicySpec
-from core.rollout.episode_collector import Collector, EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
-from core.text import format_bytes
 
-_DECISIONS_PER_UPDATE, _MOST_COPIES = 372_000, 1024
-
-
-def rollout_steps(config: Config, simulator: Simulator) -> int:
-    """Return the decisions that each copy plays in a rollout, 0 for a whole episode."""
-    return config.rollout_steps or simulator.default_rollout_steps
+_USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 
 
-def expected_samples(simulator: Simulator) -> int:
-    """Return the number of decisions of a nominal episode."""
-    return simulator.expected_steps or simulator.max_steps
+@dataclass(frozen=True)
+class RolloutSize:
+    """Size of an iteration's rollout, as far as it is known before.
 
-
-def copies_per_update(config: Config, simulator: Simulator) -> int:
-    """Return how many copies of the episode a round plays.
-
-    The user's number; else one where ROLLOUT_STEPS says how long it plays, or as many whole episodes as make a rollout
-    of usual size.
+    Attributes:
+        instances: environment instances that play.
+        steps: environment steps of each instance; 0 where each plays a whole episode.
+        expected_steps: expected steps of each instance.
+        reason: origin of the number of instances, a phrase.
+        memory: bytes of the trajectories on the host.
     """
-    if config.episodes_per_update or rollout_steps(config, simulator):
-        return config.episodes_per_update or 1
-    return min(max(round(_DECISIONS_PER_UPDATE / expected_samples(simulator)), 1), _MOST_COPIES)
+
+    instances: int
+    steps: int
+    expected_steps: int
+    reason: str
+    memory: HostRollout
+
+    @property
+    def samples(self) -> int:
+        """Expected number of samples."""
+        return self.instances * self.expected_steps
+
+    @property
+    def in_words(self) -> str:
+        """Length of an instance's part of the rollout."""
+        return f"{self.steps:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
 
 
-def decisions_per_update(config: Config, simulator: Simulator) -> int:
-    """Return about how many samples a rollout has."""
-    return (rollout_steps(config, simulator) or expected_samples(simulator)) * copies_per_update(config, simulator)
+def rollout_size(config: Config, simulator: Simulator) -> RolloutSize:
+    """Return the size of the rollouts that a simulator is trained on.
 
-
-def host_rollout(config: Config, simulator: Simulator) -> HostRollout:
-    """Return the bytes of the arrays that :func:`build_collector` has allocated, by row and in all."""
-    steps, copies = rollout_steps(config, simulator), copies_per_update(config, simulator)
-    sizes = simulator.observation_size, simulator.action_space, simulator.action_feature_size
-    decisions, rows = steps or expected_samples(simulator), steps or simulator.max_steps
-    return HostRollout(
-        copies=copies,
-        decisions=decisions,
+    The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
+    many whole episodes as make a rollout of the usual size.
+    """
+    steps = config.rollout_steps or simulator.default_rollout_steps
+    expected = steps or simulator.expected_steps or simulator.max_steps
+    if config.episodes_per_update:
+        instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
+    elif steps:
+        instances, reason = 1, f"{steps:,} steps an iteration"
+    else:
+        instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
+        reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    rows = steps or simulator.max_steps
+    row = simulator.observation_size, simulator.action_space, simulator.action_feature_size
+    memory = HostRollout(
+        copies=instances,
+        decisions=expected,
         rows=rows,
         at_most=not steps and simulator.expected_steps is None,
-        bytes=copies * trajectory_bytes(decisions, *sizes),
-        pinned_bytes=copies * trajectory_bytes(rows, *sizes, cuts=steps),
+        bytes=instances * trajectory_bytes(expected, *row),
+        pinned_bytes=instances * trajectory_bytes(rows, *row, cuts=steps),
     )
-
-
-def rollout_in_words(config: Config, simulator: Simulator) -> str:
-    """Say how long a copy plays in a training episode."""
-    if steps := rollout_steps(config, simulator):
-        return f"{steps:,} decisions a rollout"
-    return f"about {expected_samples(simulator):,} decisions an episode"
-
-
-def build_collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
-    """Return what plays: whole episodes, or rollouts of ROLLOUT_STEPS decisions.
-
-    Raises:
-        UserError: the system does not even give the addresses of the rows of its trajectories.
-    """
-    try:
-        return _collector(config, plan, spec, simulator)
-    except MemoryError as error:
-        rollout = host_rollout(config, simulator)
-        raise UserError(
-            f"The system does not give the {format_bytes(rollout.pinned_bytes)} that {rollout.copies:,} trajectories "
-            f"of up to {rollout.rows:,} decisions may take; lower max_steps of the simulator or EPISODES_PER_UPDATE, "
-            "or set or lower ROLLOUT_STEPS."
-        ) from error
-
-
-def _collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
-    how = (spec, config.seed, copies_per_update(config, simulator))
-    new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
-    if not simulator.compiled:
-        return GymnasiumCollector(simulator, *how, steps, new)
-    if steps:
-        return FixedLengthCollector(simulator, *how, steps, plan.simulation_threads, new)
-    return EpisodeCollector(simulator, *how, plan.simulation_threads, plan.lockstep, new)
+    return RolloutSize(instances, steps, expected, reason, memory)

@@ -1,12 +1,14 @@
-"""A Config becomes a run: simulator, plan, model, collector, updater, trainer, run directory."""
+"""A Config becomes a run: simulator, plan, trainer, run directory."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from core.config import Config
+from core.errors import UserError
 from core.hardware.detect import detect_machine, free_and_total_bytes
 from core.hardware.planning.plan import Plan
 from core.jit_cache.background_compile import compiled_ahead
@@ -14,22 +16,24 @@ from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.text import Say
-from core.training.build.components import build_model, build_trainer
+from core.training.build.components import build_evaluation, build_trainer
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
-from core.training.build.presets import with_preset
-from core.training.build.rollout_size import decisions_per_update, rollout_in_words
-from core.training.build.run_settings import CONFIG_FILE, load_configured
+from core.training.build.presets import budget_of, with_budget, with_preset
+from core.training.build.run_settings import changed_settings, load_configured, train_command
+from core.training.build.setup import set_up
 from core.training.display.messages import kernel_lines, memory_lines
 from core.training.display.progress import Progress
 from core.training.display.utilization import build_utilization_tracker
 from core.training.failures import report_gpu_loss
-from core.training.resume import changed_settings, refuse_to_overwrite, resume_run, run_directory
-from core.training.run_directory.checkpoint_writer import WriteRetry
+from core.training.resume import resume_run
+from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
+from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import MetricsLog
 from core.training.run_directory.plots import plot_learning_curve
-from core.training.time_budget import NO_LIMIT, Budget, budget_of, with_budget
+from core.training.settings import Services
+from core.training.time_budget import NO_LIMIT
 from core.training.trainer import Trainer
 
 
@@ -38,10 +42,10 @@ class Run:
     """A run that is ready to train.
 
     Attributes:
-        directory: of the run.
-        trainer: of the run.
-        plan: how it uses the machine.
-        lock: of the directory, until the run has trained.
+        directory: run directory.
+        trainer: trainer of the run.
+        plan: use of the machine.
+        lock: lock of the directory, released after training.
     """
 
     directory: Path
@@ -50,134 +54,148 @@ class Run:
     lock: RunLock
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether episodes or time budget are done (False: somebody asked to stop).
+        """Train; return whether the iterations or the time budget are done (False: somebody asked to stop).
+
+        Args:
+            console: console for the progress.
+            should_stop: returns whether to stop; called after each iteration.
 
         Raises:
-            NotSavedError: not all of it could be written.
+            NotSavedError: not everything could be written.
             GpuLostError: the GPU failed; what was saved before is on the disk.
         """
+        checkpoints = self.trainer.checkpoints
         try:
-            with report_gpu_loss(self.directory, lambda: self.trainer.checkpoints.saved_episode):
-                return self._train(console, should_stop)
+            with report_gpu_loss(self.trainer.settings.command, lambda: checkpoints.saved_iteration):
+                done = self._train(console, should_stop)
+            checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
+            return done
         finally:
             self.lock.release()
 
     def _train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
-        trainer, saving = self.trainer, self.trainer.checkpoints.saving
-        log = MetricsLog(self.directory, trainer.episode, saving)
-        episodes = trainer.settings.episodes if trainer.settings.episodes != NO_LIMIT else None
-        progress = Progress(console, episodes, trainer.episode, trainer.simulator.main_metric)
-        with progress:
+        trainer, retry = self.trainer, self.trainer.checkpoints.retry
+        log = MetricsLog(self.directory, trainer.iteration, retry)
+        iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
+        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric) as progress:
             if log.note:
                 progress.say(log.note)
             try:
-                with trainer.instruments.monitor:
+                with trainer.utilization.monitor:
                     done = trainer.run(log, progress, should_stop)
             finally:
                 trainer.checkpoints.close()
                 log.close()
-                for line in saving.lines():
+                for line in retry.lines():
                     progress.say(line)
             for line in self._last_lines():
                 progress.say(line)
-        saving.require_all(self.directory, trainer.checkpoints.saved_episode)
         return done
 
     def _last_lines(self) -> list[str]:
-        """Return what is said of a run that has ended, beside how it ended."""
-        instruments = self.trainer.instruments
+        """Return the lines about the learning curve and the machine at the end of a run."""
+        utilization = self.trainer.utilization
         lines = [plot_learning_curve(self.directory, self.trainer.simulator.main_metric)]
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
-            lines += [*memory_lines(self.plan.device_name, total, free), *instruments.phase_lines()]
-        return [*lines, *filter(None, (instruments.simulation_line(), instruments.efficiency_line()))]
+            lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
+        return [*lines, *filter(None, (utilization.simulation_line(), utilization.efficiency_line()))]
 
 
 def build_run(
-    config: Config, sources: dict[str, str], resume: bool, say: Say, loaded: LoadedSimulator | None = None
+    config: Config,
+    sources: dict[str, str],
+    resume: bool,
+    say: Say,
+    loaded: LoadedSimulator | None = None,
+    file: Path | None = None,
 ) -> Run:
-    """Build everything, write config.json and plan.json, and say what was decided.
+    """Build everything, write config.json and plan.json, and print what was decided.
 
     Args:
         config: settings of the run.
-        sources: where each of their values comes from.
+        sources: origin of each value.
         resume: whether to continue the run in the run directory.
-        say: function that prints a line.
+        say: prints a line.
         loaded: simulator to train on; None for the one that the settings name.
+        file: hyperparameters file that the user named, for commands in messages; None without one.
 
     Raises:
-        UserError: anything about the input, the run directory or the checkpoint is not right.
+        UserError: the input, the run directory or the checkpoint is not right.
     """
-    budget = budget_of(config)  # the time of loading and compiling is part of it
+    budget = budget_of(config)  # loading and compiling count
     loaded = loaded or load_configured(config)
-    directory = run_directory(config, resume, loaded)
-    lock = RunLock(directory)
+    directory = _choose_directory(config, resume, loaded)
+    lock = RunLock(directory.path)
+    with _abandoned_on_error(lock), report_gpu_loss():
+        if not resume:
+            directory.require_free()
+        for line in [*filter(None, [lock.note]), *loaded.notes, *_hints(config, loaded)]:
+            say(line)
+        command = train_command(config, sources, directory.path, file)
+        setup = set_up(config, loaded.simulator, loaded.source)
+        config, sources, preset_lines = with_preset(config, sources, setup.size.samples)
+        config, sources, budget_lines = with_budget(config, sources)
+        setup, machine = replace(setup, config=config), detect_machine()
+        plan = apply_plan(plan_run(setup, machine))
+        for line in [*preset_lines, *budget_lines, *announce(plan, machine, config), peak_line(setup, plan)]:
+            say(line)
+        require_memory(setup, plan, machine)
+        checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, WriteRetry(lock.require))
+        services = Services(checkpoints, budget, build_evaluation(setup), build_utilization_tracker(plan, machine))
+        trainer = build_trainer(setup, plan, directory.path, command, services)
+        damaged = resume_run(trainer, directory.path, say) if resume else []
+        changes = changed_settings(config, directory.path) if resume else []
+        with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
+            seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
+        for line in [*changes, *kernel_lines(seconds, CACHE_STATS)]:
+            say(line)
+        settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}
+        write_json(directory.config, settings)
+        write_plan(directory.path, plan, machine)
+        _write_scenario(loaded, directory, config.seed, say)
+        sizes = f"{loaded.simulator.observation_size} observations, {loaded.simulator.action_space.in_words}"
+        say(f"Run directory: {directory}. Simulator: {sizes}, {setup.size.in_words}.")
+        return Run(directory.path, trainer, plan, lock)
+
+
+@contextmanager
+def _abandoned_on_error(lock: RunLock) -> Iterator[None]:
+    """Release a lock, and remove its directory if it is new, where the block fails."""
     try:
-        with report_gpu_loss():
-            return _build_locked(config, sources, resume, say, loaded, budget, lock)
+        yield
     except BaseException:
         lock.release(abandon=True)
         raise
 
 
-def _build_locked(
-    config: Config,
-    sources: dict[str, str],
-    resume: bool,
-    say: Say,
-    loaded: LoadedSimulator,
-    budget: Budget | None,
-    lock: RunLock,
-) -> Run:
-    """Build a run in a directory that is this process's own."""
-    directory, simulator = lock.directory, loaded.simulator
-    if not resume:
-        refuse_to_overwrite(directory)
-    if lock.note:
-        say(lock.note)
-    for note in loaded.notes:
-        say(note)
-    if config.simulator != PROCESS and simulator.compiled:
-        for hint in check_simulator(simulator):
-            say(f"Hint: {hint}")
-    config, sources, notes = with_preset(config, sources, decisions_per_update(config, simulator))
-    config, sources, more = with_budget(config, sources)
-    machine = detect_machine()
-    plan = apply_plan(plan_run(config, simulator, machine))
-    for line in [*notes, *more, *announce(plan, machine, config), peak_line(config, simulator, plan)]:
-        say(line)
-    require_memory(config, simulator, plan, machine)
-    model = build_model(config, simulator, plan.device == "cuda")
-    instruments, saving = build_utilization_tracker(plan, machine), WriteRetry(lock.require)
-    trainer = build_trainer(config, plan, model, loaded, directory, budget, instruments, saving)
-    damaged = resume_run(trainer, directory, say) if resume else []
-    for line in changed_settings(config, directory) if resume else []:
-        say(line)
-    with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
-        seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
-    for line in kernel_lines(seconds, CACHE_STATS):
-        say(line)
-    write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
-    write_plan(directory, plan, machine)
-    if loaded.scenario is not None:
-        write_json(directory / "scenario.json", loaded.source["scenario"])
-    if loaded.log is not None:
-        _report_fidelity(loaded, directory, config.seed, say)
-    say(
-        f"Run directory: {directory}. Simulator: {simulator.observation_size} observations, "
-        f"{simulator.action_space.in_words}, {rollout_in_words(config, simulator)}."
-    )
-    return Run(directory, trainer, plan, lock)
+def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:
+    if resume and not config.run_directory:
+        raise UserError("--resume needs --run-directory DIR, the run to continue.")
+    name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+    return choose_directory(config.run_directory, name)
 
 
-def _report_fidelity(loaded: LoadedSimulator, directory: Path, seed: int, say: Say) -> None:
+def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
+    """Return what the check of a user's own simulator advises."""
+    if config.simulator == PROCESS or not loaded.simulator.compiled:
+        return []
+    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)]
+
+
+def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int, say: Say) -> None:
+    """Write the scenario of a process simulator; one that was mined is compared with its event log."""
+    if loaded.scenario is None:
+        return
+    write_json(directory.scenario, loaded.source["scenario"])
+    if loaded.log is None:
+        return
     from core.training.evaluation.process_fidelity import fidelity_report, render_markdown
 
-    assert loaded.scenario is not None and loaded.log is not None
     say("Comparing log and simulation under the logged allocation habits ...")
     report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
-    write_json(directory / "fidelity.json", report.as_dict())
-    (directory / "fidelity.md").write_text(render_markdown(report), encoding="utf-8")
+    write_json(directory.fidelity, report.as_dict())
+    directory.fidelity_report.write_text(render_markdown(report), encoding="utf-8")
     for sentence in report.sentences:
         say(sentence)
-    say(f"The mined scenario is {directory / 'scenario.json'}, the comparison {directory / 'fidelity.md'}.")
+    say(f"The mined scenario is {directory.scenario}, the comparison {directory.fidelity_report}.")

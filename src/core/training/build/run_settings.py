@@ -1,15 +1,20 @@
-"""What a Config names or where one comes from: its simulator, and the settings that a run was trained with."""
+"""Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
-from core.config import Config, load_values
-from core.errors import UserError
+from core.config import Config, flags_of, load_values
+from core.errors import UserError, this_command
 from core.simulators.loading import LoadedSimulator, load_simulator
+from core.training.run_directory.directory import RunDirectory
 
-CONFIG_FILE = "config.json"
-"""Of a run directory: every value of its Config, and where it came from."""
+_NOT_LEARNED = (
+    *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
+    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing"),
+)
+"""Settings that change no bit of the parameters on the CPU."""
 
 
 def load_configured(config: Config) -> LoadedSimulator:
@@ -28,12 +33,27 @@ def load_configured(config: Config) -> LoadedSimulator:
     )
 
 
-def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
-    """Return the settings of the run in a Config's run directory, with the flags of this command in their place.
+def train_command(config: Config, sources: dict[str, str], directory: Path, file: Path | None) -> str:
+    """Return the command that trains a run, as a user types it; ``--resume`` and further flags may follow.
 
     Args:
-        config: of this command.
-        sources: where its values come from.
+        config: settings of the run, before presets changed them.
+        sources: origin of each value.
+        directory: run directory.
+        file: hyperparameters file that the user named, or None.
+    """
+    given = {name: getattr(config, name) for name, source in sources.items() if source == "flag"}
+    named = ["--hyperparameters", str(file)] if file else []
+    words = [*named, *flags_of({"run_directory": "", **given} | {"run_directory": str(directory)})]
+    return f"{this_command()} --mode train {shlex.join(words)}"
+
+
+def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
+    """Return the settings of the run in a Config's run directory, replaced by the flags of this command.
+
+    Args:
+        config: settings of this command.
+        sources: origin of each value.
 
     Returns:
         The Config, and a line that says so; the Config as it is and no line where that directory holds no run.
@@ -44,26 +64,43 @@ def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, 
     values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
     if not values:
         return config, ""
+    file = RunDirectory(config.run_directory).config
     flags = {name: getattr(config, name) for name, source in sources.items() if source == "flag"}
     flags.pop("run_directory", None)
-    named = ", ".join(sorted(name.upper() for name in flags))
-    line = f"Settings are those of the run in {config.run_directory} (its {CONFIG_FILE})"
+    changed = ", ".join(sorted(name.upper() for name in flags))
+    line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
     values |= {**flags, "run_directory": config.run_directory}
-    return load_values(
-        values, str(Path(config.run_directory) / CONFIG_FILE)
-    ), f"{line}{f', but for {named}' if named else ''}."
+    return load_values(values, str(file)), f"{line}{f', but for {changed}' if changed else ''}."
 
 
 def values_of_a_run(directory: Path) -> dict[str, Any]:
     """Return the settings in a run directory's config.json; none where there is no such file.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the file is damaged.
     """
-    file = directory / CONFIG_FILE
+    file = RunDirectory(directory).config
     if not file.is_file():
         return {}
     try:
         return dict(json.loads(file.read_text(encoding="utf-8"))["values"])
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
+
+
+def changed_settings(config: Config, directory: Path) -> list[str]:
+    """Return lines about the settings that a resume changes.
+
+    Args:
+        config: settings of the resume.
+        directory: run directory, whose config.json still has the earlier settings.
+    """
+    before = values_of_a_run(directory)
+    changes = {
+        name: f"{name.upper()} {value!r} (was {before[name]!r})"
+        for name, value in config.model_dump().items()
+        if name in before and before[name] != value and name != "run_directory"
+    }
+    same = [changes.pop(name) for name in _NOT_LEARNED if name in changes]
+    lines = [f"Other settings than before, from here on: {', '.join(changes.values())}."] if changes else []
+    return lines + ([f"Other settings, which change nothing in what is learned: {', '.join(same)}."] if same else [])

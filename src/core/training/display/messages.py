@@ -1,9 +1,12 @@
 """Lines about machine and run that users look for: pure functions that return text."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.hardware.planning.plan import Plan
 from core.jit_cache.cache import CacheStats
+from core.learning.update_stats import UpdateReport
+from core.rollout.episode_collector import Outcome
 from core.text import format_bytes, format_duration
 
 
@@ -51,20 +54,29 @@ def update_line(seconds: float) -> str:
     return f"Policy update complete - Total time: {seconds:.2f}s"
 
 
-def evaluation_line(episode: int, metric: str, evaluation: dict[str, Any]) -> str:
+def iteration_lines(
+    iteration: int, report: UpdateReport, failures: Sequence[str], finished: Sequence[Outcome]
+) -> list[str]:
+    """Return the lines after an update: its time, its execution, failures, and messages of finished episodes."""
+    messages = [f"Iteration {iteration}: {outcome.message}" for outcome in finished if outcome.message]
+    seconds = report.update_seconds + report.transfer_seconds
+    return [update_line(seconds), *report.execution_notes, *failures, *messages]
+
+
+def evaluation_line(iteration: int, metric: str, evaluation: dict[str, Any]) -> str:
     """Return the line of an evaluation while a run trains."""
     name, value = metric.replace("_", " "), evaluation["metrics"].get(metric)
     result = f"{value['mean']:,.2f} ± {(value['high'] - value['low']) / 2:,.2f}" if value else "not known"
     effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
-    return f"Episode {episode}: evaluated greedily on {effort}: {name} {result}."
+    return f"Iteration {iteration}: evaluated greedily on {effort}: {name} {result}."
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
-    """Return how many kernels of simulation and update were compiled and loaded, and in what time.
+    """Return what became of the kernels of simulator, policy and update.
 
     Args:
         seconds: time of loading and compiling.
-        tally: numbers of kernels by their source.
+        tally: numbers of compiled and loaded kernels.
     """
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []

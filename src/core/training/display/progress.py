@@ -1,4 +1,4 @@
-"""What a user sees while training: a live display on a terminal and in a notebook, plain lines elsewhere."""
+"""Progress of a training run: a live display on a terminal and in a notebook, plain lines elsewhere."""
 
 import time
 from types import TracebackType
@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from core.text import format_duration
+from core.text import counted, format_duration
 from core.training.display.notebook import live_display
 
 
@@ -15,9 +15,9 @@ class Progress:
     """Shows phase and figures of a run; a context manager.
 
     Args:
-        console: where to print; a terminal or a notebook shows a table that changes, anything else plain lines.
-        total: episodes of the run; None if nobody knows yet.
-        done: episodes that are done already.
+        console: console to print on; a terminal or a notebook shows a table that changes, anything else plain lines.
+        total: iterations of the run; None if unknown.
+        done: iterations that are already done.
         metric: the simulator's main metric.
     """
 
@@ -41,28 +41,29 @@ class Progress:
             self._live.stop()
 
     def phase(self, name: str) -> None:
-        """Say what is going on now."""
+        """Show the present phase."""
         self._phase = name
         if self._live:
             self._live.refresh()
 
     def expect(self, total: int) -> None:
-        """Say how many episodes the run will have as things stand."""
+        """Set the expected number of iterations."""
         self._total = total
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def episode(self, record: dict[str, Any]) -> None:
-        """Show a finished update's record; on a terminal it changes the display, elsewhere it is a line."""
-        self._record, self._done = record, record["episode"]
+    def iteration(self, record: dict[str, Any]) -> None:
+        """Show the record of a finished iteration: in the display on a terminal, elsewhere as a line."""
+        self._record, self._done = record, record["iteration"]
         if not self._live:
-            self.say(f"episode {self._of_total()}  " + "  ".join(f"{v} {k}" for k, v in self._figures()))
+            figures = "  ".join(f"{value} {name}" for name, value in self._figures())
+            self.say(f"iteration {self._of_total()}  {figures}")
 
     def _figures(self) -> list[tuple[str, str]]:
         r = self._record
-        figures = [("steps", f"{r['steps']:,}"), ("steps/s", f"{r['steps_per_second']:,.0f}")]
+        figures = [("steps/s", f"{r['steps_per_second']:,.0f}")]
         if r["return"] is not None:
             figures.append(("return", f"{r['return']:,.2f}"))
         if self._metric in r["metrics"]:
@@ -71,7 +72,12 @@ class Progress:
         return [*figures, ("left", self._left())]
 
     def _of_total(self) -> str:
-        return f"{self._done}/{'?' if self._total is None else self._total}"
+        """Return, for example, ``3/50 (6 episodes, 376,201 steps)``."""
+        counts = f"{self._done}/{'?' if self._total is None else self._total}"
+        if not self._record:
+            return counts
+        episodes = counted(self._record["simulated_episodes"], "episode")
+        return f"{counts} ({episodes}, {self._record['steps']:,} steps)"
 
     def _left(self) -> str:
         done = self._done - self._first
@@ -82,7 +88,7 @@ class Progress:
 
     def _table(self) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        table.add_row("episode", self._of_total(), self._phase)
+        table.add_row("iteration", self._of_total(), self._phase)
         if self._record:
             for name, value in self._figures():
                 table.add_row(name, value)

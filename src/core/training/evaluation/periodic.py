@@ -1,7 +1,7 @@
-"""Evaluations while a run trains: the greedy policy on random streams of their own, the same ones every time.
+"""Evaluations while a run trains: the greedy policy on the same random streams every time.
 
-They draw from no stream of the training, so a run with them learns to the bit what it learns without. Nor do they use
-those of ``--mode evaluate``: the best checkpoint is chosen by these, and a choice flatters what it was made by.
+Their streams are no streams of training, so a run learns the same bits with and without them. Nor are they the streams
+of ``--mode evaluate``: they choose the best checkpoint, and a choice flatters what it was made by.
 """
 
 import time
@@ -14,34 +14,34 @@ import numpy as np
 
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
-from core.training.evaluation.evaluate import Records, TrainedPolicy, build_policy_play, play_episodes, summarise
-from core.training.evaluation.gymnasium import GymEvaluator
+from core.training.evaluation.compiled import Records
+from core.training.evaluation.evaluate import build_player, summarise
 
 _STREAMS = "periodic evaluation"
 
 
 @dataclass(frozen=True)
 class PeriodicEvaluation:
-    """When a run is evaluated, and how.
+    """Evaluation at intervals.
 
     Attributes:
-        every: so many training episodes, >= 1.
-        last: the last training episode, after which it is evaluated too.
-        play: from the CPU copy of the policy to the records of its episodes.
+        every: iterations from one evaluation to the next, >= 1.
+        last: the run's last iteration, after which it is evaluated too.
+        play: plays the greedy policy with actor parameters, float32[*], and returns the episodes' records.
     """
 
     every: int
     last: int
     play: Callable[[np.ndarray], Records]
 
-    def due(self, episode: int) -> bool:
-        """Return whether the policy is evaluated after a training episode (counted from 1)."""
-        return episode % self.every == 0 or episode == self.last
+    def due(self, iteration: int) -> bool:
+        """Return whether the policy is evaluated after an iteration (counted from 1)."""
+        return iteration % self.every == 0 or iteration == self.last
 
-    def run(self, weights: np.ndarray) -> dict[str, Any]:
-        """Return JSON values: how many episodes, the seconds that they took, mean and 95 % interval of each number."""
+    def run(self, actor_params: np.ndarray) -> dict[str, Any]:
+        """Return JSON values: number of episodes, seconds, mean and 95 % interval of each number."""
         begin = time.perf_counter()
-        records = self.play(weights)
+        records = self.play(actor_params)
         metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
         return {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
 
@@ -49,22 +49,14 @@ class PeriodicEvaluation:
 def greedy_player(
     simulator: Simulator, spec: PolicySpec, episodes: int, seed: int, threads: int
 ) -> Callable[[np.ndarray], Records]:
-    """Return what plays the greedy policy; it is compiled when it is called first.
+    """Return a function that plays the greedy policy; it is compiled at the first call.
 
     Args:
-        simulator: that is trained on.
+        simulator: simulator of the run.
         spec: architecture of the policy.
-        episodes: of an evaluation.
-        seed: of the run.
-        threads: that play episodes; the result does not depend on it.
+        episodes: episodes of an evaluation.
+        seed: seed of the run's random streams.
+        threads: threads that play; the result does not depend on it.
     """
-    if not simulator.compiled:
-        stage = cache(lambda: GymEvaluator(simulator, spec))
-        return lambda weights: stage().play("trained", weights, episodes, seed, _STREAMS)[0]
-    kernel = cache(lambda: build_policy_play(simulator, spec, greedy=True))
-
-    def play(weights: np.ndarray) -> Records:
-        trained = TrainedPolicy(weights, spec)
-        return play_episodes(simulator, "trained", kernel(), trained, episodes, seed, threads, _STREAMS)[0]
-
-    return play
+    player = cache(lambda: build_player(simulator, spec, threads))
+    return lambda actor_params: player().play("trained", actor_params, episodes, seed, _STREAMS)[0]

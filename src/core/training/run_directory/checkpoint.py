@@ -1,9 +1,9 @@
-"""Checkpoints: tensors in safetensors, facts in JSON; the last few are kept, and each is intact or known not to be.
+"""Checkpoints: tensors in safetensors, metadata in JSON; each one is intact or known to be damaged.
 
-A checkpoint is two files in a checkpoint directory: ``episode-00000012.json`` and the tensor file that it names. The
-tensors are written first; the moment that the JSON is renamed into place is the moment the checkpoint counts, so a
-process that dies at any point leaves the ones before and this one, or the ones before. The JSON holds the digest of the
-tensor file and its own, over every byte: what was cut or changed is found, and the checkpoint before is taken.
+A checkpoint is two files in a checkpoint folder: ``iteration-00000012.json`` and the tensor file that it names. The
+tensors are written first. A checkpoint counts from the moment that its JSON file is renamed into place, so a process
+that dies at any point leaves the earlier checkpoints and either this one or nothing of it. The JSON file holds the
+SHA-256 of the tensor file and of itself. Cut or changed files are found, and the checkpoint before is loaded.
 """
 
 import hashlib
@@ -18,6 +18,14 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from core.errors import UserError
+from core.text import Say
+from core.training.run_directory.directory import (
+    RunDirectory,
+    checkpoint_files,
+    checkpoint_name,
+    is_of_earlier_version,
+    iteration_of,
+)
 from core.training.run_directory.files import write_atomically
 
 if TYPE_CHECKING:
@@ -26,179 +34,143 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FORMAT = "longstride-checkpoint/3"
-RUN_FACTS = (
-    "episode",
-    "best",
-    "simulator",
-    "source",
-    "policy",
-    "grad_scaler",
-)
-_FORMAT_1 = "checkpoint.json"
+_OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler")
+"""Metadata that every checkpoint of a training run has."""
 
 
-def save_checkpoint(directory: Path, tensors: "dict[str, Tensor]", facts: dict[str, Any], kept: int = 1) -> None:
-    """Write a checkpoint; those that were there count until this one is complete.
+def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any], kept: int = 1) -> None:
+    """Write a checkpoint; the earlier ones count until this one is complete.
 
     Args:
-        directory: made if needed, with the folder that it is in.
-        tensors: on any device.
-        facts: JSON values; must hold ``"episode"``.
-        kept: checkpoints that stay, this one and the ones before it. Later ones go: the run went back behind them.
+        folder: checkpoint folder; made if needed, together with its parent.
+        tensors: tensors by name, on any device.
+        metadata: JSON values; must hold ``"iteration"``.
+        kept: number of checkpoints that stay: this one and earlier ones. Later ones are removed.
 
     Raises:
-        OSError: the disk is full or cannot be written; what was there is untouched.
+        OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
     """
-    directory.parent.mkdir(exist_ok=True)  # but never the run directory, which somebody may have moved
-    directory.mkdir(exist_ok=True)
+    folder.parent.mkdir(exist_ok=True)  # but never the run directory, which somebody may have moved
+    folder.mkdir(exist_ok=True)
     content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
     digest = hashlib.sha256(content).hexdigest()
-    stem = f"episode-{facts['episode']:08d}"
-    file = f"{stem}-{digest[:8]}.safetensors"  # never the name of other tensors, which may count now
+    name = checkpoint_name(metadata["iteration"])
+    file = f"{name}-{digest[:8]}.safetensors"  # never the name of other tensors, which may count now
     try:
-        write_atomically(directory / file, content)
-        sealed = seal({"format": FORMAT, **facts, "tensors": file, "tensors_sha256": digest})
-        write_atomically(directory / f"{stem}.json", sealed)
+        write_atomically(folder / file, content)
+        sealed = seal({"format": FORMAT, **metadata, "tensors": file, "tensors_sha256": digest})
+        write_atomically(folder / f"{name}.json", sealed)
     except OSError:
         with suppress(OSError):
-            _sweep(directory, _newest_first(directory))
+            _remove_others(folder, checkpoint_files(folder))
         raise
-    until = [path for path in _newest_first(directory) if _rank(path) <= _rank(directory / f"{stem}.json")]
-    _sweep(directory, until[:kept])
+    _remove_others(folder, checkpoints_before(folder, metadata["iteration"] + 1)[:kept])
 
 
-def kept_before(directory: Path, episode: int) -> list[Path]:
-    """Return the last checkpoints of a run from before a training episode, intact or not, the newest first."""
-    last = directory / "checkpoints" / "last"
-    return [path for path in _newest_first(last) if _is_before(path, episode)]
+def checkpoints_before(folder: Path, iteration: int | None) -> list[Path]:
+    """Return the JSON files of checkpoints from before an iteration, intact or not, newest first; None for all."""
+    return [path for path in checkpoint_files(folder) if iteration is None or iteration_of(path) < iteration]
 
 
-def load_run(
-    directory: Path, say: Callable[[str], None], before: int | None = None
-) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read a checkpoint that a training run wrote, with everything that is needed to evaluate it or go on.
+def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """Read a checkpoint of a training run, with all that an evaluation or a resume needs.
 
     Args:
-        directory: as for :func:`load_checkpoint`.
-        say: likewise.
-        before: likewise.
+        path: checkpoint folder, or run directory, whose last checkpoint is read.
+        say: prints a line about each newer checkpoint that is damaged.
+        before: iteration that the checkpoint must precede; None for the newest one.
 
     Raises:
-        UserError: there is none, or none that is intact and complete.
+        UserError: there is no checkpoint, or none that is intact and complete.
     """
-    tensors, facts = load_checkpoint(directory, say, before)
-    missing = [name for name in RUN_FACTS if name not in facts]
+    tensors, metadata = load_checkpoint(path, say, before)
+    missing = [name for name in _OF_A_RUN if name not in metadata]
     if missing:
-        raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
-    return tensors, facts
+        raise UserError(f"The checkpoint in {path} is damaged: it lacks {', '.join(missing)}.")
+    return tensors, metadata
 
 
 def load_checkpoint(
-    directory: Path, say: Callable[[str], None] = lambda sentence: None, before: int | None = None
+    path: Path, say: Say = lambda line: None, before: int | None = None
 ) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read the newest checkpoint that is intact.
-
-    Args:
-        directory: a checkpoint directory, or a run directory, whose last checkpoint is taken.
-        say: is told of each newer one that is damaged.
-        before: training episode before which it has to be.
+    """Read the newest intact checkpoint; the arguments are those of :func:`load_run`.
 
     Raises:
-        UserError: there is none, none is intact, or they are of another version.
+        UserError: there is no checkpoint, none is intact, or they are of another version.
     """
-    from safetensors.torch import load  # here, because a policy is loaded without torch
+    from safetensors.torch import load  # here, because policies are loaded without torch
 
-    return _load(directory, say, before, load)
+    return _load(path, say, before, load)
 
 
-def load_arrays(directory: Path, say: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the newest checkpoint that is intact, without torch; arguments and errors as for :func:`load_checkpoint`."""
-    return _load(directory, say, None, safetensors.numpy.load)
+def load_arrays(path: Path, say: Say) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read the newest intact checkpoint without torch; arguments and errors are those of :func:`load_run`."""
+    return _load(path, say, None, safetensors.numpy.load)
 
 
 def _load(
-    directory: Path, say: Callable[[str], None], before: int | None, parse: Callable[[bytes], dict[str, T]]
+    path: Path, say: Say, before: int | None, parse: Callable[[bytes], dict[str, T]]
 ) -> tuple[dict[str, T], dict[str, Any]]:
-    directory = _directory_of(directory)
+    folder = _folder_of(path)
     damaged: dict[Path, str] = {}
-    # Listed anew each time: a run that goes on may have replaced what was there a moment ago.
-    while left := [path for path in _newest_first(directory) if path not in damaged and _is_before(path, before)]:
+    # Listed anew each time: a run that is still training may have replaced the files.
+    while left := [file for file in checkpoints_before(folder, before) if file not in damaged]:
         try:
-            tensors, facts = _read(left[0], parse)
+            tensors, metadata = _read(left[0], parse)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             damaged[left[0]] = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             continue
-        for path, reason in damaged.items():
-            say(f"The checkpoint {path} is damaged ({reason}); that of episode {facts['episode']} takes its place.")
-        return tensors, facts
-    path, reason = next(iter(damaged.items()))
-    more = f", nor do the {len(damaged) - 1} before it" if len(damaged) > 1 else ""
-    raise UserError(f"The checkpoint {path} is damaged ({reason}){more}: train again, or name another checkpoint.")
+        for file, reason in damaged.items():
+            say(f"The checkpoint {file} is damaged ({reason}); that of iteration {metadata['iteration']} is used.")
+        return tensors, metadata
+    file, reason = next(iter(damaged.items()))
+    earlier = f", and so are the {len(damaged) - 1} before it" if len(damaged) > 1 else ""
+    raise UserError(f"The checkpoint {file} is damaged ({reason}){earlier}: train again, or name another checkpoint.")
 
 
-def holds_checkpoint(directory: Path) -> bool:
-    """Return whether a run directory holds a checkpoint to go on from, intact or not, of whatever version."""
-    last = directory / "checkpoints" / "last"
-    return bool(_newest_first(last)) or (last / _FORMAT_1).exists()
-
-
-def seal(facts: dict[str, Any]) -> bytes:
-    """Return facts as JSON that holds its own digest."""
-    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-    return json.dumps({**facts, "sha256": digest}).encode() + b"\n"
+def seal(metadata: dict[str, Any]) -> bytes:
+    """Return metadata as JSON that holds its own digest."""
+    digest = hashlib.sha256(json.dumps(metadata).encode()).hexdigest()
+    return json.dumps({**metadata, "sha256": digest}).encode() + b"\n"
 
 
 def unseal(content: bytes) -> dict[str, Any]:
-    """Return the facts of :func:`seal`. Since it must give the same bytes again, none of them can have changed.
+    """Return the metadata that :func:`seal` wrote; sealing it again must give the same bytes.
 
     Raises:
         ValueError: the content was cut or changed.
     """
     with suppress(ValueError, RecursionError):
-        facts = json.loads(content)
-        if isinstance(facts, dict) and facts.pop("sha256", None) and seal(facts) == content:
-            return facts
+        metadata = json.loads(content)
+        if isinstance(metadata, dict) and metadata.pop("sha256", None) and seal(metadata) == content:
+            return metadata
     raise ValueError("it was cut or changed")
 
 
 def _read(path: Path, parse: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, Any]]:
-    facts = unseal(path.read_bytes())
-    if facts.get("format") != FORMAT:
-        raise UserError(f"{path} is not a checkpoint of this version (format {facts.get('format')}, not {FORMAT}).")
-    file = Path(str(facts["tensors"])).name
+    metadata = unseal(path.read_bytes())
+    if metadata.get("format") != FORMAT:
+        raise UserError(f"{path} is not a checkpoint of this version (format {metadata.get('format')}, not {FORMAT}).")
+    file = Path(str(metadata["tensors"])).name
     content = (path.parent / file).read_bytes()
-    if hashlib.sha256(content).hexdigest() != facts["tensors_sha256"]:
+    if hashlib.sha256(content).hexdigest() != metadata["tensors_sha256"]:
         raise ValueError(f"{file} was cut or changed")
-    return parse(content), facts
+    return parse(content), metadata
 
 
-def _directory_of(directory: Path) -> Path:
-    """Return the checkpoint directory that is meant."""
-    for candidate in (directory, directory / "checkpoints" / "last"):
-        if _newest_first(candidate):
-            return candidate
-        if (candidate / _FORMAT_1).exists():
-            raise UserError(f"The checkpoint in {candidate} is not of this version ({FORMAT}): train again.")
-    raise UserError(f"There is no checkpoint in {directory}: expected episode-*.json there or in checkpoints/last.")
+def _folder_of(path: Path) -> Path:
+    """Return the checkpoint folder that a path means."""
+    for folder in (path, RunDirectory(path).checkpoints("last")):
+        if checkpoint_files(folder):
+            return folder
+        if is_of_earlier_version(folder):
+            raise UserError(f"The run in {path} is of an earlier version of Longstride: train again, or use that one.")
+    raise UserError(f"There is no checkpoint in {path}: expected iteration-*.json there or in checkpoints/last.")
 
 
-def _is_before(path: Path, episode: int | None) -> bool:
-    return episode is None or int(path.stem.rpartition("-")[2]) < episode
-
-
-def _newest_first(directory: Path) -> list[Path]:
-    found = (path for path in directory.glob("episode-*.json") if path.stem.rpartition("-")[2].isdecimal())
-    return sorted(found, key=_rank, reverse=True)
-
-
-def _rank(path: Path) -> tuple[int, str]:
-    """Return what sorts names by their episode, which may have more digits than are usual."""
-    return len(path.name), path.name
-
-
-def _sweep(directory: Path, kept: list[Path]) -> None:
-    """Remove what belongs to no kept checkpoint."""
-    named = b"".join(path.read_bytes() for path in kept)
-    for path in directory.glob("episode-*"):
-        if path not in kept and path.name.encode() not in named:
+def _remove_others(folder: Path, kept: list[Path]) -> None:
+    """Remove the files that belong to no kept checkpoint."""
+    contents = b"".join(path.read_bytes() for path in kept)
+    for path in folder.glob("iteration-*"):
+        if path not in kept and path.name.encode() not in contents:
             path.unlink(missing_ok=True)

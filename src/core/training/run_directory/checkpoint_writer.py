@@ -1,8 +1,8 @@
-"""What a run does when something cannot be written: it says so, goes on, and tries again.
+"""Writing while a run trains: a failure is reported, training continues, and the write is repeated.
 
-Hours of training are worth more than a disk that is full for a minute. So nothing that fails to be written while a run
-goes on ends it; what failed stays in memory and is tried again after each round and at the end. Only if the end comes
-with something unsaved does the run fail, with :class:`~core.errors.NotSavedError`.
+A disk that is full for a minute must not end hours of training. What could not be written stays in memory and is tried
+again after each iteration and at the end. The run fails with :class:`~core.errors.NotSavedError` only if something is
+still unsaved at its end.
 """
 
 from collections import deque
@@ -15,116 +15,135 @@ from torch import Tensor
 
 from core.errors import NotSavedError
 from core.training.run_directory.checkpoint import save_checkpoint
+from core.training.run_directory.directory import RunDirectory, Which
 
 
 class WriteRetry:
-    """Attempts to write, and what people read about those that fail: a line for each kind of failure, once.
+    """Attempts to write, and one line for each kind of failure.
 
     Args:
         require: raises OSError where the run directory is no longer the run's own.
+
+    Attributes:
+        unsaved: reasons by the name of what is not written.
     """
 
     def __init__(self, require: Callable[[], None] = lambda: None) -> None:
         self.unsaved: dict[str, str] = {}
         self._require = require
-        self._said: set[tuple[str, int | None]] = set()
+        self._reported: set[tuple[str, int | None]] = set()
         self._lines: deque[str] = deque()  # the thread that writes checkpoints adds to it
 
-    def attempt(self, what: str, write: Callable[[], None]) -> bool:
-        """Write something; return whether that worked."""
+    def attempt(self, name: str, write: Callable[[], None]) -> bool:
+        """Call a function that writes something; return whether that worked.
+
+        Args:
+            name: name of what is written, for people.
+            write: function that writes it.
+        """
         try:
             self._require()
             write()
         except OSError as error:
-            self._failed(what, error)
+            self._add_failure(name, error)
             return False
-        if self.unsaved.pop(what, None):
-            self._lines.append(f"{what} is written again, with all that was kept back.")
+        if self.unsaved.pop(name, None):
+            self.tell(f"{name} is written again, with everything that was missing.")
         return True
 
     def tell(self, line: str) -> None:
-        """Have a line said with the others."""
+        """Add a line for people."""
         self._lines.append(line)
 
     def lines(self) -> Iterator[str]:
-        """Yield what has not been said yet."""
+        """Yield the lines since the last call."""
         while self._lines:
             yield self._lines.popleft()
 
-    def _failed(self, what: str, error: OSError) -> None:
-        self.unsaved[what] = error.strerror or str(error)
-        if (what, error.errno) not in self._said:
-            self._said.add((what, error.errno))
-            self._lines.append(
-                f"Cannot write {what}: {self.unsaved[what]}. Training goes on, and this is tried again after each "
-                "round; what was saved before stays as it is."
-            )
-
-    def require_all(self, directory: Path, saved: int) -> None:
-        """Check at the end of a run that nothing is left unsaved.
+    def require_all(self, directory: Path, saved_iteration: int) -> None:
+        """Check at the end of a run that everything is written.
 
         Args:
-            directory: of the run.
-            saved: training episode of the last checkpoint on the disk; 0 for none.
+            directory: run directory.
+            saved_iteration: iteration of the last checkpoint on the disk; 0 for none.
 
         Raises:
-            NotSavedError: something is.
+            NotSavedError: something is not written.
         """
-        if self.unsaved:
-            what = ", ".join(f"{name} ({reason})" for name, reason in self.unsaved.items())
-            there = (
-                f"The last checkpoint there is that of training episode {saved}" if saved else "No checkpoint is there"
-            )
-            raise NotSavedError(
-                f"Not everything could be saved in {directory}: {what}. {there}; free space or mend what is wrong with "
-                f"the disk and {'go on with --resume' if saved else 'train again'}."
+        if not self.unsaved:
+            return
+        missing = ", ".join(f"{name} ({reason})" for name, reason in self.unsaved.items())
+        last, remedy = f"The last checkpoint there is of iteration {saved_iteration}", "continue with --resume"
+        if not saved_iteration:
+            last, remedy = "No checkpoint is there", "train again"
+        raise NotSavedError(
+            f"Not everything could be saved in {directory}: {missing}. {last}; free space or repair the disk, and "
+            f"{remedy}."
+        )
+
+    def _add_failure(self, name: str, error: OSError) -> None:
+        self.unsaved[name] = error.strerror or str(error)
+        if (name, error.errno) not in self._reported:
+            self._reported.add((name, error.errno))
+            self.tell(
+                f"Cannot write {name}: {self.unsaved[name]}. Training continues, and this is tried again after each "
+                "iteration; what was saved before stays as it is."
             )
 
 
 class CheckpointWriter:
-    """Writes checkpoints while the run goes on, because waiting for a disk can take longer than a round.
+    """Writes checkpoints in a thread, because a disk can be slower than an iteration.
 
-    At most one round's are on their way: a process that dies has the checkpoint before the last one saved, or the last.
+    At most one iteration's checkpoints are being written. A process that dies leaves the last checkpoint or the one
+    before it.
 
     Args:
-        directory: of the run.
-        kept: last checkpoints that stay; of the best one.
-        saving: that attempts it.
+        directory: run directory.
+        kept: number of last checkpoints that stay; one best checkpoint stays.
+        retry: attempts to write.
+
+    Attributes:
+        saved_iteration: iteration of the last checkpoint on the disk; 0 for none.
     """
 
-    def __init__(self, directory: Path, kept: int = 3, saving: WriteRetry | None = None) -> None:
-        self.saving = saving or WriteRetry()
-        self.saved_episode = 0
-        self._directory, self._kept = directory, kept
+    def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:
+        self.retry = retry or WriteRetry()
+        self.saved_iteration = 0
+        self._directory, self._kept = RunDirectory(directory), kept
         self._thread = ThreadPoolExecutor(1, "checkpoint")
-        self._on_its_way: Future[None] | None = None
-        self._waiting: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
+        self._running: Future[None] | None = None
+        self._waiting: dict[Which, tuple[dict[str, Tensor], dict[str, Any]]] = {}
 
-    def save(self, which: str, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Have the checkpoint ``"last"`` or ``"best"`` written, of the tensors as they are now.
+    def save(self, which: Which, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+        """Start writing a checkpoint of the tensors' present values.
 
-        What could not be written before is tried again, unless this takes its place.
+        A checkpoint that could not be written before is tried again, unless this one replaces it.
+
+        Args:
+            which: kind of the checkpoint.
+            tensors: tensors by name.
+            metadata: JSON values.
         """
-        now = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
         self.wait()
-        self._waiting[which] = now, facts
-        self._on_its_way = self._thread.submit(self._write)
+        self._waiting[which] = copies, metadata
+        self._running = self._thread.submit(self._write)
 
     def wait(self) -> None:
-        """Wait until the disk has, or has refused, what is on its way."""
-        pending, self._on_its_way = self._on_its_way, None
-        if pending is not None:
-            pending.result()
+        """Wait until the running write has succeeded or failed."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
 
     def close(self) -> None:
-        """Wait, and try what failed once more."""
+        """Wait, and try a last time to write what failed."""
         self.wait()
         self._write()
 
     def _write(self) -> None:
-        for which, (tensors, facts) in list(self._waiting.items()):
-            directory, kept = self._directory / "checkpoints" / which, self._kept if which == "last" else 1
-            if self.saving.attempt(f"checkpoints/{which}", lambda: save_checkpoint(directory, tensors, facts, kept)):  # noqa: B023
+        for which, (tensors, metadata) in list(self._waiting.items()):
+            arguments = self._directory.checkpoints(which), tensors, metadata, self._kept if which == "last" else 1
+            if self.retry.attempt(f"checkpoints/{which}", lambda: save_checkpoint(*arguments)):  # noqa: B023
                 del self._waiting[which]
                 if which == "last":
-                    self.saved_episode = facts["episode"]
+                    self.saved_iteration = metadata["iteration"]

@@ -1,9 +1,9 @@
 """One process trains in a run directory at a time.
 
-The lock is the system's (``flock`` on ``run.lock``), held by an open file: it goes with its process, however that
-dies, and a file that is left behind locks nobody out. Linux and macOS have it. On NFS Linux asks the server, so that
-other machines are refused too, unless the mount says ``local_lock``. Windows has no ``flock``, and some file systems
-have no locks: there a run goes on without one, and says so.
+The lock is the system's (``flock`` on ``run.lock``), held by an open file. It ends with its process, however that
+dies, and a file that is left behind locks nobody out. Linux and macOS have it. On NFS Linux asks the server, so other
+machines are refused too, unless the mount says ``local_lock``. Windows has no ``flock``, and some file systems have no
+locks: a run continues without one there, and says so.
 """
 
 import errno
@@ -14,28 +14,30 @@ from pathlib import Path
 from typing import IO
 
 from core.errors import UserError
+from core.training.run_directory.directory import RunDirectory
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-LOCK = "run.lock"
-_WITHOUT = "{} cannot be locked: take care that no second process trains there."
-
 
 class RunLock:
     """The right to write in a run directory, until :meth:`release` or the end of the process.
 
     Args:
-        directory: of the run; made if needed.
+        directory: run directory; made if needed.
+
+    Attributes:
+        directory: run directory.
+        note: line for people about a missing lock, or None.
 
     Raises:
         UserError: another process has it, or the directory cannot be written.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self._path = directory, directory / LOCK
+        self.directory, self._path = directory, RunDirectory(directory).lock
         self._made = not directory.exists()
         self.note: str | None = None
         try:
@@ -44,39 +46,38 @@ class RunLock:
         except OSError as error:
             raise UserError(f"Cannot write in {directory}: {error.strerror}.") from None
         # Held open, so that no other directory can get its inode.
-        self._opened = os.open(directory, os.O_RDONLY) if os.name == "posix" else None
+        self._descriptor = os.open(directory, os.O_RDONLY) if os.name == "posix" else None
 
     def require(self) -> None:
-        """Check that the directory is still there: not moved, not removed, not another one in its place.
+        """Check that the directory is still there: not moved, not removed, not replaced by another one.
 
         Raises:
-            OSError: it is not. Writing there would begin a second run, or spoil somebody else's.
+            OSError: it is gone. Writing to its path would begin a second run, or spoil another one.
         """
-        there = self.directory.exists()
-        if not there or (
-            self._opened is not None and not os.path.samestat(os.fstat(self._opened), self.directory.stat())
+        if not self.directory.exists() or (
+            self._descriptor is not None and not os.path.samestat(os.fstat(self._descriptor), self.directory.stat())
         ):
             raise OSError(errno.ENOENT, "the run directory was moved or removed")
 
     def release(self, abandon: bool = False) -> None:
-        """Let others have it; may be called again.
+        """Unlock the directory; may be called again.
 
         Args:
-            abandon: remove the directory too, where it was made for this run and is empty.
+            abandon: whether to remove the directory too, if it was made for this run and is empty.
         """
         if not self._file.closed and self._is_at_its_path(self._file):
             with suppress(OSError):
-                self._path.unlink()  # who opened it in the meantime sees in _locked that it has gone
+                self._path.unlink()  # a process that has just opened it notices in _locked that it is gone
             if abandon and self._made:
                 with suppress(OSError):
                     self.directory.rmdir()
         self._file.close()
-        if self._opened is not None:
-            os.close(self._opened)
-            self._opened = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _locked(self) -> IO[str]:
-        """Return the locked file, with our name in it."""
+        """Return the locked file, which names this process."""
         while True:
             file = self._path.open("a+", encoding="utf-8", errors="replace")
             try:
@@ -102,7 +103,7 @@ class RunLock:
                 "--run-directory."
             ) from None
         except OSError:
-            self.note = _WITHOUT.format(self.directory)
+            self.note = f"{self.directory} cannot be locked: take care that no second process trains there."
 
     def _is_at_its_path(self, file: IO[str]) -> bool:
         try:
@@ -112,7 +113,7 @@ class RunLock:
 
 
 def _holder(file: IO[str]) -> str:
-    """Return who wrote its name into the file; it may not have come to that yet."""
+    """Return the process that locked a file; it may not have written its name yet."""
     file.seek(0)
     pid, host = (file.read().split() + [""] * 2)[:2]
     return f"process {pid or '(unknown)'}{f' on {host}' if host not in ('', socket.gethostname()) else ''}"

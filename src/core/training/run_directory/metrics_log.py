@@ -1,4 +1,4 @@
-"""Where the figures of a run go: metrics.jsonl is the truth, TensorBoard shows the same."""
+"""Metrics of a run: metrics.jsonl is the record, TensorBoard shows the same numbers."""
 
 import json
 from collections.abc import Iterator
@@ -7,28 +7,30 @@ from typing import Any
 
 from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
+from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_atomically
 from core.training.run_directory.tensorboard import TensorBoardLog
 
-METRICS = "metrics.jsonl"
-
 
 class MetricsLog:
-    """Appends one JSON line an update to metrics.jsonl, and the same numbers to TensorBoard.
+    """Appends one JSON line an iteration to metrics.jsonl, and the same numbers to TensorBoard.
 
     Args:
-        directory: of the run.
-        after: lines of later episodes than this are dropped first (left by a run that died before its checkpoint).
-        saving: that attempts to write.
+        directory: run directory.
+        after: iteration after which lines are dropped first: a run that died left them before their checkpoint.
+        retry: attempts to write.
+
+    Attributes:
+        note: line for people about a missing TensorBoard, or None.
 
     Raises:
         UserError: the file cannot be written.
     """
 
-    def __init__(self, directory: Path, after: int, saving: WriteRetry | None = None) -> None:
-        self._path, self._saving = directory / METRICS, saving or WriteRetry()
+    def __init__(self, directory: Path, after: int, retry: WriteRetry | None = None) -> None:
+        self._path, self._retry = RunDirectory(directory).metrics, retry or WriteRetry()
         self._waiting = b""
-        kept = b"".join(_line(record) for record in read_metrics(directory) if record["episode"] <= after)
+        kept = b"".join(_line(record) for record in read_metrics(directory) if record["iteration"] <= after)
         try:
             write_atomically(self._path, kept)
         except OSError as error:
@@ -40,22 +42,22 @@ class MetricsLog:
         self._board = self._open_board(directory, after)
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append a record, and those that could not be written before; its ``"episode"`` is TensorBoard's step."""
+        """Append a record and those that could not be written before; TensorBoard's step is the iteration."""
         self._waiting += _line(record)
-        self._saving.attempt(METRICS, self._append)
+        self._retry.attempt(self._path.name, self._append)
         if self._board is not None:
-            self._board.write(scalars(record), record["episode"])
+            self._board.write(scalars(record), record["iteration"])
 
     def close(self) -> None:
-        """Try what failed once more, and flush TensorBoard."""
+        """Try a last time to write what failed, and flush TensorBoard."""
         if self._waiting:
-            self._saving.attempt(METRICS, self._append)
+            self._retry.attempt(self._path.name, self._append)
         if self._board is not None:
             self._board.close()
 
     def _append(self) -> None:
         with self._path.open("ab") as file:
-            file.truncate(min(self._size, file.tell()))  # what an attempt wrote before it failed
+            file.truncate(min(self._size, file.tell()))  # what a failed attempt wrote
             file.write(self._waiting)
             file.flush()
             self._size = file.tell()
@@ -63,19 +65,19 @@ class MetricsLog:
 
     def _open_board(self, directory: Path, after: int) -> TensorBoardLog | None:
         try:
-            return TensorBoardLog(directory, after, self._saving.tell)
+            return TensorBoardLog(RunDirectory(directory).tensorboard, after, self._retry.tell)
         except ImportError:
             self.note = "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only."
             return None
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
-    """Return the records of a run's metrics.jsonl; a line that was cut off or damaged is left out.
+    """Return the records of a run's metrics.jsonl; lines that were cut or damaged are left out.
 
     Raises:
         UserError: the file cannot be read.
     """
-    path = directory / METRICS
+    path = RunDirectory(directory).metrics
     if not path.exists():
         return []
     records = []
@@ -84,13 +86,13 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
             record = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("episode"), int):
+        if isinstance(record, dict) and isinstance(record.get("iteration"), int):
             records.append(record)
     return records
 
 
 def scalars(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the names and values of the numbers in a record, nested names joined by a slash, lists left out."""
+    """Yield the names and values of the numbers in a record: nested names joined by a slash, no lists."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from scalars(value, f"{prefix}{name}/")

@@ -1,4 +1,4 @@
-"""TensorBoard's copy of a run's figures, where it is installed."""
+"""TensorBoard's copy of a run's numbers, where it is installed."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -7,28 +7,28 @@ from typing import Any
 
 
 class TensorBoardLog:
-    """Writes figures to TensorBoard; where that fails the run goes on without, since metrics.jsonl has the same.
+    """Writes numbers to TensorBoard; after a failure the run continues without it, since metrics.jsonl has the same.
 
     Args:
-        directory: of the run.
-        after: what an earlier process wrote of later training episodes is not shown.
+        folder: folder of TensorBoard's files.
+        after: iteration after which the numbers of an earlier process are not shown.
         tell: takes a line for people.
 
     Raises:
         ImportError: TensorBoard is not installed.
     """
 
-    def __init__(self, directory: Path, after: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, after: int, tell: Callable[[str], None]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self._tell, self._hook = tell, threading.excepthook
-        threading.excepthook = self._without_its_traceback
+        threading.excepthook = self._hide_traceback
         # A queue of 1000: a run never waits for it.
-        self._writer: Any = SummaryWriter(str(directory / "tensorboard"), max_queue=1000, purge_step=after + 1)
+        self._writer: Any = SummaryWriter(str(folder), max_queue=1000, purge_step=after + 1)
 
-    def write(self, figures: Iterable[tuple[str, float]], episode: int) -> None:
-        """Add the figures of a training episode."""
-        self._attempt(lambda: [self._writer.add_scalar(name, value, episode) for name, value in figures])
+    def write(self, scalars: Iterable[tuple[str, float]], iteration: int) -> None:
+        """Add the names and values of an iteration."""
+        self._attempt(lambda: [self._writer.add_scalar(name, value, iteration) for name, value in scalars])
 
     def close(self) -> None:
         """Wait until its file has everything."""
@@ -39,12 +39,12 @@ class TensorBoardLog:
         try:
             if self._writer is not None:
                 write()
-        except Exception as error:  # whatever a convenience meets, training matters more
+        except Exception as error:  # an optional display must not end a run, whatever fails in it
             self._writer = None
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self._tell(f"Cannot write tensorboard/: {reason}. The run goes on without it; metrics.jsonl has the same.")
+            self._tell(f"Cannot write tensorboard/: {reason}. The run continues without; metrics.jsonl has the same.")
 
-    def _without_its_traceback(self, arguments: threading.ExceptHookArgs) -> None:
-        """Print no traceback of TensorBoard's own thread: its error comes again at the next write, and is told."""
+    def _hide_traceback(self, arguments: threading.ExceptHookArgs) -> None:
+        """Print no traceback of TensorBoard's own thread: the next write raises its error again and reports it."""
         if not type(arguments.thread).__module__.startswith("tensorboard"):
             self._hook(arguments)

@@ -1,0 +1,53 @@
+"""--mode train: train a policy and leave a run directory behind."""
+
+import shlex
+import signal
+from pathlib import Path
+
+from rich.console import Console
+
+from core.commands.interrupt import StopOnInterrupt
+from core.config import Config
+from core.errors import this_command
+from core.text import Say, format_duration
+from core.training.build.run import Run, build_run
+
+EXIT_INTERRUPTED = 130
+
+
+def run_train(
+    config: Config, sources: dict[str, str], resume: bool, file: Path | None, console: Console, say: Say
+) -> int:
+    """Train, and return the exit code: 130 where somebody asked to stop.
+
+    Args:
+        config: settings of the run.
+        sources: origin of each value.
+        resume: whether to continue the run in the run directory.
+        file: hyperparameters file that the user named; None without one.
+        console: console for the progress.
+        say: prints a line.
+
+    Raises:
+        UserError: the input is wrong, or training failed.
+    """
+    run = build_run(config, sources, resume, say, file=file)
+    with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
+        done = run.train(console, interrupt.requested)
+    for line in _last_lines(run, done):
+        say(line)
+    return 0 if done else EXIT_INTERRUPTED
+
+
+def _last_lines(run: Run, done: bool) -> list[str]:
+    """Return how a run ended, and the command to give next."""
+    trainer, budget = run.trainer, run.trainer.budget
+    if not done:
+        resume = f"Resume with: {trainer.settings.command} --resume"
+        return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
+    lines = [f"Trained {trainer.iteration} iterations; everything is in {run.directory}."]
+    if budget is not None and trainer.iteration < trainer.settings.iterations:
+        spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
+        lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
+    command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"
+    return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]

@@ -1,0 +1,67 @@
+"""A trained policy, read from a checkpoint without its simulator and without torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import UserError
+from core.policies.compiled.forward import align_params
+from core.policies.parameter_layout import layout_of
+from core.policies.spec import PolicySpec
+from core.text import Say
+from core.training.run_directory.checkpoint import load_arrays
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """The actor of a trained policy.
+
+    Attributes:
+        actor_params: float32[*], parameters of the actor in the flat layout.
+        spec: architecture of the policy.
+    """
+
+    actor_params: np.ndarray
+    spec: PolicySpec
+
+
+def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:
+    """Read a policy from a checkpoint.
+
+    Args:
+        directory: run directory, whose last checkpoint is read, or checkpoint folder.
+        say: prints a line about each newer checkpoint that is damaged.
+
+    Raises:
+        UserError: there is no intact checkpoint of this version, or none of a policy.
+    """
+    return trained_policy(*load_arrays(directory, say))
+
+
+def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> TrainedPolicy:
+    """Return the policy in a checkpoint.
+
+    Args:
+        tensors: tensors of the checkpoint by name, of torch on the host or of NumPy.
+        metadata: JSON values of the checkpoint.
+
+    Raises:
+        UserError: the policy is not described, or a tensor is missing or has another shape than described.
+    """
+    try:
+        spec = PolicySpec.from_json(metadata["policy"])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise UserError("The checkpoint is damaged: it does not describe its policy.") from None
+    layout = layout_of(spec)
+    params = np.zeros(layout.actor_size, np.float32)
+    for name, offset in layout.offsets.items():
+        if offset < layout.actor_size:
+            tensor = tensors.get(f"model.{name}")
+            if tensor is None or tuple(tensor.shape) != layout.shapes[name]:
+                raise UserError(f"The checkpoint is damaged: {name} is missing or of another shape than it says.")
+            values = np.asarray(tensor).ravel()
+            params[offset : offset + len(values)] = values
+    return TrainedPolicy(align_params(params, spec), spec)

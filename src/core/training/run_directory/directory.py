@@ -1,0 +1,112 @@
+"""Every path and file name of a run."""
+
+from pathlib import Path
+from typing import Literal
+
+from core.errors import UserError
+
+Which = Literal["last", "best"]
+"""Checkpoints after the last iterations, or the best one."""
+
+_EARLIER_VERSIONS = ("episode-*.json", "checkpoint.json")
+"""Checkpoint files of earlier versions, which this one does not read."""
+
+
+class RunDirectory:
+    """Paths of a run; none of them has to exist.
+
+    Args:
+        path: folder of the run.
+
+    Attributes:
+        config: every setting of the run, and where it comes from.
+        plan: use of the machine, with reasons.
+        scenario: scenario of a process simulator.
+        fidelity: event log and simulation compared, JSON.
+        fidelity_report: the same as Markdown.
+        metrics: one JSON line an iteration.
+        tensorboard: folder of TensorBoard's files.
+        learning_curve: main metric over the iterations, a picture.
+        evaluation: result of ``--mode evaluate``.
+        lock: file that the training process locks.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.plan = self.path / "plan.json"
+        self.scenario = self.path / "scenario.json"
+        self.fidelity = self.path / "fidelity.json"
+        self.fidelity_report = self.path / "fidelity.md"
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.learning_curve = self.path / "learning_curve.png"
+        self.evaluation = self.path / "evaluation.json"
+        self.lock = self.path / "run.lock"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def checkpoints(self, which: Which) -> Path:
+        """Return a folder of checkpoints."""
+        return self.path / "checkpoints" / which
+
+    def holds_run(self) -> bool:
+        """Return whether there is a checkpoint, intact or not, of whatever version."""
+        folder = self.checkpoints("last")
+        return bool(checkpoint_files(folder)) or is_of_earlier_version(folder)
+
+    def require_free(self) -> None:
+        """Check that a new run does not overwrite another one.
+
+        Raises:
+            UserError: the directory holds a run.
+        """
+        if self.holds_run():
+            raise UserError(
+                f"{self} already holds a run; add --resume to continue it, or name another --run-directory."
+            )
+
+
+def choose_directory(path: str, name: str) -> RunDirectory:
+    """Return the directory of a run: the user's, or the first free one of runs/NAME, runs/NAME-2, ...
+
+    Args:
+        path: directory that the user names; empty for none.
+        name: name of the run where the user names none.
+
+    Raises:
+        UserError: the path is a file.
+    """
+    name = name.replace("/", "-")
+    free = (Path("runs") / f"{name}{'' if i == 1 else f'-{i}'}" for i in range(1, 10_000))
+    directory = Path(path) if path else next(folder for folder in free if not folder.exists())
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file; --run-directory needs a folder.")
+    return RunDirectory(directory)
+
+
+def run_directory_of(path: Path) -> RunDirectory:
+    """Return the run directory of a checkpoint folder, or of a run directory itself."""
+    return RunDirectory(path.parents[1] if path.parent.name == "checkpoints" else path)
+
+
+def checkpoint_name(iteration: int) -> str:
+    """Return the name of a checkpoint's files, without their endings."""
+    return f"iteration-{iteration:08d}"
+
+
+def iteration_of(checkpoint: Path) -> int:
+    """Return the iteration in the name of a checkpoint's JSON file."""
+    return int(checkpoint.stem.rpartition("-")[2])
+
+
+def checkpoint_files(folder: Path) -> list[Path]:
+    """Return the JSON files of the checkpoints in a folder, newest first."""
+    paths = (path for path in folder.glob("iteration-*.json") if path.stem.rpartition("-")[2].isdecimal())
+    return sorted(paths, key=iteration_of, reverse=True)
+
+
+def is_of_earlier_version(folder: Path) -> bool:
+    """Return whether a folder of checkpoints was written by an earlier version."""
+    return any(path for pattern in _EARLIER_VERSIONS for path in folder.glob(pattern))
