@@ -6,9 +6,10 @@ import re
 import sys
 import tomllib
 
-import longstride
 import pytest
 from helpers.documentation import DOCS, PAGES, ROOT, assert_printed, blocks, commands, names, page, rows, section
+
+import longstride
 
 pytest.importorskip("pydantic")
 
