@@ -41,11 +41,26 @@ def wheel(tmp_path_factory):
     return folder / "unpacked"
 
 
-def test_every_file_of_the_package_is_in_the_wheel(wheel):
-    files = [p.relative_to(ROOT / "src") for p in (ROOT / "src/core").rglob("*") if p.is_file()]
-    wanted = {str(p) for p in files if "__pycache__" not in p.parts}
+def files_of(source):
+    files = [p.relative_to(source) for package in ("core", "longstride") for p in (source / package).rglob("*")]
+    return {str(p) for p in files if (source / p).is_file() and "__pycache__" not in p.parts}
+
+
+def test_every_file_of_the_packages_is_in_the_wheel(wheel):
+    wanted = files_of(ROOT / "src")
     assert any(name.endswith("loan_desk.json") for name in wanted)
-    assert {str(p.relative_to(wheel)) for p in (wheel / "core").rglob("*") if p.is_file()} == wanted
+    assert "longstride/py.typed" in wanted
+    assert files_of(wheel) == wanted
+
+
+def test_the_public_api_is_in_the_wheel(wheel, tmp_path):
+    code = "import longstride; from longstride import load_policy; print(longstride.__file__, longstride.__version__)"
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    version = next(line for line in metadata.read_text().splitlines() if line.startswith("Version: "))
+    assert done.stdout.split() == [str(wheel / "longstride" / "__init__.py"), version.removeprefix("Version: ")]
 
 
 def test_the_command_is_named_in_the_wheel(wheel):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 _SECONDS_BETWEEN_UPDATES = 0.25
 
@@ -72,14 +72,14 @@ def in_notebook() -> bool:
 
 def html_of(table: Table, sentences: Sequence[str] = ()) -> str:
     """Return a table as HTML, with sentences below it."""
-    columns = [list(column.cells) for column in table.columns]
-    rows = "".join(f"<tr>{''.join(_cell('td', c) for c in row)}</tr>" for row in zip(*columns, strict=True))
-    names = "".join(_cell("th", column.header) for column in table.columns) if table.show_header else ""
-    head = f"<thead><tr>{names}</tr></thead>" if names else ""
+    columns = [[_cell("td", cell, column) for cell in column.cells] for column in table.columns]
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
+    headers = "".join(_cell("th", column.header, column) for column in table.columns)
+    head = f"<thead><tr>{headers}</tr></thead>" if table.show_header else ""
     caption = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
     below = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     return f"<table>{caption}{head}<tbody>{rows}</tbody></table>{below}"
 
 
-def _cell(tag: str, content: Any) -> str:
-    return f'<{tag} style="text-align: left">{escape(str(content))}</{tag}>'
+def _cell(tag: str, content: object, column: Column) -> str:
+    return f'<{tag} style="text-align: {column.justify}">{escape(str(content))}</{tag}>'
