@@ -142,8 +142,8 @@ def made_up(model: ActorCritic, samples: int) -> Batch:
     with torch.no_grad():
         logits = model.logits(model.normalise(observations))
         log_probs = model.distribution(logits, model.log_std, masks, actions)[0]
-    features = torch.zeros(samples, space.outputs, 0)
-    return Batch(observations, actions, log_probs, masks, features, *(x[:, 0] for x in rest), torch.empty(0))
+    seen = masks, torch.zeros(samples, space.outputs, 0), torch.zeros(samples, 0)
+    return Batch(observations, actions, log_probs, *seen, *(x[:, 0] for x in rest), torch.empty(0))
 
 
 def products(row: Row) -> tuple[Callable[[], None], Callable[[], None], int]:

@@ -54,5 +54,6 @@ def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Batch:
     features = normal(samples, space.outputs, model.spec.action_features)
     logits = model.logits(model.normalise(observations), features)
     log_probs = model.distribution(logits, model.log_std, masks, actions)[0] + 0.3 * normal(samples)
-    rest = normal(samples), normal(samples), normal(samples), torch.empty(0)
+    states = torch.zeros(samples, model.spec.state_size)
+    rest = states, normal(samples), normal(samples), normal(samples), torch.empty(0)
     return Batch(observations, actions, log_probs, masks, features, *rest)

@@ -13,7 +13,8 @@ from core.learning.steps.interface import StepSettings
 from core.learning.steps.torch_step import TorchStepper
 from core.learning.updater import Updater, UpdateSettings
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Episode, EpisodeCollector
+from core.rollout.collector import InstanceTrajectory, RolloutPlan
+from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.simulator import Simulator
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
@@ -63,7 +64,7 @@ def toy_collector(kind: str) -> EpisodeCollector:
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), SEED, PARALLEL, 1)
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), RolloutPlan(SEED, PARALLEL))
 
 
 def actor_weights(model: ActorCritic) -> np.ndarray:
@@ -71,12 +72,12 @@ def actor_weights(model: ActorCritic) -> np.ndarray:
     return model.flat[: model.layout.actor_size].numpy()
 
 
-def toy_episodes(kind: str, model: ActorCritic, count: int, first: int = 0) -> list[Episode]:
+def toy_episodes(kind: str, model: ActorCritic, count: int, first: int = 0) -> list[InstanceTrajectory]:
     """Collect some episodes; their arrays are overwritten by the next call."""
     return toy_collector(kind).collect(actor_weights(model), first, count)[0]
 
 
-def discounts_of(episodes: list[Episode], gamma: float = 0.97) -> list[np.ndarray]:
+def discounts_of(episodes: list[InstanceTrajectory], gamma: float = 0.97) -> list[np.ndarray]:
     """Return discounts by decision."""
     return [step_discounts(gamma, e.trajectory.elapsed, 1.0, "decision") for e in episodes]
 

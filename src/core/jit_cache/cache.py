@@ -8,7 +8,7 @@ import itertools
 import os
 import pickle
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,27 +40,12 @@ class CacheStats:
         compiled: because the folder did not have them, or could not be used.
         folder: in use; None before the first kernel and where there is none.
         note: why the folder is of no use, once; empty if it is, or if nobody wants it.
-        loaded_alone: how many were loaded before a second process began to compile; None without one.
-        at_first_miss: called once, when the folder does not have a kernel (:mod:`core.jit_cache.background_compile`).
     """
 
     loaded: int = 0
     compiled: int = 0
     folder: Path | None = None
     note: str = ""
-    loaded_alone: int | None = None
-    at_first_miss: Callable[[], None] | None = None
-
-    @property
-    def helped(self) -> bool:
-        """Whether something was loaded since a second process began to compile."""
-        return self.loaded_alone is not None and self.loaded > self.loaded_alone
-
-    def miss(self) -> None:
-        """Note that the folder does not have a kernel."""
-        call, self.at_first_miss = self.at_first_miss, None
-        if call:
-            call()
 
 
 CACHE_STATS = CacheStats()
@@ -114,7 +99,6 @@ class _KernelCache(_Cache):
             return None
         found = _rebuilt(read(folder, self._names[sig]), target_context)
         if found is None or found.signature.args != tuple(sig):
-            CACHE_STATS.miss()
             return None
         CACHE_STATS.loaded += 1
         return found

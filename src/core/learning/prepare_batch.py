@@ -119,6 +119,7 @@ def _upload_rest(
         log_probs=columns.upload([t.log_probs for t in trajectories], "log_probs"),
         masks=columns.upload([t.masks for t in trajectories], "masks"),
         features=columns.upload([t.features for t in trajectories], "features"),
+        states=columns.upload([t.states for t in trajectories], "states"),
         advantages=columns.upload([advantages], "advantages"),
         returns=columns.upload([returns], "returns"),
         values=columns.upload([values], "values"),

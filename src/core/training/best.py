@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from core.rollout.episode_collector import Outcome
+from core.rollout.collector import EpisodeOutcome
 from core.simulators.simulator import Simulator
 from core.training.record import mean_of
 
@@ -29,7 +29,7 @@ class Best(NamedTuple):
         return value < self.value if lower_is_better else value > self.value
 
 
-def main_metric_of(simulator: Simulator, finished: Sequence[Outcome]) -> float | None:
+def main_metric_of(simulator: Simulator, finished: Sequence[EpisodeOutcome]) -> float | None:
     """Return the mean of a simulator's main metric over episodes; None where none has it."""
     name = simulator.main_metric
     if name == "return":

@@ -165,11 +165,11 @@ def require_finite(
     """Check what a simulator can spoil and its loop does not look at, before it spoils an update.
 
     Raises:
-        SimulatorError: a reward, the clock or luck; episode, copy and step are named.
+        SimulatorError: a reward, the clock or luck; episode, instance and step are named.
     """
-    for copy, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
+    for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
         if (found := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:
-            where = f"{type(simulator).__name__}, training episode {episode}, copy {copy}, step {found[0]}"
+            where = f"{type(simulator).__name__}, training episode {episode}, instance {instance}, step {found[0]}"
             raise SimulatorError(f"{where}: {found[1]}.")
 
 

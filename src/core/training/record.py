@@ -7,14 +7,14 @@ import numpy as np
 
 from core.learning.schedule import Coefficients
 from core.learning.update_stats import UpdateReport
-from core.rollout.episode_collector import Outcome, Played
+from core.rollout.collector import EpisodeOutcome, InstanceTrajectory
 from core.rollout.trajectory import digest
 
 
 def iteration_record(
     episode: int,
-    played: Sequence[Played],
-    finished: Sequence[Outcome],
+    played: Sequence[InstanceTrajectory],
+    finished: Sequence[EpisodeOutcome],
     report: UpdateReport,
     seconds: float,
     now: Coefficients,

@@ -110,7 +110,7 @@ def of_how_many(trainer: Trainer) -> str:
 
 def _refuse_other_copies(trainer: Trainer, facts: dict[str, Any], directory: Path) -> None:
     """Refuse a resume that would drop the unfinished episodes of some copies or begin others."""
-    before, now = len(facts.get("rollout", [])), len(trainer.collector.unfinished().facts)
+    before, now = len(facts.get("rollout", [])), len(trainer.collector.state_dict().metadata)
     if before and now and before != now:
         raise UserError(
             f"The run in {directory} plays {before} copies, each in an episode that goes on, not {now}; resume with "

@@ -18,7 +18,8 @@ from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic
 from core.policies.observation_normalizer import RunningStatistics
-from core.rollout.episode_collector import Collector, Played, Rollout
+from core.rollout.collector import Collector, InstanceTrajectory
+from core.rollout.guarded_collection import collect_guarded
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
@@ -48,6 +49,7 @@ class TrainingSettings:
         schedule: of learning rates, clip ranges and entropy coefficient.
         normalise_observations: whether running statistics are kept.
         normalise_rewards: whether rewards are divided by the spread of the discounted return.
+        episode_time_limit: most seconds that collecting a rollout may take; 0 for no limit.
     """
 
     episodes: int
@@ -58,6 +60,7 @@ class TrainingSettings:
     schedule: Schedule
     normalise_observations: bool
     normalise_rewards: bool
+    episode_time_limit: float = 0.0
 
 
 class Trainer:
@@ -150,7 +153,7 @@ class Trainer:
             for per in (settings.gamma, self.updater.settings.value_lambda)
         )
         require_finite(self.simulator, self.episode + 1, trajectories, discounts)
-        with self._explaining(played[0].trajectory.steps if isinstance(played[0], Rollout) else 0):
+        with self._explaining(self.collector.plan.steps):
             report = self.updater.update(
                 self._scaled(trajectories, discounts),
                 discounts,
@@ -195,7 +198,7 @@ class Trainer:
         progress.phase(name)
         self.instruments.phase(name)
 
-    def _play(self) -> tuple[Sequence[Played], float, list[dict[str, Any]]]:
+    def _play(self) -> tuple[Sequence[InstanceTrajectory], float, list[dict[str, Any]]]:
         """Play a round; where the policy's outputs are not finite, go back to good weights and play it again.
 
         Returns:
@@ -204,14 +207,15 @@ class Trainer:
         fallbacks: list[dict[str, Any]] = []
         count = self.settings.per_update
         while True:
-            before = self.collector.unfinished()
+            before = self.collector.state_dict()
             try:
-                played, seconds = self.collector.collect(self.actor_params(), self.episode * count, count)
+                limits = self.settings.episode_time_limit, self.directory
+                played, seconds = collect_guarded(self.collector, self.actor_params(), self.episode, count, *limits)
                 return played, seconds, fallbacks
             except PolicyNotFiniteError as error:
                 with self._explaining(0):
                     fallbacks.append(self.updater.rollback(str(error)))
-            self.collector.restore(before)
+            self.collector.load_state_dict(before)
 
     def _explaining(self, rollout_steps: int) -> AbstractContextManager[None]:
         return report_update_errors(self.updater, self.episode, self.directory, self.settings.per_update, rollout_steps)

@@ -8,7 +8,7 @@ from torch import Tensor
 from core.errors import UserError
 from core.learning.oom_recovery import is_gpu_lost
 from core.policies.networks import ActorCritic
-from core.rollout.episode_collector import CollectorState
+from core.rollout.collector import CollectorState
 from core.training.best import Best
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def state_of(trainer: "Trainer") -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return all that the rest of the run depends on: tensors by name, and JSON values."""
-    unfinished = trainer.collector.unfinished()
+    unfinished = trainer.collector.state_dict()
     facts = {
         **trainer.facts,
-        "rollout": unfinished.facts,
+        "rollout": unfinished.metadata,
         "episode": trainer.episode,
         "best": trainer.best.value,
         "best_judged_by": trainer.best.judged_by,
@@ -65,7 +65,7 @@ def _restore(trainer: "Trainer", tensors: dict[str, Tensor], facts: dict[str, An
     if facts["grad_scaler"]:  # empty where the run did not compute in FP16 then
         trainer.updater.stepper.scaler.load_state_dict(facts["grad_scaler"])
     records = {name: t.numpy() for name, t in tensors.items() if name.startswith("rollout.")}
-    trainer.collector.restore(CollectorState(records, facts.get("rollout", [])))
+    trainer.collector.load_state_dict(CollectorState(records, facts.get("rollout", [])))
     rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
     trainer.reward_scale.restore(rewards, goes_on=bool(records))  # environments begin new episodes
     trainer.episode = facts["episode"]

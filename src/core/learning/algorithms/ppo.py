@@ -17,6 +17,7 @@ class Batch(NamedTuple):
         log_probs: float32[B] under the policy that collected them.
         masks: bool[B, values of all choices].
         features: float32[B, values of all choices, k], the action features.
+        states: float32[B, state_size], states of a policy with memory before each step.
         advantages: float32[B], normalised.
         returns: float32[B], in units of the value normalisation.
         values: float32[B], what the critic said before the update, in the same units.
@@ -29,6 +30,7 @@ class Batch(NamedTuple):
     log_probs: Tensor
     masks: Tensor
     features: Tensor
+    states: Tensor
     advantages: Tensor
     returns: Tensor
     values: Tensor

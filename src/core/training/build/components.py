@@ -11,12 +11,11 @@ from core.learning.schedule import Coefficients, Schedule
 from core.learning.steps.interface import StepSettings
 from core.learning.updater import Updater, UpdateSettings
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.guarded_collector import GuardedCollector
 from core.seeding import stream
 from core.simulators.loading import LoadedSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.training.build.plan import policy_spec
-from core.training.build.rollout_size import build_collector, copies_per_update, rollout_steps
+from core.training.build.rollout_size import build_collector, copies_per_update
 from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.periodic import PeriodicEvaluation, greedy_player
 from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
@@ -48,15 +47,7 @@ def build_trainer(
 ) -> Trainer:
     """Build the trainer of a run; nothing is written."""
     simulator = loaded.simulator
-    collector = GuardedCollector(
-        build_collector(config, plan, model.spec, simulator),
-        simulator,
-        model.spec,
-        config.seed,
-        rollout_steps(config, simulator),
-        config.episode_time_limit,
-        directory,
-    )
+    collector = build_collector(config, plan, model.spec, simulator)
     updater = Updater(
         model,
         torch.device(plan.device),
@@ -92,6 +83,7 @@ def build_trainer(
         schedule=schedule_of(config),
         normalise_observations=config.normalise_observations,
         normalise_rewards=config.normalise_rewards,
+        episode_time_limit=config.episode_time_limit,
     )
     facts = {
         "simulator": simulator.description(),

@@ -7,7 +7,8 @@ from core.hardware.planning.plan import Plan
 from core.hardware.types import HostRollout
 from core.learning.device_transfer import host_allocator
 from core.policies.spec import PolicySpec
-from core.rollout.episode_collector import Collector, EpisodeCollector
+from core.rollout.collector import Collector, RolloutPlan
+from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
@@ -85,10 +86,10 @@ def build_collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Sim
 
 
 def _collector(config: Config, plan: Plan, spec: PolicySpec, simulator: Simulator) -> Collector:
-    how = (spec, config.seed, copies_per_update(config, simulator))
-    new, steps = host_allocator(plan.device == "cuda"), rollout_steps(config, simulator)
+    instances, steps = copies_per_update(config, simulator), rollout_steps(config, simulator)
+    rollout = RolloutPlan(config.seed, instances, steps, plan.simulation_threads, plan.lockstep)
+    new = host_allocator(plan.device == "cuda")
     if isinstance(simulator, GymnasiumSimulator):
-        return GymnasiumCollector(simulator, *how, steps, new)
-    if steps:
-        return FixedLengthCollector(simulator, *how, steps, plan.simulation_threads, new)
-    return EpisodeCollector(simulator, *how, plan.simulation_threads, plan.lockstep, new)
+        return GymnasiumCollector(simulator, spec, rollout, new)
+    kind = FixedLengthCollector if steps else EpisodeCollector
+    return kind(simulator, spec, rollout, new)

@@ -9,7 +9,6 @@ from rich.console import Console
 from core.config import Config
 from core.hardware.detect import detect_machine, free_and_total_bytes
 from core.hardware.planning.plan import Plan
-from core.jit_cache.background_compile import compiled_ahead
 from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.gym.adapter import GymnasiumSimulator
@@ -146,8 +145,7 @@ def _build_locked(
     damaged = resume_run(trainer, directory, say) if resume else []
     for line in changed_settings(config, directory) if resume else []:
         say(line)
-    with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
-        seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
+    seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
     for line in kernel_lines(seconds, CACHE_STATS):
         say(line)
     write_json(directory / CONFIG_FILE, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})

@@ -73,6 +73,6 @@ def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
     """
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
-    where, helped = f" ({tally.folder})" if tally.folder else "", ", a second process helped," if tally.helped else ""
-    line = f"Kernels of simulator, policy and update: {' and '.join(done)}{helped} in {seconds:.1f} s{where}."
+    where = f" ({tally.folder})" if tally.folder else ""
+    line = f"Kernels of simulator, policy and update: {' and '.join(done)} in {seconds:.1f} s{where}."
     return [line, *([tally.note] if tally.note else [])]

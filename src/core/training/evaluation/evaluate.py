@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.jit_cache.cache import cached
-from core.policies.compiled.forward import workspace
+from core.policies.compiled.forward import new_actor_arrays
 from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
@@ -131,8 +131,8 @@ def _choosers(
 ) -> Iterator[tuple[str, Function]]:
     space = simulator.action_space
     if trained is not None:
-        yield "trained", build_policy_chooser(simulator, trained.spec, greedy=True)
-        yield "trained_sampled", build_policy_chooser(simulator, trained.spec, greedy=False)
+        yield "trained", build_policy_chooser(trained.spec, greedy=True)
+        yield "trained_sampled", build_policy_chooser(trained.spec, greedy=False)
     for name in names:
         compile_heuristic(simulator, name)
         yield name, build_heuristic_chooser(space, simulator.heuristics[name])
@@ -140,7 +140,7 @@ def _choosers(
 
 def build_policy_play(simulator: Simulator, spec: PolicySpec, greedy: bool) -> Function:
     """Return the loop that plays a policy of these layers, for :func:`play_episodes`."""
-    return cached(build_play(simulator, build_policy_chooser(simulator, spec, greedy=greedy)))
+    return cached(build_play(simulator, build_policy_chooser(spec, greedy=greedy)))
 
 
 def play_episodes(
@@ -171,15 +171,13 @@ def play_episodes(
     Raises:
         SimulatorError: the simulator broke its contract.
     """
-    weights = trained.weights if trained else np.zeros(1, np.float32)
-
     def one(episode: int) -> tuple[dict[str, Any], str | None]:
         states = new_state(simulator)
         streams = stream(seed, streams_of, episode), stream(seed, f"{streams_of} policy", episode)
-        scratch = workspace(trained.spec) if trained else np.zeros(0, np.float32)
+        actor = new_actor_arrays(trained.weights, trained.spec) if trained else None
         where = f"{episode} of the evaluation of {name}"
         with naming_the_episode(simulator, where):
-            steps, total, status = play(states, simulator.parameters, weights, *streams, scratch)
+            steps, total, status = play(states, simulator.parameters, actor, *streams)
         if status != OK:
             raise describe_fault(status, simulator, where, steps)
         with naming_the_episode(simulator, where):

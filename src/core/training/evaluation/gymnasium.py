@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from core.policies.compiled.forward import new_policy_states
 from core.policies.spec import PolicySpec
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Trajectory, allocate
@@ -63,7 +64,7 @@ class GymEvaluator:
     def __init__(self, simulator: GymnasiumSimulator, spec: PolicySpec | None = None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
         self._rows = allocate(1, simulator.observation_size, simulator.action_space)
-        self._acting = build_step_policy(spec) if spec else None
+        self._spec, self._acting = spec, build_step_policy(spec) if spec else None
 
     def play(
         self, name: str, weights: np.ndarray | None, episodes: int, seed: int, streams_of: str = "evaluation"
@@ -95,9 +96,9 @@ class GymEvaluator:
         return records, messages
 
     def _decide(self, name: str, weights: np.ndarray | None, rng: np.random.Generator) -> Decide:
-        if self._acting is None or weights is None:
+        if self._acting is None or self._spec is None or weights is None:
             return _heuristic(self._simulator, name, self._rows.masks[0], rng)
-        seat = self._acting.new_seat(weights, rng, self._rows)
+        seat = self._acting.new_slot(weights, rng, self._rows, new_policy_states(self._spec, 1)[0])
         return _policy(self._environment, seat, self._acting.greedy if name == "trained" else self._acting.sample)
 
 
