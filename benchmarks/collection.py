@@ -24,19 +24,20 @@ os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
 import numpy as np
 import torch
+from core.rollout.instance_arrays import new_instance_arrays
 from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
-from core.policies.compiled.forward import align_params, workspace
+from core.policies.compiled.forward import align_params, new_actor_arrays
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import spec_for
 from core.rollout.episode_loop import build_collect_steps, build_policy_chooser
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
-from core.simulators.observe import build_observe_state, new_guarded
+from core.simulators.observe import Observed, build_observe_state, new_guarded
 from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from core.simulators.simulator import compile_functions
 
 
 def main() -> None:
@@ -95,23 +96,21 @@ class Fused:
     """One episode in the compiled loop, recorded."""
 
     def __init__(self, simulator, model):
-        self.simulator, self.spec, self.scratch, self.steps = simulator, model.spec, workspace(model.spec), 0
-        self.reset, self.go_on = compile_functions(simulator).reset, build_collect_steps(simulator, model.spec)
-        self.states = new_state(simulator)
+        self.simulator, self.spec, self.steps = simulator, model.spec, 0
+        self.reset, self.loop = compile_functions(simulator).reset, build_collect_steps(simulator, model.spec)
         self.trajectory = allocate(
             simulator.max_steps, simulator.observation_size, simulator.action_space, simulator.action_feature_size
         )
+        self.arrays = new_instance_arrays(simulator, model.spec, self.trajectory.select(None))
         self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
     def run(self, seed: int) -> float:
         """Return seconds per decision of an episode."""
-        streams = stream(seed, "simulator"), stream(seed, "policy")
+        rng, policy_rng = stream(seed, "simulator"), stream(seed, "policy")
+        arrays, parameters = self.arrays._replace(rngs=(rng,), policy_rngs=(policy_rng,)), self.simulator.parameters
         begin = time.thread_time()
-        parameters, end = self.simulator.parameters, self.simulator.max_steps
-        self.reset(self.states[0], parameters, streams[0])
-        self.steps, _, _ = self.go_on(
-            self.states, parameters, self.weights, *streams, self.trajectory, self.scratch, 0, end, 0
-        )
+        self.reset(arrays.states[0], parameters, rng)
+        self.steps, _, _ = self.loop(arrays, parameters, self.weights, 0, 0)
         return (time.thread_time() - begin) / self.steps
 
 
@@ -121,7 +120,7 @@ class Parts:
     def __init__(self, fused):
         self.fused = fused
         functions = compile_functions(fused.simulator)
-        choose = build_policy_chooser(fused.simulator, fused.spec, greedy=False)
+        choose = build_policy_chooser(fused.spec, greedy=False)
         look, reset, step = build_observe_state(fused.simulator, functions), functions.reset, functions.step
 
         @njit
@@ -133,11 +132,11 @@ class Parts:
                 step(state, p, rows.actions[t], rng)
 
         @njit
-        def infer(states, p, rng, rows, steps, weights, scratch, row):
+        def infer(states, p, rng, rows, steps, actor, row):
             total = 0
             for t in range(steps):
-                seen = rows.observations[t], rows.masks[t], rows.features[t]
-                total += choose(states[0], p, *seen, weights, rng, scratch, row)
+                observed = Observed(rows.observations[t], rows.masks[t], rows.features[t])
+                total += choose(states[0], p, observed, actor, rng, row)
             return total
 
         self._simulate, self._infer = simulate, infer
@@ -146,13 +145,13 @@ class Parts:
         """Return seconds per decision of the simulator alone; writes the same rows of the trajectory again."""
         f = self.fused
         rng, guarded = stream(seed, "simulator"), new_guarded(f.simulator.observation_size)
-        return self._timed(self._simulate, f.states, f.simulator.parameters, rng, f.trajectory, f.steps, guarded)
+        return self._timed(self._simulate, f.arrays.states, f.simulator.parameters, rng, f.trajectory, f.steps, guarded)
 
     def infer(self, seed: int) -> float:
         """Return seconds per decision of the policy alone."""
         f, row = self.fused, np.zeros(1, np.int64)
-        rows = f.trajectory, f.steps, f.weights, f.scratch, row
-        return self._timed(self._infer, f.states, f.simulator.parameters, stream(seed, "policy"), *rows)
+        rows = f.trajectory, f.steps, new_actor_arrays(f.weights, f.spec), row
+        return self._timed(self._infer, f.arrays.states, f.simulator.parameters, stream(seed, "policy"), *rows)
 
     def _timed(self, function, *arguments):
         begin = time.thread_time()

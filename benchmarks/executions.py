@@ -125,6 +125,7 @@ def _made_up(samples: int, device: torch.device) -> Samples:
         log_probs=torch.full((samples,), -float(np.log(n))),
         masks=torch.ones(samples, n, dtype=torch.bool),
         features=torch.zeros(samples, n, 0),
+        states=torch.zeros(samples, 0),
         advantages=columns[0],
         returns=columns[1],
         values=columns[2],

@@ -27,11 +27,19 @@ from numba import njit
 from streams import Drift
 
 from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
-from core.policies.compiled.forward import align_params, build_network, tanh, workspace
+from core.policies.compiled.forward import (
+    align_params,
+    build_network,
+    new_actor_arrays,
+    new_policy_states,
+    tanh,
+    workspace,
+)
 from core.policies.networks import ActorCritic, initialise
 from core.policies.parameter_layout import OBSERVATION_CLIP
 from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_policy_chooser
+from core.simulators.observe import Observed
 from core.simulators.simulator import new_state
 from core.simulators.spaces import Discrete
 
@@ -122,24 +130,25 @@ def rows(
     weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
 ) -> Callable[[], int]:
     """Return a function that passes observations through the project's actor, some streams at a time."""
-    seat, advance, outputs = build_network(spec_of(sizes, activation))
+    load, advance, outputs = build_network(spec_of(sizes, activation))
 
     @njit(nogil=True)
-    def play(weights, seen, scratch, streams):  # type: ignore[no-untyped-def]
+    def play(weights, seen, states, scratch, streams):  # type: ignore[no-untyped-def]
         total = 0.0
         for first in range(0, len(seen), streams):
             for k in range(streams):
-                seat(weights, seen[first + k], scratch, k)
+                load(weights, seen[first + k], states[k], scratch, k)
             advance(weights, scratch, streams)
             for k in range(streams):
-                total += outputs(scratch, k)[0]
+                total += outputs(states[k], scratch, k)[0]
         return total
 
-    scratch = workspace(spec_of(sizes, activation), streams)
+    spec = spec_of(sizes, activation)
+    states, scratch = new_policy_states(spec, streams), workspace(spec, streams)
 
     def run() -> int:
         for _ in range(16):
-            play(weights, seen, scratch, streams)
+            play(weights, seen, states, scratch, streams)
         return 16 * len(seen)
 
     return run
@@ -194,20 +203,20 @@ def blas(
 def choosing(weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray) -> Callable[[], int]:
     """Return a function that lets the policy choose an action for each observation, as the fused loop does."""
     simulator, spec = Drift(), spec_of(sizes, activation)
-    choose = build_policy_chooser(simulator, spec, greedy=False)
-    states, rng, scratch, row = new_state(simulator), np.random.default_rng(0), workspace(spec), np.zeros(1, np.int64)
+    choose, actor = build_policy_chooser(spec, greedy=False), new_actor_arrays(weights, spec)
+    states, rng, row = new_state(simulator), np.random.default_rng(0), np.zeros(1, np.int64)
     masks, features = np.ones((1, sizes[-1]), np.bool_), np.zeros((sizes[-1], 0), np.float32)
 
     @njit(nogil=True)
-    def play(states, seen, masks, features, weights, rng, scratch, row):  # type: ignore[no-untyped-def]
+    def play(states, seen, masks, features, actor, rng, row):  # type: ignore[no-untyped-def]
         total = 0
         for t in range(len(seen)):
-            total += choose(states[0], 0, seen[t], masks[0], features, weights, rng, scratch, row)
+            total += choose(states[0], 0, Observed(seen[t], masks[0], features), actor, rng, row)
         return total
 
     def run() -> int:
         for _ in range(16):
-            play(states, seen, masks, features, weights, rng, scratch, row)
+            play(states, seen, masks, features, actor, rng, row)
         return 16 * len(seen)
 
     return run

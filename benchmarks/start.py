@@ -21,14 +21,15 @@ STARTED = """
 import json, os, sys, time
 import psutil
 sys.path.insert(0, {source!r})
-from core.rollout import collector, continuing
+from core.rollout.episode_collector import EpisodeCollector
+from core.rollout.fixed_length_collector import FixedLengthCollector
 
 def say(*_):
     here = psutil.Process()
     print("STARTED", json.dumps([time.time() - here.create_time(), time.process_time()]), flush=True)
     os._exit(0)
 
-collector.Collector.collect = continuing.ContinuingCollector.collect = say
+EpisodeCollector.collect = FixedLengthCollector.collect = say
 from core.commands.cli import main
 sys.exit(main())
 """

@@ -24,6 +24,7 @@ import torch
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import spec_for
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.loading import find_scenario
 from core.simulators.process.simulator import ProcessSimulator
@@ -98,7 +99,7 @@ def measure(simulator: Simulator, episodes: int, repeats: int) -> list[dict[str,
     initialise(model, "orthogonal", generator, logits, initial_feature_weights=feature_weights)
     weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
     collectors = {
-        (threads, together): EpisodeCollector(simulator, model.spec, 0, episodes, threads, together)
+        (threads, together): EpisodeCollector(simulator, model.spec, RolloutPlan(0, episodes, 0, threads, together))
         for threads, together in WAYS
     }
     for collector in collectors.values():
@@ -123,7 +124,7 @@ def measure(simulator: Simulator, episodes: int, repeats: int) -> list[dict[str,
 def played(collector: EpisodeCollector, weights: np.ndarray, first: int) -> tuple[float, float, int]:
     """Play a round; return CPU seconds and wall seconds a decision, and the decisions."""
     begin = time.process_time()
-    episodes, seconds = collector.collect(weights, first, collector.parallel)
+    episodes, seconds = collector.collect(weights, first, collector.plan.instances)
     decisions = sum(episode.trajectory.steps for episode in episodes)
     return (time.process_time() - begin) / decisions, seconds / decisions, decisions
 

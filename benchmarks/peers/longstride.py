@@ -13,7 +13,7 @@ from benchmarks.peers.problems import longstride_settings
 from benchmarks.peers.stopping import Reached, Threshold
 from benchmarks.peers.worker import Task, main
 from core.config import Config
-from core.rollout.episode_collector import Played
+from core.rollout.collector import InstanceTrajectory
 from core.training.build.run import Run, build_run
 from core.training.evaluation.evaluate import evaluate
 from core.training.evaluation.trained_policy import TrainedPolicy
@@ -34,7 +34,7 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collector, name)
 
-    def collect(self, weights: np.ndarray, first: int, count: int) -> tuple[Sequence[Played], float]:
+    def collect(self, weights: np.ndarray, first: int, count: int) -> tuple[Sequence[InstanceTrajectory], float]:
         """Play a rollout.
 
         Raises:
@@ -50,7 +50,7 @@ class Watched:
         return played, seconds
 
 
-def ends(played: Sequence[Played]) -> list[tuple[int, float]]:
+def ends(played: Sequence[InstanceTrajectory]) -> list[tuple[int, float]]:
     """Return (row, return) of the episodes that ended, by row and within a row by copy."""
     found = []
     for copy, each in enumerate(played):

@@ -29,6 +29,7 @@ from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.seeding import stream
 from core.simulators.spaces import Discrete
@@ -38,7 +39,7 @@ def train(work: Work) -> Done:
     """Train with the compiled loop and compiled steps; torch keeps to one thread, as in a run on the CPU."""
     torch.set_num_threads(1)
     model, updater = build(work)
-    collector = EpisodeCollector(LongQueue(work.steps), model.spec, 0, 1, 1)
+    collector = EpisodeCollector(LongQueue(work.steps), model.spec, RolloutPlan(0, 1))
 
     def weights() -> np.ndarray:
         return align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)

@@ -30,6 +30,7 @@ def rollout_of(shape, samples, device="cpu"):
         "log_probs": torch.full((samples,), -1.0),
         "masks": torch.ones(samples, values, dtype=torch.bool),
         "features": torch.zeros(samples, values, shape.action_features),
+        "states": torch.zeros(samples, shape.state_size),
         "advantages": torch.randn(samples),
         "returns": torch.randn(samples),
     }

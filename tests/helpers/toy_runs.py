@@ -17,7 +17,8 @@ from core.learning.steps.torch_step import TorchStepper
 from core.learning.update_stats import UpdateReport
 from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Episode, EpisodeCollector
+from core.rollout.collector import InstanceTrajectory, RolloutPlan
+from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.trajectory import Trajectory
 from core.simulators.simulator import Simulator
 
@@ -68,7 +69,7 @@ def toy_collector(kind: str) -> EpisodeCollector:
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), SEED, PARALLEL, 1)
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), RolloutPlan(SEED, PARALLEL))
 
 
 def actor_weights(model: ActorCritic) -> np.ndarray:
@@ -76,12 +77,12 @@ def actor_weights(model: ActorCritic) -> np.ndarray:
     return model.flat[: model.layout.actor_size].numpy()
 
 
-def toy_episodes(kind: str, model: ActorCritic, count: int, first: int = 0) -> list[Episode]:
+def toy_episodes(kind: str, model: ActorCritic, count: int, first: int = 0) -> list[InstanceTrajectory]:
     """Collect some episodes; their arrays are overwritten by the next call."""
     return toy_collector(kind).collect(actor_weights(model), first, count)[0]
 
 
-def discounts_of(episodes: list[Episode], gamma: float = 0.97) -> list[np.ndarray]:
+def discounts_of(episodes: list[InstanceTrajectory], gamma: float = 0.97) -> list[np.ndarray]:
     """Return discounts by decision."""
     return [step_discounts(gamma, e.trajectory.elapsed, 1.0, "decision") for e in episodes]
 
@@ -127,7 +128,9 @@ def toy_stepper(model: ActorCritic, kind=TorchStepper, **changes) -> TorchSteppe
     return kind(model, toy_algorithm(**changes), toy_settings(UpdateSettings, **changes))
 
 
-def toy_update(updater: Updater, episodes: list[Episode], seed: int = 0, factor: float = 1.0) -> UpdateReport:
+def toy_update(
+    updater: Updater, episodes: list[InstanceTrajectory], seed: int = 0, factor: float = 1.0
+) -> UpdateReport:
     """Update from some episodes."""
     rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
     coefficients = Coefficients(factor, updater.algorithm.coefficients)

@@ -7,13 +7,14 @@ import numpy as np
 
 from core.jit_cache import cache
 from core.policies.spec import PolicySpec
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.loading import load_simulator
 
 if __name__ == "__main__":
     simulator = load_simulator(sys.argv[1], "", "", "", "weekly").simulator
     collector = EpisodeCollector(
-        simulator, PolicySpec(1, simulator.action_space, (), (), "relu"), seed=0, parallel=1, threads=1
+        simulator, PolicySpec(1, simulator.action_space, (), (), "relu"), RolloutPlan(seed=0, instances=1)
     )
     episode = collector.collect(np.zeros(8, np.float32), 0, 1)[0][0]
-    print(json.dumps([episode.total_reward, cache.CACHE_STATS.loaded, cache.CACHE_STATS.compiled]))
+    print(json.dumps([episode.finished[0].total_reward, cache.CACHE_STATS.loaded, cache.CACHE_STATS.compiled]))

@@ -137,15 +137,15 @@ class Episode(NamedTuple):
 
 
 @njit
-def choose(state, p, observation, mask, features, weights, rng, which, row):
+def choose(state, p, observed, which, rng, row):
     """Choose by the heuristic of a number, so that all of them share one compilation of the loop."""
     if which == FIFO:
-        return heuristics.first_in_first_out(state, p, mask, rng)
+        return heuristics.first_in_first_out(state, p, observed.mask, rng)
     if which == SPT:
-        return heuristics.shortest_processing_time(state, p, mask, rng)
+        return heuristics.shortest_processing_time(state, p, observed.mask, rng)
     if which == LAZY and rng.random() < 0.5:
         return len(p.pair_mean)
-    return heuristics.random(state, p, mask, rng)
+    return heuristics.random(state, p, observed.mask, rng)
 
 
 _loops: dict[Any, Function] = {}
@@ -169,7 +169,7 @@ def play(
     for i in range(count):
         states = new_state(simulator)
         rngs = stream(seed, "simulator", i), stream(seed, "policy", i)
-        steps, total, status = loop(states, simulator.parameters, np.zeros(1, np.float32), *rngs, which)
+        steps, total, status = loop(states, simulator.parameters, which, *rngs)
         assert status == OK
         assert simulator.message(states[0]) is None
         episodes.append(Episode(steps, total, metrics_of(simulator, states), states[0]))

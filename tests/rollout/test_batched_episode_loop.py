@@ -4,12 +4,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from core.rollout.batched_episode_loop import apart
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, KINDS, SEED, actor_weights, new_model, toy_collector, toy_model
 from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultParameters
 
 from core.errors import PolicyNotFiniteError, SimulatorError
-from core.rollout.batched_episode_loop import apart
 from core.rollout.episode_collector import EpisodeCollector, in_groups
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete

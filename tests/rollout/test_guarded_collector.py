@@ -16,13 +16,13 @@ pytest.importorskip("gymnasium")
 pytest.importorskip("pydantic")
 
 import gymnasium
+from core.rollout.guarded_collector import GuardedCollector, run_with_timeout
 
 from core.errors import EndlessEpisodeError, SimulatorError
 from core.rollout import guarded_collector
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fault_locator import FaultLocator
 from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.guarded_collector import GuardedCollector, run_with_timeout
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.simulators.check.time_limit import TooLong
 from core.simulators.gym.adapter import GymnasiumSimulator

@@ -7,6 +7,7 @@ from helpers.toy_runs import HIDDEN, actor_weights, new_model
 from oracles.toy_simulators import Shop, Tracker
 
 from core.errors import SimulatorError, UserError
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.check import check_simulator
 from core.simulators.validate import require_complete
@@ -52,6 +53,6 @@ def test_an_infinite_figure_is_found_by_the_check_and_in_compiled_code():
         check_simulator(NotFinite())
     simulator = NotFinite()
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    collector = EpisodeCollector(simulator, actor_spec(simulator, sizes, "relu"), 7, 1, 1)
+    collector = EpisodeCollector(simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(7, 1))
     with pytest.raises(SimulatorError, match="NotFinite, episode 0, step 3: action_features wrote a NaN"):
         collector.collect(actor_weights(new_model(simulator, "relu")), 0, 1)

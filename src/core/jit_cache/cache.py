@@ -8,7 +8,7 @@ import itertools
 import os
 import pickle
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,28 +40,12 @@ class CacheStats:
         compiled: number of kernels compiled because the folder lacked them or could not be used.
         folder: folder in use; None before the first kernel and without a folder.
         note: sentence that the folder cannot be used; empty if it can, or if it is switched off.
-        loaded_alone: number of kernels loaded before a second process began to compile; None without one.
-        at_first_miss: function that is called once, when the folder lacks a kernel
-            (:mod:`core.jit_cache.background_compile`).
     """
 
     loaded: int = 0
     compiled: int = 0
     folder: Path | None = None
     note: str = ""
-    loaded_alone: int | None = None
-    at_first_miss: Callable[[], None] | None = None
-
-    @property
-    def helped(self) -> bool:
-        """Whether kernels were loaded after a second process began to compile."""
-        return self.loaded_alone is not None and self.loaded > self.loaded_alone
-
-    def miss(self) -> None:
-        """Record that the folder lacks a kernel."""
-        call, self.at_first_miss = self.at_first_miss, None
-        if call:
-            call()
 
 
 CACHE_STATS = CacheStats()
@@ -115,7 +99,6 @@ class _KernelCache(_Cache):
             return None
         function = _rebuilt(read(folder, self._names[sig]), target_context)
         if function is None or function.signature.args != tuple(sig):
-            CACHE_STATS.miss()
             return None
         CACHE_STATS.loaded += 1
         return function

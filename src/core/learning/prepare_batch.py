@@ -74,6 +74,7 @@ def prepare_batch(
             log_probs=buffers.upload([t.log_probs for t in trajectories], "log_probs"),
             masks=buffers.upload([t.masks for t in trajectories], "masks"),
             features=buffers.upload([t.features for t in trajectories], "features"),
+            states=buffers.upload([t.states for t in trajectories], "states"),
             advantages=buffers.upload([advantages], "advantages"),
             returns=buffers.upload([(returns - mean) / std], "returns"),
             values=buffers.upload([(values - mean) / std], "values"),

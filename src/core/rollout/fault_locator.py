@@ -1,8 +1,8 @@
-"""Where a round failed: its episodes played again one decision at a time, the last one as ordinary Python.
+"""Where a collection failed: its episodes are played again step by step, the last step as ordinary Python.
 
-Compiled code says neither at which decision an exception was raised nor in which line, and does not return from an
-endless loop. Random streams are named, so the same weights play the same episodes again to the bit; what the decision
-before the failure left behind is then handed to the user's functions as they stand, with every index checked.
+Compiled code says neither at which step an exception was raised nor in which line, and does not return from an endless
+loop. Random streams are named, so the same parameters play the same episodes again to the bit. The state before the
+failing step is then handed to the user's functions as ordinary Python, with every index checked.
 """
 
 import threading
@@ -13,27 +13,31 @@ import numpy as np
 
 from core.errors import SimulatorError
 from core.jit_cache.cache import cached, compile_for
-from core.policies.compiled.forward import workspace
+from core.policies.compiled.forward import new_policy_states
 from core.policies.compiled.sampling import clip, squash
 from core.policies.spec import PolicySpec
-from core.rollout.episode_loop import build_collect_steps
+from core.rollout.collect_steps import build_collect_steps
+from core.rollout.loop_arrays import new_loop_arrays
 from core.rollout.trajectory import allocate
 from core.simulators.check.calls import Calls
 from core.simulators.check.instrumented_arrays import Hints
-from core.simulators.simulator import OK, Simulator, compile_functions, describe_fault, naming_the_episode, new_state
+from core.simulators.simulator import OK, Simulator, describe_fault, naming_the_episode, new_state
 from core.simulators.spaces import Box, Discrete
 
-Streams = Callable[[int], tuple[np.random.Generator, np.random.Generator]]
-"""Returns the streams of the simulator and of the policy in an episode, by its number."""
+Generators = tuple[np.random.Generator, np.random.Generator]
+"""Of the simulator and of the policy."""
+
+Streams = Callable[[int], Generators]
+"""Returns the random streams of simulator and policy in an episode, by its number."""
 
 
 class StepSnapshot(NamedTuple):
-    """What there was before a decision.
+    """An episode before a step.
 
     Attributes:
-        number: of the episode.
-        age: decisions that it had made; -1 before its reset.
-        record: bytes of the state.
+        number: number of the episode.
+        age: steps that it has made; -1 before its reset.
+        record: bytes of the states, from :func:`record_of`.
         rng: state of the simulator's generator.
         policy_rng: state of the policy's generator.
     """
@@ -46,108 +50,100 @@ class StepSnapshot(NamedTuple):
 
 
 class ReplayedInstance(NamedTuple):
-    """A copy of the simulator whose round is played again.
+    """An environment instance whose collection is repeated.
 
     Attributes:
-        name: appended to the number of an episode, for people.
-        streams: of its episodes.
-        begin: where it stood; ``age`` is -1 where an episode is to begin.
-        decisions: that it has to make; None to the end of the episode.
+        suffix: text after the number of an episode in its name.
+        streams: random streams of its episodes.
+        begin: snapshot before the collection.
+        steps: number of steps to make; None to the end of the episode.
     """
 
-    name: str
+    suffix: str
     streams: Streams
     begin: StepSnapshot
-    decisions: int | None
+    steps: int | None
 
 
 class FaultLocator:
-    """Plays copies again, one decision a call of the compiled loop.
+    """Repeats the collection of instances, one step a call of the compiled loop.
 
     Args:
-        simulator: not an environment of Gymnasium.
+        simulator: compiled simulator.
         spec: architecture of the policy.
-        actor_params: float32[*], parameters of the actor.
+        actor_params: float32[*], parameters of the actor in the flat layout.
 
     Attributes:
-        name: of the episode.
-        standing: before the decision in hand.
-        trajectory: of one row, that of the decision in hand.
+        name: name of the episode.
+        snapshot: the episode before the present step.
+        trajectory: one row, that of the present step.
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec, actor_params: np.ndarray) -> None:
-        self.simulator, self._actor_params = simulator, actor_params
-        self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_collect_steps(simulator, spec))
-        self._scratch = workspace(spec)
-        space = simulator.action_space
-        self.trajectory = allocate(1, simulator.observation_size, space, simulator.action_feature_size)
-        self.name, self.standing = "", StepSnapshot(0, -1, b"", {}, {})
+        self.simulator, self._spec, self._actor_params = simulator, spec, actor_params
+        self._loop = cached(build_collect_steps(simulator, spec))
+        sizes = spec.observation_size, spec.action_space, spec.action_features
+        self.trajectory = allocate(1, *sizes, state_size=spec.state_size)
+        self._states, self._arrays = new_state(simulator), new_loop_arrays(self.trajectory.select(None), spec)
+        self.name, self.snapshot = "", StepSnapshot(0, -1, b"", {}, {})
 
     def compile(self) -> None:
-        """Compile the loop, or load it, so that no time is taken for an endless one."""
-        rng, states = generator_in({}), new_state(self.simulator)
-        compile_for(self._reset, (states[0], self.simulator.parameters, rng))
-        compile_for(self._go_on, self._arguments(states, rng, rng, 0))
+        """Compile the loop, or load it, so that the time for it is not taken for an endless loop."""
+        compile_for(self._loop, self._arguments((generator_in({}), generator_in({}))))
 
-    def play(self, copies: Iterable[ReplayedInstance]) -> SimulatorError | None:
-        """Play; return the first failure, at whose decision :attr:`standing` stays, or None."""
+    def play(self, instances: Iterable[ReplayedInstance]) -> SimulatorError | None:
+        """Play; return the first failure, before whose step :attr:`snapshot` stays, or None."""
         try:
-            for copy in copies:
-                self._play(copy)
+            for instance in instances:
+                self._play(instance)
         except SimulatorError as error:
             return error
         return None
 
-    def _play(self, copy: ReplayedInstance) -> None:
-        states, standing, made = new_state(self.simulator), copy.begin, 0
-        states[:] = np.frombuffer(standing.record, states.dtype)
-        rng, policy_rng = (generator_in(state) for state in standing[3:])
-        number, age = standing.number, standing.age
-        while copy.decisions is None or made < copy.decisions:
-            self.name = f"{number}{copy.name}"
+    def _play(self, instance: ReplayedInstance) -> None:
+        number, age, record, rng, policy_rng = instance.begin
+        generators, made = (generator_in(rng), generator_in(policy_rng)), 0
+        load_record(record, self._states, self._arrays.policy_states)
+        while instance.steps is None or made < instance.steps:
+            self.name = f"{number}{instance.suffix}"
             if age < 0:
-                rng, policy_rng = copy.streams(number)
-                self._stand(number, -1, states, rng, policy_rng)
-                with naming_the_episode(self.simulator, self.name):
-                    self._reset(states[0], self.simulator.parameters, rng)
-                age = 0
-            self._stand(number, age, states, rng, policy_rng)
-            self._decide(states, rng, policy_rng, age)
-            made, age = made + 1, age + 1
+                generators = instance.streams(number)
+            self._take_snapshot(number, age, generators)
+            age, made = self._step(age, generators), made + 1
             if self.trajectory.terminated[0] or self.trajectory.truncated[0]:
-                if copy.decisions is None:
+                if instance.steps is None:
                     return
                 number, age = number + 1, -1
 
-    def _decide(self, states: np.ndarray, rng: np.random.Generator, policy_rng: np.random.Generator, age: int) -> None:
-        """Make one decision."""
+    def _step(self, age: int, generators: Generators) -> int:
+        """Make one step, after a reset where the age is -1; return the age after it."""
+        self._arrays.next_rows[0], self._arrays.ages[0] = 0, age
         with naming_the_episode(self.simulator, self.name):
-            row, _, status = self._go_on(*self._arguments(states, rng, policy_rng, age))
-        if status != OK:
-            raise describe_fault(status, self.simulator, self.name, age + row)
+            self._loop(*self._arguments(generators))
+        age = int(self._arrays.ages[0])
+        if self._arrays.statuses[0] != OK:
+            raise describe_fault(int(self._arrays.statuses[0]), self.simulator, self.name, age)
+        return age
 
-    def _arguments(
-        self, states: np.ndarray, rng: np.random.Generator, policy_rng: np.random.Generator, age: int
-    ) -> tuple[Any, ...]:
-        streams, where = (rng, policy_rng), (0, 1, age)
-        return states, self.simulator.parameters, self._actor_params, *streams, self.trajectory, self._scratch, *where
+    def _arguments(self, generators: Generators) -> tuple[Any, ...]:
+        return self._states, (generators,), self.simulator.parameters, self._actor_params, self._arrays
 
-    def _stand(
-        self, number: int, age: int, states: np.ndarray, rng: np.random.Generator, policy_rng: np.random.Generator
-    ) -> None:
-        before = dict(rng.bit_generator.state), dict(policy_rng.bit_generator.state)
-        self.standing = StepSnapshot(number, age, states.tobytes(), *before)
+    def _take_snapshot(self, number: int, age: int, generators: Generators) -> None:
+        record, states = (
+            record_of(self._states, self._arrays.policy_states),
+            (g.bit_generator.state for g in generators),
+        )
+        self.snapshot = StepSnapshot(number, age, record, *map(dict, states))
 
     def as_python(self, seconds: float, compiled_helpers: bool) -> SimulatorError | None:
-        """Make the decision in hand as ordinary Python; return what is wrong with it, with the user's line, or None.
+        """Make the present step as ordinary Python; return what is wrong with it, with the user's line, or None.
 
         Args:
-            seconds: that a function of the simulator may take, in the main thread.
-            compiled_helpers: whether the compiled functions that the simulator's call stay compiled.
+            seconds: most time for a function of the simulator, in the main thread.
+            compiled_helpers: whether compiled functions that the simulator's functions call stay compiled.
         """
         call = Calls(self.simulator, seconds, Hints(), compiled_helpers)
-        call.episode, call.step = self.name, max(self.standing.age, 0)
+        call.episode, call.step = self.name, max(self.snapshot.age, 0)
         try:
             with np.errstate(all="ignore", divide="raise"):
                 self._as_python(call)
@@ -156,14 +152,11 @@ class FaultLocator:
         return None
 
     def _as_python(self, call: Calls) -> None:
-        states = new_state(self.simulator)
-        states[:] = np.frombuffer(self.standing.record, states.dtype)
-        state, rng = states[0], generator_in(self.standing.rng)
-        if self.standing.age < 0:
+        states, rng = new_state(self.simulator), generator_in(self.snapshot.rng)
+        load_record(self.snapshot.record, states, new_policy_states(self._spec, 1))
+        state = states[0]
+        if self.snapshot.age < 0:
             call("reset", state, self.simulator.parameters, rng)
-            call.action_features(state, call.action_mask(state))
-            call.observe(state)
-            return
         call.observe(state)
         call.action_features(state, call.action_mask(state))
         for name in ("time", "control_variate", "luck"):
@@ -171,14 +164,14 @@ class FaultLocator:
         _, terminated = call.outcome(state, self._action(), rng)
         for name in ("time", "control_variate", "luck"):
             call.number(name, state)
-        cut = call.truncated(state) or self.standing.age + 1 == self.simulator.max_steps
+        cut = call.truncated(state) or max(self.snapshot.age, 0) + 1 == self.simulator.max_steps
         call.step += 1
         call.observe(state)
         if not (terminated or cut):
             call.action_features(state, call.action_mask(state))
 
     def _action(self) -> Any:
-        """Return what ``step`` received in the decision in hand."""
+        """Return what ``step`` received in the present step."""
         space, drawn = self.simulator.action_space, self.trajectory.actions[0]
         if isinstance(space, Discrete):
             return int(drawn)
@@ -188,41 +181,52 @@ class FaultLocator:
         return drawn.copy()
 
 
-def find_fault(retrace: FaultLocator, copies: Sequence[ReplayedInstance], patience: float) -> SimulatorError | None:
-    """Play copies again until one fails, or does not come back from a decision.
+def find_fault(locator: FaultLocator, instances: Sequence[ReplayedInstance], patience: float) -> SimulatorError | None:
+    """Repeat the collection of instances until one fails, or does not return from a step.
 
     Args:
-        retrace: of them.
-        copies: in the order in which they failed.
-        patience: seconds for a decision.
+        locator: locator for their simulator and policy.
+        instances: instances in the order in which they failed.
+        patience: most seconds for a step.
 
     Returns:
-        What is wrong, with episode, step and the user's line; None if all is well this time. An endless loop goes on in
-        a thread that nothing can stop: the process has to end by ``os._exit``.
+        What is wrong, with episode, step and the user's line; None if nothing fails this time. An endless loop
+        continues in a thread that nothing can stop: the process has to end by ``os._exit``.
     """
-    retrace.compile()
-    found: list[SimulatorError | None] = []
-    thread = threading.Thread(target=lambda: found.append(retrace.play(copies)), daemon=True)
+    locator.compile()
+    results: list[SimulatorError | None] = []
+    thread = threading.Thread(target=lambda: results.append(locator.play(instances)), daemon=True)
     thread.start()
-    stands = None
-    while thread.is_alive() and stands is not retrace.standing:
-        stands = retrace.standing
+    last = None
+    while thread.is_alive() and last is not locator.snapshot:
+        last = locator.snapshot
         thread.join(patience)
-    if found and found[0] is None:
+    if results and results[0] is None:
         return None
-    error = retrace.as_python(patience, compiled_helpers=bool(found))
+    error = locator.as_python(patience, compiled_helpers=bool(results))
     if error is not None:
         return error
-    what = str(found[0]).rstrip(".") if found else f"compiled code did not come back within {patience:g} s"
+    fault = str(results[0]).rstrip(".") if results else f"compiled code did not return within {patience:g} s"
     return SimulatorError(
-        f"{type(retrace.simulator).__name__}, episode {retrace.name}, step {max(retrace.standing.age, 0)}: {what}; the "
-        "same step as ordinary Python does not fail."
+        f"{type(locator.simulator).__name__}, episode {locator.name}, step {max(locator.snapshot.age, 0)}: {fault}; "
+        "the same step as ordinary Python does not fail."
     )
 
 
 def generator_in(state: dict[str, Any]) -> np.random.Generator:
-    """Return a generator in a state that was kept; a fresh one for none."""
+    """Return a generator in a state that was saved; a fresh one for an empty state."""
     generator = np.random.Generator(np.random.PCG64(0))
     if state:
         generator.bit_generator.state = state
     return generator
+
+
+def record_of(states: np.ndarray, policy_states: np.ndarray) -> bytes:
+    """Return the bytes of the states of an instance, the simulator's record[1] and the policy's float32[1, *]."""
+    return states.tobytes() + policy_states.tobytes()
+
+
+def load_record(record: bytes, states: np.ndarray, policy_states: np.ndarray) -> None:
+    """Set the states to those that :func:`record_of` returned the bytes of."""
+    states[:] = np.frombuffer(record[: states.nbytes], states.dtype)
+    policy_states[:] = np.frombuffer(record[states.nbytes :], np.float32)

@@ -1,8 +1,9 @@
-"""Rollouts of a fixed number of decisions: short episodes one after another, the last one goes on in the next."""
+"""Collects a fixed number of steps: episodes one after another, of which the last continues in the next rollout."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,242 +11,245 @@ from numba.core.errors import NumbaError
 
 from core.errors import UserError
 from core.jit_cache.cache import cached, compile_for
-from core.policies.compiled.forward import workspace
 from core.policies.spec import PolicySpec
-from core.rollout.episode_collector import CollectorState, Outcome, Rollout
-from core.rollout.episode_loop import build_collect_steps
+from core.rollout.collect_steps import build_collect_steps
+from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
+from core.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
+from core.rollout.loop_arrays import new_loop_arrays
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.observe import compile_observe_state
 from core.simulators.simulator import (
     OK,
     Simulator,
-    compile_functions,
     describe_fault,
     metrics_of,
     naming_the_episode,
     new_state,
 )
 
-
-class _Instance:
-    """One copy of the simulator and the episode that it is in.
-
-    Attributes:
-        states: array with the state record.
-        trajectory: of the rollout.
-        scratch: workspace of the actor.
-        number: of the episode in this copy; -1 before the first.
-        age: decisions that the episode has made.
-        total: sum of its rewards.
-        over: whether it has ended, so that another one has to begin.
-        rng: of its simulator.
-        policy_rng: of the policy in it.
-    """
-
-    def __init__(self, simulator: Simulator, spec: PolicySpec, steps: int, new: Allocate) -> None:
-        observation, features = simulator.observation_size, simulator.action_feature_size
-        self.states = new_state(simulator)
-        self.trajectory: Trajectory = allocate(steps, observation, simulator.action_space, features, new, steps)
-        self.scratch = workspace(spec)
-        self.number, self.age, self.total, self.over = -1, 0, 0.0, True
-        self.rng = self.policy_rng = np.random.Generator(np.random.PCG64(0))
+_METADATA = ("number", "age", "total", "over")
 
 
 class FixedLengthCollector:
-    """Collects rollouts of a number of decisions from copies that play episode after episode.
+    """Collects a number of steps from each of some instances, which play episode after episode.
 
-    The streams of an episode are named by its copy and its number in the copy, so the result does not depend on the
+    The random streams of an episode are named by its instance and its number there. The result does not depend on the
     threads.
 
     Args:
-        simulator: the simulator.
+        simulator: simulator whose episodes are collected.
         spec: architecture of the policy.
-        seed: the run's seed.
-        parallel: copies.
-        steps: decisions of a rollout, each copy.
-        threads: most threads to use.
+        plan: size of a rollout and its random streams.
         new: allocator of trajectory arrays.
     """
 
     def __init__(
-        self,
-        simulator: Simulator,
-        spec: PolicySpec,
-        seed: int,
-        parallel: int,
-        steps: int,
-        threads: int,
-        new: Allocate | None = None,
+        self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
-        self.simulator, self.seed, self.steps, self.threads = simulator, seed, steps, min(threads, parallel)
-        self._reset = cached(compile_functions(simulator).reset)
-        self._go_on = cached(build_collect_steps(simulator, spec))
-        self._copies = [_Instance(simulator, spec, steps, new or allocate_plain) for _ in range(parallel)]
+        self.simulator, self.spec, self.plan = simulator, spec, plan
+        self.threads = min(plan.threads, plan.instances)
+        self.loop = cached(build_collect_steps(simulator, spec))
+        self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
 
-    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
-        """Play a rollout with each copy.
+    def collect(
+        self, actor_params: np.ndarray, first_episode: int, count: int
+    ) -> tuple[list[InstanceTrajectory], float]:
+        """Collect steps from some instances.
 
         Args:
-            actor_params: float32[*], parameters of the actor.
-            first_episode: not used: each copy counts its own episodes.
-            count: number of copies that play.
+            actor_params: float32[*], parameters of the actor in the flat layout.
+            first_episode: not used, because each instance counts its own episodes.
+            count: number of instances.
 
         Returns:
-            The rollouts and the seconds that playing them took.
+            A trajectory of each instance, and the seconds that collection took.
 
         Raises:
             SimulatorError: the simulator broke its contract; episode and step are named.
         """
         begin = time.perf_counter()
+        collect, instances = partial(fill, self.plan.steps, actor_params), self._instances[:count]
         if self.threads == 1:
-            played = [self._play(index, actor_params) for index in range(count)]
+            collected = list(map(collect, instances))
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                played = list(pool.map(self._play, range(count), [actor_params] * count))
-        return played, time.perf_counter() - begin
+                collected = list(pool.map(collect, instances))
+        return collected, time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Compile the loop without playing; return the seconds it took.
+        """Compile the loop without a step; return the seconds it took.
 
         Raises:
             UserError: Numba cannot compile the simulator.
         """
         begin = time.perf_counter()
-        copy = self._copies[0]
-        start = (copy.states[0], self.simulator.parameters, copy.rng)
         try:
-            compile_for(self._reset, start)
-            compile_for(self._go_on, self._arguments(copy, actor_params, 0))
+            compile_for(self.loop, self._instances[0].arguments(actor_params))
         except NumbaError as error:
             raise describe_compile_error(self.simulator, error) from error
         return time.perf_counter() - begin
 
-    def compile_ahead(self) -> None:
-        """Compile the reading of the state, into the folder of kernels."""
-        copy = self._copies[0]
-        rows = copy.trajectory.observations, copy.trajectory.masks, copy.trajectory.features
-        compile_observe_state(self.simulator, copy.states[0], *(column[0] for column in rows))
+    def state_dict(self) -> CollectorState:
+        """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
+        records = {_record_name(i): instance.record() for i, instance in enumerate(self._instances)}
+        return CollectorState(records, [instance.metadata() for instance in self._instances])
 
-    def unfinished(self) -> CollectorState:
-        """Return the state of every copy: its record, and number, age, rewards and generators of its episode."""
-        facts = [
-            {
-                **{name: getattr(copy, name) for name in ("number", "age", "total", "over")},
-                "rng": copy.rng.bit_generator.state,
-                "policy_rng": copy.policy_rng.bit_generator.state,
-            }
-            for copy in self._copies
-        ]
-        records = {f"rollout.{i}.state": _bytes_of(copy.states) for i, copy in enumerate(self._copies)}
-        return CollectorState(records, facts)
-
-    def restore(self, unfinished: CollectorState) -> None:
-        """Go on with episodes; copies that are not among them begin with their first one.
+    def load_state_dict(self, state: CollectorState) -> None:
+        """Continue episodes; instances without a state begin with their first one.
 
         Raises:
-            UserError: the state record is another one by now.
+            UserError: a record does not fit the simulator.
         """
-        for i, (copy, facts) in enumerate(zip(self._copies, unfinished.facts, strict=False)):
-            record = unfinished.records.get(f"rollout.{i}.state")
-            if record is None or record.size != copy.states.nbytes:
-                found = "is missing" if record is None else f"has {record.size} bytes, not {copy.states.nbytes}"
-                raise UserError(
-                    f"The state of an unfinished episode in the checkpoint {found}; resume with the simulator that "
-                    "the run began with."
-                )
-            copy.states[:] = np.frombuffer(record.tobytes(), copy.states.dtype)
-            for name in ("number", "age", "total", "over"):
-                setattr(copy, name, facts[name])
-            copy.rng, copy.policy_rng = (_generator(facts[name]) for name in ("rng", "policy_rng"))
+        for i, (instance, metadata) in enumerate(zip(self._instances, state.metadata, strict=False)):
+            instance.load(state.records.get(_record_name(i)), metadata)
 
-    def _play(self, index: int, actor_params: np.ndarray) -> Rollout:
-        """Fill the trajectory of a copy."""
-        copy = self._copies[index]
-        return fill(
-            copy,
-            self.steps,
-            lambda: self._begin_episode(index, copy),
-            lambda row: self._go_on_with(index, copy, actor_params, row),
-            lambda: self._outcome(index, copy),
+    def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
+        """Return the instances of a collection as they were before it."""
+        return [
+            instance.replayed(before.records[_record_name(i)], before.metadata[i])
+            for i, instance in enumerate(self._instances[:count])
+        ]
+
+
+class _Instance:
+    """An environment instance and the episode that it is in.
+
+    Args:
+        collector: collector whose simulator, spec, plan and kernels are used.
+        index: number of the instance.
+        new: allocator of trajectory arrays.
+
+    Attributes:
+        trajectory: steps of the rollout.
+        states: array with the simulator's state record.
+        number: number of the episode in this instance; -1 before the first.
+        age: steps that the episode has made.
+        total: sum of its rewards.
+        over: whether it has ended, so that another one has to begin.
+    """
+
+    def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
+        self._collector, self._suffix, self._index = collector, f" of instance {index}", index
+        self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
+        self.trajectory = allocate(
+            steps, spec.observation_size, spec.action_space, spec.action_features, new, steps, spec.state_size
         )
+        self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
+        self._generators = generator_in({}), generator_in({})
+        self.number, self.age, self.total, self.over = -1, 0, 0.0, True
 
-    def _begin_episode(self, index: int, copy: _Instance) -> None:
-        copy.number, copy.age, copy.total, copy.over = copy.number + 1, 0, 0.0, False
-        copy.rng = stream(self.seed, "simulator", index, copy.number)
-        copy.policy_rng = stream(self.seed, "policy", index, copy.number)
-        with naming_the_episode(self.simulator, _name(index, copy)):
-            self._reset(copy.states[0], self.simulator.parameters, copy.rng)
+    def begin_episode(self) -> None:
+        """Begin the next episode; the loop resets the simulator."""
+        self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
+        self._generators = self._streams(self.number)
 
-    def _go_on_with(self, index: int, copy: _Instance, actor_params: np.ndarray, begin: int) -> int:
-        """Play a copy's episode to its end or to the end of the rollout; return the row after."""
-        with naming_the_episode(self.simulator, _name(index, copy)):
-            row, total, status = self._go_on(*self._arguments(copy, actor_params, begin))
-        copy.age, copy.total = copy.age + row - begin, copy.total + float(total)
-        if status != OK:
-            raise describe_fault(status, self.simulator, _name(index, copy), copy.age)
-        copy.over = bool(copy.trajectory.terminated[row - 1] or copy.trajectory.truncated[row - 1])
-        return int(row)
+    def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
+        """Continue the episode to its end or to the last row; return the row after."""
+        arrays = self._arrays
+        arrays.next_rows[0], arrays.ages[0], arrays.rewards[0] = begin, self.age, 0.0
+        with self._named():
+            self._collector.loop(*self.arguments(actor_params))
+        row, self.age, self.total = int(arrays.next_rows[0]), int(arrays.ages[0]), self.total + float(arrays.rewards[0])
+        if arrays.statuses[0] != OK:
+            raise describe_fault(int(arrays.statuses[0]), self._simulator, f"{self.number}{self._suffix}", self.age)
+        self.over = bool(self.trajectory.terminated[row - 1] or self.trajectory.truncated[row - 1])
+        return row
 
-    def _arguments(self, copy: _Instance, actor_params: np.ndarray, begin: int) -> tuple[Any, ...]:
-        streams, where = (copy.rng, copy.policy_rng), (begin, self.steps, copy.age)
-        return copy.states, self.simulator.parameters, actor_params, *streams, copy.trajectory, copy.scratch, *where
+    def outcome(self) -> EpisodeOutcome:
+        """Return how the episode ended."""
+        with self._named():
+            metrics = metrics_of(self._simulator, self.states)
+            return EpisodeOutcome(self.total, metrics, self._simulator.message(self.states[0]))
 
-    def _outcome(self, index: int, copy: _Instance) -> Outcome:
-        with naming_the_episode(self.simulator, _name(index, copy)):
-            metrics = metrics_of(self.simulator, copy.states)
-            return Outcome(copy.total, metrics, self.simulator.message(copy.states[0]))
+    def arguments(self, actor_params: np.ndarray) -> tuple[Any, ...]:
+        """Return the arguments of the compiled loop."""
+        return self.states, (self._generators,), self._simulator.parameters, actor_params, self._arrays
+
+    def record(self) -> np.ndarray:
+        """Return uint8[*], the bytes of the simulator's state and then of the policy's."""
+        return np.frombuffer(record_of(self.states, self._arrays.policy_states), np.uint8).copy()
+
+    def metadata(self) -> dict[str, Any]:
+        """Return number, age, rewards and generators of the episode as JSON values."""
+        rng, policy_rng = (generator.bit_generator.state for generator in self._generators)
+        return {**{name: getattr(self, name) for name in _METADATA}, "rng": rng, "policy_rng": policy_rng}
+
+    def load(self, record: np.ndarray | None, metadata: dict[str, Any]) -> None:
+        """Continue the episode of a record and its metadata.
+
+        Raises:
+            UserError: the record does not fit the simulator.
+        """
+        size = self.states.nbytes + self._arrays.policy_states.nbytes
+        if record is None or record.size != size:
+            found = "is missing" if record is None else f"has {record.size} bytes, not {size}"
+            raise UserError(
+                f"The state of an unfinished episode in the checkpoint {found}; resume with the simulator that the "
+                "run began with."
+            )
+        load_record(record.tobytes(), self.states, self._arrays.policy_states)
+        for name in _METADATA:
+            setattr(self, name, metadata[name])
+        self._generators = generator_in(metadata["rng"]), generator_in(metadata["policy_rng"])
+
+    def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:
+        """Return this instance as it was when it had a record and its metadata."""
+        number, age = (metadata["number"] + 1, -1) if metadata["over"] else (metadata["number"], metadata["age"])
+        snapshot = StepSnapshot(number, age, record.tobytes(), metadata["rng"], metadata["policy_rng"])
+        return ReplayedInstance(self._suffix, self._streams, snapshot, self._collector.plan.steps)
+
+    def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
+        """Return the random streams of simulator and policy in an episode of this instance."""
+        seed = self._collector.plan.seed
+        return stream(seed, "simulator", self._index, number), stream(seed, "policy", self._index, number)
+
+    def _named(self) -> AbstractContextManager[None]:
+        return naming_the_episode(self._simulator, f"{self.number}{self._suffix}")
 
 
 class Fillable(Protocol):
-    """A copy of anything that plays episode after episode."""
+    """An environment instance that plays episode after episode.
+
+    Attributes:
+        trajectory: steps of the rollout.
+        over: whether the episode has ended, so that another one has to begin.
+    """
 
     trajectory: Trajectory
     over: bool
 
+    def begin_episode(self) -> None:
+        """Begin the next episode."""
 
-def fill(
-    copy: Fillable,
-    steps: int,
-    begin: Callable[[], None],
-    go_on: Callable[[int], int],
-    outcome: Callable[[], Outcome],
-) -> Rollout:
+    def collect_steps(self, policy: Any, begin: int) -> int:
+        """Continue the episode from a row on, to its end or to the last row; return the row after and set ``over``."""
+
+    def outcome(self) -> EpisodeOutcome:
+        """Return how the episode ended."""
+
+
+def fill(steps: int, policy: Any, instance: Fillable) -> InstanceTrajectory:
     """Fill a trajectory with episodes one after another, and keep the observations after their cuts.
 
     Args:
-        copy: its ``over`` says whether an episode has to begin.
-        steps: rows to fill.
-        begin: begins an episode.
-        go_on: plays it from a row on, to its end or to the last row, with the observation after it; returns the row
-            after it and sets ``over``.
-        outcome: of the episode that has just ended.
+        steps: number of rows to fill.
+        policy: what the instance acts by.
+        instance: instance whose trajectory is filled.
     """
-    trajectory, row, cuts = copy.trajectory, 0, 0
-    finished: list[Outcome] = []
+    trajectory, row, cuts = instance.trajectory, 0, 0
+    finished: list[EpisodeOutcome] = []
     while row < steps:
-        if copy.over:
-            begin()
-        row = go_on(row)
-        if copy.over:
-            finished.append(outcome())
+        if instance.over:
+            instance.begin_episode()
+        row = instance.collect_steps(policy, row)
+        if instance.over:
+            finished.append(instance.outcome())
         if trajectory.truncated[row - 1] and row < steps:
             trajectory.cut_observations[cuts] = trajectory.observations[row]
             cuts += 1
-    return Rollout(trajectory.first(steps), finished)
+    return InstanceTrajectory(trajectory.first(steps), finished)
 
 
-def _name(index: int, copy: _Instance) -> str:
-    return f"{copy.number} of copy {index}"
-
-
-def _bytes_of(states: np.ndarray) -> np.ndarray:
-    return np.frombuffer(states.tobytes(), np.uint8).copy()
-
-
-def _generator(state: dict[str, Any]) -> np.random.Generator:
-    """Return a generator in a state that was saved."""
-    generator = np.random.Generator(np.random.PCG64(0))
-    generator.bit_generator.state = state
-    return generator
+def _record_name(index: int) -> str:
+    return f"rollout.{index}.state"

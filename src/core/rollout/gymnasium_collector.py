@@ -1,11 +1,13 @@
-"""Rollouts of Gymnasium environments: a Python loop around one compiled call of the policy a decision."""
+"""Collects from Gymnasium environments: a Python loop around one compiled call of the policy a step."""
 
 import time
 
 import numpy as np
 
+from core.policies.compiled.forward import new_policy_states
 from core.policies.spec import PolicySpec
-from core.rollout.episode_collector import CollectorState, Outcome, Rollout
+from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
+from core.rollout.fault_locator import ReplayedInstance
 from core.rollout.fixed_length_collector import fill
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
@@ -14,137 +16,135 @@ from core.simulators.gym.open_environment import OpenEnvironment, seed_of
 from core.simulators.simulator import OK, Simulator
 
 
-class _Instance:
-    """An environment and the episode that it is in.
-
-    Attributes:
-        environment: being played.
-        trajectory: of the rollout.
-        number: of the episode in this copy; -1 before the first.
-        total: sum of its rewards.
-        over: whether it has ended, so that another one has to begin.
-        rng: of the environment's seed, then of the policy: one generator, put into the state of each episode's stream.
-    """
-
-    def __init__(self, simulator: Simulator, steps: int, new: Allocate) -> None:
-        space = simulator.action_space
-        self.environment = OpenEnvironment(simulator)
-        self.trajectory = allocate(steps, simulator.observation_size, space, 0, new, steps)
-        self.trajectory.elapsed[:] = self.trajectory.luck[:] = 0.0
-        self.number, self.total, self.over = -1, 0.0, True
-        self.rng = np.random.Generator(np.random.PCG64(0))
-
-
 class GymnasiumCollector:
-    """Collects rollouts of a number of decisions from environments that are stepped one after another.
+    """Collects a number of steps from each of some environments, which are stepped one after another.
 
-    The stream of an episode is named by its copy and its number in the copy.
+    The random stream of an episode is named by its instance and its number there.
 
     Args:
-        simulator: the environment.
+        simulator: environment whose episodes are collected.
         spec: architecture of the policy.
-        seed: the run's seed.
-        parallel: copies.
-        steps: decisions of a rollout, each copy.
+        plan: size of a rollout and its random streams.
         new: allocator of trajectory arrays.
     """
 
     def __init__(
-        self,
-        simulator: Simulator,
-        spec: PolicySpec,
-        seed: int,
-        parallel: int,
-        steps: int,
-        new: Allocate | None = None,
+        self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
-        self.simulator, self.seed, self.steps = simulator, seed, steps
-        self._acting = build_step_policy(spec)
-        self._copies = [_Instance(simulator, steps, new or allocate_plain) for _ in range(parallel)]
+        self.simulator, self.spec, self.plan = simulator, spec, plan
+        self.policy = build_step_policy(spec)
+        self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
 
-    def collect(self, actor_params: np.ndarray, first_episode: int, count: int) -> tuple[list[Rollout], float]:
-        """Play a rollout with each environment.
+    def collect(
+        self, actor_params: np.ndarray, first_episode: int, count: int
+    ) -> tuple[list[InstanceTrajectory], float]:
+        """Collect steps from some environments.
 
         Args:
-            actor_params: float32[*], parameters of the actor.
-            first_episode: not used: each copy counts its own episodes.
-            count: number of copies that play.
+            actor_params: float32[*], parameters of the actor in the flat layout.
+            first_episode: not used, because each instance counts its own episodes.
+            count: number of instances.
 
         Returns:
-            The rollouts and the seconds that playing them took.
+            A trajectory of each instance, and the seconds that collection took.
 
         Raises:
             SimulatorError: an environment failed or returned what it should not; episode and step are named.
         """
         begin = time.perf_counter()
-        played = [self._play(index, actor_params) for index in range(count)]
-        return played, time.perf_counter() - begin
+        collected = [fill(self.plan.steps, each.slot(actor_params), each) for each in self._instances[:count]]
+        return collected, time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Compile the policy without moving an environment; return the seconds it took."""
+        """Compile the policy without a step of an environment; return the seconds it took."""
         begin = time.perf_counter()
-        copy = self._copies[0]
-        copy.trajectory.observations[0], copy.trajectory.masks[0] = 0.0, True
-        self._acting.sample(self._acting.new_seat(actor_params, copy.rng, copy.trajectory).handle, 0)
+        instance = self._instances[0]
+        instance.trajectory.observations[0], instance.trajectory.masks[0] = 0.0, True
+        self.policy.sample(instance.slot(actor_params).handle, 0)
         return time.perf_counter() - begin
 
-    def compile_ahead(self) -> None:
-        """Do nothing: environments are Python."""
+    def state_dict(self) -> CollectorState:
+        """Return the number of each instance's episode; the state of an environment cannot be saved."""
+        return CollectorState({}, [{"number": instance.number} for instance in self._instances])
 
-    def unfinished(self) -> CollectorState:
-        """Return the number of each copy's episode; the state of an environment cannot be saved."""
-        return CollectorState({}, [{"number": copy.number} for copy in self._copies])
+    def load_state_dict(self, state: CollectorState) -> None:
+        """Continue with the episodes after those; none is played twice, and the unfinished ones are given up."""
+        for instance, metadata in zip(self._instances, state.metadata, strict=False):
+            instance.number = metadata["number"]
 
-    def restore(self, unfinished: CollectorState) -> None:
-        """Go on with the episodes after those; none is played twice, and the unfinished ones are given up."""
-        for copy, facts in zip(self._copies, unfinished.facts, strict=False):
-            copy.number = facts["number"]
+    def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
+        """Return nothing: the steps of an environment cannot be repeated."""
+        return []
 
-    def _play(self, index: int, actor_params: np.ndarray) -> Rollout:
-        """Fill the trajectory of a copy."""
-        copy = self._copies[index]
-        seat = self._acting.new_seat(actor_params, copy.rng, copy.trajectory)
-        return fill(
-            copy,
-            self.steps,
-            lambda: self._begin_episode(index, copy),
-            lambda row: self._go_on_with(copy, seat, row),
-            lambda: Outcome(copy.total, {"length": copy.environment.steps}, None),
+
+class _Instance:
+    """An environment and the episode that it is in.
+
+    Args:
+        collector: collector whose environment, spec, plan and policy are used.
+        index: number of the instance.
+        new: allocator of trajectory arrays.
+
+    Attributes:
+        environment: environment that is stepped.
+        trajectory: steps of the rollout.
+        number: number of the episode in this instance; -1 before the first.
+        over: whether it has ended, so that another one has to begin.
+    """
+
+    def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
+        self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
+        self.environment = OpenEnvironment(collector.simulator)
+        self.trajectory = allocate(
+            steps, spec.observation_size, spec.action_space, 0, new, cuts=steps, state_size=spec.state_size
         )
+        self.trajectory.elapsed[:] = self.trajectory.luck[:] = 0.0
+        self.number, self.over, self._total = -1, True, 0.0
+        self._policy_state = new_policy_states(spec, 1)[0]
+        # One generator, of the environment's seed and then of the policy, set to the stream of each episode.
+        self._rng = np.random.Generator(np.random.PCG64(0))
 
-    def _begin_episode(self, index: int, copy: _Instance) -> None:
-        copy.number, copy.total, copy.over = copy.number + 1, 0.0, False
-        copy.rng.bit_generator.state = stream(self.seed, "environment", index, copy.number).bit_generator.state
-        copy.environment.begin(seed_of(copy.rng), _name(index, copy))
+    def slot(self, actor_params: np.ndarray) -> PolicySlot:
+        """Return the policy's place at this environment."""
+        slot: PolicySlot = self._collector.policy.new_slot(actor_params, self._rng, self.trajectory, self._policy_state)
+        return slot
 
-    def _go_on_with(self, copy: _Instance, seat: PolicySlot, begin: int) -> int:
-        """Play a copy's episode to its end or to the end of the rollout; return the row after."""
-        observe, step, sample = copy.environment.observe, copy.environment.step, self._acting.sample
-        rows, handle, actions, total = copy.trajectory, seat.handle, seat.actions, copy.total
-        observations, rewards, masked = rows.observations, rows.rewards, copy.environment.masked
+    def begin_episode(self) -> None:
+        """Begin the next episode."""
+        self.number, self.over, self._total = self.number + 1, False, 0.0
+        self._policy_state[:] = 0.0
+        begin = stream(self._collector.plan.seed, "environment", self._index, self.number)
+        self._rng.bit_generator.state = begin.bit_generator.state
+        self.environment.begin(seed_of(self._rng), f"{self.number} of instance {self._index}")
+
+    def collect_steps(self, slot: PolicySlot, begin: int) -> int:
+        """Continue the episode to its end or to the last row; return the row after."""
+        observe, step, sample = self.environment.observe, self.environment.step, self._collector.policy.sample
+        rows, handle, actions, total = self.trajectory, slot.handle, slot.actions, self._total
+        observations, rewards, masked = rows.observations, rows.rewards, self.environment.masked
         if not masked:
             rows.masks[begin:] = True
-        ended, cut = False, False
-        for t in range(begin, self.steps):
+        terminated, truncated = False, False
+        for t in range(begin, len(rewards)):
             observe(observations[t])
             if masked:
-                copy.environment.read_mask(rows.masks[t])
+                self.environment.read_mask(rows.masks[t])
             status = sample(handle, t)
             if status != OK:
-                copy.environment.fail(status)
-            reward, ended, cut = step(actions[t])
+                self.environment.fail(status)
+            reward, terminated, truncated = step(actions[t])
             rewards[t] = reward
             total += reward
-            if ended or cut:
+            if terminated or truncated:
                 break
         end = t + 1
         rows.terminated[begin:end], rows.truncated[begin:end] = False, False
-        rows.terminated[t], rows.truncated[t] = ended, cut
-        copy.total, copy.over = total, ended or cut
+        rows.terminated[t], rows.truncated[t] = terminated, truncated
+        self._total, self.over = total, terminated or truncated
         observe(observations[end])
-        copy.environment.check_finite(observations[end])
+        self.environment.check_finite(observations[end])
         return end
 
-
-def _name(index: int, copy: _Instance) -> str:
-    return f"{copy.number} of copy {index}"
+    def outcome(self) -> EpisodeOutcome:
+        """Return how the episode ended."""
+        return EpisodeOutcome(self._total, {"length": self.environment.steps}, None)

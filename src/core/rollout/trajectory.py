@@ -1,4 +1,4 @@
-"""The arrays of a rollout: what one or more episodes leave behind for the update."""
+"""The arrays of a trajectory: what the steps of one or more episodes leave for the update."""
 
 import hashlib
 import math
@@ -10,30 +10,31 @@ import numpy as np
 from core.simulators.spaces import ActionSpace
 
 LARGEST_REWARD = 1e12
-"""The squares of returns, thousands of rewards each, are added up over a rollout in float32, which ends at 3.4e38."""
+"""Squares of returns, each a sum of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
 
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
-"""Returns an uninitialised array; on a GPU machine one in pinned memory."""
+"""Returns an uninitialised array of a shape and dtype; on a GPU machine one in pinned memory."""
 
 
 class Trajectory(NamedTuple):
-    """T decisions, plus the observation after the last one: of one episode, or of several one after another.
+    """T environment steps and the observation after the last one, of one episode or of several one after another.
 
-    Where there are several, the first one may have begun in the rollout before, and the last one may go on in the next.
+    Of several, the first may have begun in the rollout before, and the last may continue in the next.
 
     Attributes:
-        observations: float32[T + 1, O]; row T is the observation after the last decision. After an earlier end the next
+        observations: float32[T + 1, O]; row T is the observation after the last step. After an earlier end the next
             row is the first observation of another episode.
         actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
             they are clipped or squashed onto the bounds).
-        log_probs: float32[T], of the chosen actions under the policy that chose them.
-        rewards: float32[T], reward of the decision taken at t, plus the increment of the simulator's control variate.
-        masks: bool[T, values of all choices], which were allowed; bool[T, 0] for a Box.
+        log_probs: float32[T], log-probabilities of the chosen actions under the policy that chose them.
+        rewards: float32[T], reward of step t, plus the increment of the simulator's control variate.
+        masks: bool[T, values of all choices], True where allowed; bool[T, 0] for a Box.
         features: float32[T, values of all choices, F], the action features.
-        elapsed: float64[T], simulated time from decision t to decision t + 1.
-        luck: float32[T], increment of the simulator's luck from decision t to decision t + 1.
-        terminated: bool[T], the process ended after t: nothing follows.
-        truncated: bool[T], the episode was cut after t: its next observation is valued.
+        states: float32[T, state_size], the policy's state before step t.
+        elapsed: float64[T], simulated time from step t to step t + 1.
+        luck: float32[T], increment of the simulator's luck from step t to step t + 1.
+        terminated: bool[T], whether the process ended after t, so that nothing follows.
+        truncated: bool[T], whether the episode was cut after t, so that its next observation is valued.
         cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
     """
 
@@ -43,6 +44,7 @@ class Trajectory(NamedTuple):
     rewards: np.ndarray
     masks: np.ndarray
     features: np.ndarray
+    states: np.ndarray
     elapsed: np.ndarray
     luck: np.ndarray
     terminated: np.ndarray
@@ -51,27 +53,31 @@ class Trajectory(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Number of decisions T."""
+        """Number of steps T."""
         return len(self.actions)
 
     def first(self, steps: int) -> "Trajectory":
-        """Return a view of the first decisions and the observation that follows them."""
+        """Return a view of the first steps and the observation that follows them."""
         cuts = int(self.truncated[: steps - 1].sum()) if len(self.cut_observations) else 0
         rows = {name: getattr(self, name)[:steps] for name in self._fields[1:-1]}
         return Trajectory(self.observations[: steps + 1], **rows, cut_observations=self.cut_observations[:cuts])
+
+    def select(self, which: int | slice | None) -> "Trajectory":
+        """Return a view with ``[which]`` applied to the first axis of every array; None adds an axis."""
+        return Trajectory(*(column[which] for column in self))
 
 
 def digest(trajectories: Iterable[Trajectory]) -> str:
     """Return the SHA-256 of some trajectories, by which two runs are compared.
 
-    Of every decision: action, log-probability, reward, times, luck, end. What the policy saw is in its log-probability,
-    and the log-probability of one that saw something else differs; observations are twenty times as many bytes.
+    It covers action, log-probability, reward, times, luck and end of every step. Observations are twenty times as many
+    bytes and are left out: a policy that saw something else has other log-probabilities.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for each in trajectories:
         for name in ("actions", "log_probs", "rewards", "elapsed", "luck", "terminated", "truncated"):
-            found.update(np.ascontiguousarray(getattr(each, name)).data)
-    return found.hexdigest()
+            digest.update(np.ascontiguousarray(getattr(each, name)).data)
+    return digest.hexdigest()
 
 
 def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -86,8 +92,9 @@ def allocate(
     action_features: int = 0,
     new: Allocate = allocate_plain,
     cuts: int = 0,
+    state_size: int = 0,
 ) -> Trajectory:
-    """Allocate the arrays for up to ``steps`` decisions, with up to ``cuts`` episodes cut before the last of them.
+    """Allocate the arrays for up to ``steps`` steps, with up to ``cuts`` episodes cut before the last of them.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
     the exception).
@@ -99,6 +106,7 @@ def allocate(
         rewards=new((steps,), np.dtype(np.float32)),
         masks=new((steps, sum(space.choices)), np.dtype(np.bool_)),
         features=new((steps, sum(space.choices), action_features), np.dtype(np.float32)),
+        states=new((steps, state_size), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
         luck=new((steps,), np.dtype(np.float32)),
         terminated=new((steps,), np.dtype(np.bool_)),
@@ -108,7 +116,7 @@ def allocate(
 
 
 def trajectory_bytes(
-    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, cuts: int = 0
+    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, cuts: int = 0, state_size: int = 0
 ) -> int:
     """Return the bytes of the arrays that :func:`allocate` makes of the same arguments; nothing is allocated."""
     sizes: list[int] = []
@@ -117,16 +125,16 @@ def trajectory_bytes(
         sizes.append(math.prod(shape) * dtype.itemsize)
         return np.empty(0, dtype)
 
-    allocate(steps, observation_size, space, action_features, measure, cuts)
+    allocate(steps, observation_size, space, action_features, measure, cuts, state_size)
     return sum(sizes)
 
 
 def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, luck: np.ndarray) -> tuple[int, str] | None:
-    """Return (step, what is wrong) of the first decision that cannot be learned from, None if all can.
+    """Return (step, what is wrong) of the first step that cannot be learned from, None if all can.
 
     Args:
-        rewards: float32[T], as recorded: with the control variate, whose loop checks the reward before both.
-        discounts: float64[T], made of the simulator's clock.
+        rewards: float32[T], rewards as recorded, with the control variate; the loop checks rewards without it.
+        discounts: float64[T], discounts from the simulator's clock.
         luck: float32[T], increments of the simulator's luck.
     """
     bad_rewards, bad_luck = (~(np.abs(column) <= LARGEST_REWARD) for column in (rewards, luck))

@@ -1,9 +1,10 @@
 """Compiled reading of a simulator's state into observation, mask and features, with checks of the contract."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from core.jit_cache.cache import cached, compile_for
 from core.simulators.simulator import (
     EMPTY_MASK,
     FEATURE_NOT_FINITE,
@@ -13,8 +14,8 @@ from core.simulators.simulator import (
     Compiled,
     Function,
     Simulator,
-    compile_functions,
 )
+from core.simulators.spaces import ActionSpace
 
 _GUARD = np.float32(-7.0e37)
 """Value behind the observation; another value there means that ``observe`` wrote too much."""
@@ -22,6 +23,20 @@ _GUARD = np.float32(-7.0e37)
 _GUARD_SIZE = 16
 
 _INFINITE = np.float32(np.inf)
+
+
+class Observed(NamedTuple):
+    """What a policy chooses an action from.
+
+    Attributes:
+        observation: float32[O], not normalised.
+        mask: bool[n], n values of all choices, True where allowed; bool[0] for a Box.
+        features: float32[n, F], the action features.
+    """
+
+    observation: np.ndarray
+    mask: np.ndarray
+    features: np.ndarray
 
 
 def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
@@ -35,14 +50,29 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
         ``observe_state(state, parameters, guarded, observation, mask, features) -> status``. It fills observation
         float32[O], mask bool[n] and features float32[n, F]; ``guarded`` is scratch from :func:`new_guarded`.
     """
-    observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
-    size, choices = simulator.observation_size, simulator.action_space.choices
-    ends, n_choices = np.cumsum((0, *choices)), len(choices)
-    any_features = simulator.action_feature_size > 0
+    read_observation, read_choices = build_readers(simulator, functions)
 
-    @cached  # so that a second process can compile it, while this one compiles something else
     @njit(nogil=True)
     def observe_state(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
+        status = read_observation(state, parameters, guarded, observation)
+        return read_choices(state, parameters, mask, features) if status == OK else status
+
+    return observe_state
+
+
+def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, Function]:
+    """Build the two halves of :func:`build_observe_state`: only the first one is of use after the last step.
+
+    Returns:
+        ``read_observation(state, parameters, guarded, observation) -> status`` and
+        ``read_choices(state, parameters, mask, features) -> status``.
+    """
+    observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
+    size, any_features = simulator.observation_size, simulator.action_feature_size > 0
+    allows_a_choice = build_mask_check(simulator.action_space)
+
+    @njit(nogil=True)
+    def read_observation(state, parameters, guarded, observation):  # type: ignore[no-untyped-def]
         guarded[:size] = 0.0
         observe(state, parameters, guarded[:size])
         for i in range(size, size + _GUARD_SIZE):
@@ -50,8 +80,10 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
                 return OBSERVATION_TOO_LONG
         for i in range(size):
             observation[i] = guarded[i]
-        if not all_finite(observation):
-            return OBSERVATION_NOT_FINITE
+        return OK if all_finite(observation) else OBSERVATION_NOT_FINITE
+
+    @njit(nogil=True)
+    def read_choices(state, parameters, mask, features):  # type: ignore[no-untyped-def]
         mask[:] = True
         action_mask(state, parameters, mask)
         if any_features:
@@ -59,32 +91,26 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
             action_features(state, parameters, mask, features)
             if not all_finite(features.reshape(features.size)):
                 return FEATURE_NOT_FINITE
+        return OK if allows_a_choice(mask) else EMPTY_MASK
+
+    return read_observation, read_choices
+
+
+def build_mask_check(space: ActionSpace) -> Function:
+    """Build ``allows_a_choice(mask) -> bool``: whether bool[n] allows a value of each choice of an action space."""
+    ends, n_choices = np.cumsum((0, *space.choices)), len(space.choices)
+
+    @njit(nogil=True)
+    def allows_a_choice(mask):  # type: ignore[no-untyped-def]
         for choice in range(n_choices):
             i = ends[choice]
             while i < ends[choice + 1] and not mask[i]:
                 i += 1
             if i == ends[choice + 1]:
-                return EMPTY_MASK
-        return OK
+                return False
+        return True
 
-    return observe_state
-
-
-def compile_observe_state(
-    simulator: Simulator, state: np.record, observation: np.ndarray, mask: np.ndarray, features: np.ndarray
-) -> None:
-    """Compile ``observe_state`` for the types that the loops use, or load it from the cache.
-
-    Args:
-        simulator: simulator to read.
-        state: record of its state; of this and the next arguments only the types count.
-        observation: float32[observation_size].
-        mask: bool[n], n values of all choices.
-        features: float32[n, action_feature_size].
-    """
-    guarded = np.zeros(simulator.observation_size + _GUARD_SIZE, np.float32)
-    observe_state = build_observe_state(simulator, compile_functions(simulator))
-    compile_for(observe_state, (state, simulator.parameters, guarded, observation, mask, features))
+    return allows_a_choice
 
 
 @njit(nogil=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from core.learning.schedule import Coefficients
 from core.learning.update_stats import UpdateReport
-from core.rollout.episode_collector import Outcome, Played
+from core.rollout.collector import EpisodeOutcome, InstanceTrajectory
 from core.rollout.trajectory import Trajectory, digest
 from core.simulators.simulator import Simulator
 
@@ -19,24 +19,24 @@ class Collected(NamedTuple):
     """A collected rollout.
 
     Attributes:
-        played: trajectory and finished episodes of each environment instance.
+        instances: trajectory and finished episodes of each environment instance.
         seconds: time of the collection.
         fallbacks: returns to good parameters before it succeeded.
     """
 
-    played: Sequence[Played]
+    instances: Sequence[InstanceTrajectory]
     seconds: float
     fallbacks: list[dict[str, Any]]
 
     @property
     def trajectories(self) -> list[Trajectory]:
         """The trajectory of each environment instance."""
-        return [instance.trajectory for instance in self.played]
+        return [instance.trajectory for instance in self.instances]
 
     @property
-    def finished(self) -> list[Outcome]:
+    def finished(self) -> list[EpisodeOutcome]:
         """The episodes that ended in the rollout."""
-        return [outcome for instance in self.played for outcome in instance.finished]
+        return [outcome for instance in self.instances for outcome in instance.finished]
 
 
 def iteration_record(
@@ -80,7 +80,7 @@ class Best(NamedTuple):
         return value < self.value if lower_is_better else value > self.value
 
 
-def main_metric_of(simulator: Simulator, finished: Sequence[Outcome]) -> float | None:
+def main_metric_of(simulator: Simulator, finished: Sequence[EpisodeOutcome]) -> float | None:
     """Return the mean of a simulator's main metric over episodes; None where no episode has it."""
     name = simulator.main_metric
     return mean_of([outcome.total_reward for outcome in finished] if name == "return" else _values(finished, name))
@@ -91,6 +91,6 @@ def mean_of(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _values(finished: Sequence[Outcome], name: str) -> list[Any]:
+def _values(finished: Sequence[EpisodeOutcome], name: str) -> list[Any]:
     """Return a metric of the episodes that have it."""
     return [outcome.metrics[name] for outcome in finished if name in outcome.metrics]

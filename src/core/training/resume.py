@@ -63,7 +63,7 @@ def _require_same_simulator(trainer: Trainer, metadata: dict[str, Any], director
 
 def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], directory: Path) -> None:
     """Refuse a resume that would drop unfinished episodes of some instances, or begin new ones."""
-    saved, present = len(metadata.get("rollout", [])), len(trainer.collector.unfinished().facts)
+    saved, present = len(metadata.get("rollout", [])), len(trainer.collector.state_dict().metadata)
     if saved and present and saved != present:
         raise UserError(
             f"The run in {directory} has {saved} environment instances, each in an unfinished episode, not {present}; "

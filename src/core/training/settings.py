@@ -1,6 +1,7 @@
 """Settings of the iteration loop, and the parts of a run beside learning."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
@@ -24,6 +25,8 @@ class TrainingSettings:
         schedule: schedule of learning rates, clip ranges and entropy coefficient.
         normalise_observations: whether running statistics of the observations are learned.
         normalise_rewards: whether rewards are divided by the spread of the discounted return.
+        directory: run directory, for messages.
+        episode_time_limit: most seconds that a collection may take; 0 for no limit.
         command: command that trains this run, for messages.
     """
 
@@ -37,6 +40,8 @@ class TrainingSettings:
     schedule: Schedule
     normalise_observations: bool
     normalise_rewards: bool
+    directory: Path
+    episode_time_limit: float
     command: str
 
 

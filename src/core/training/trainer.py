@@ -16,7 +16,8 @@ from core.learning.update_stats import UpdateReport
 from core.learning.updater import Updater
 from core.policies.compiled.forward import align_params
 from core.policies.observation_normalizer import RunningStatistics
-from core.rollout.episode_collector import Collector, CollectorState
+from core.rollout.collector import Collector, CollectorState
+from core.rollout.guarded_collection import collect_guarded
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
@@ -123,16 +124,18 @@ class Trainer:
     def _collect(self) -> Collected:
         """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
         fallbacks: list[dict[str, Any]] = []
-        count = self.settings.instances
         while True:
-            before = self.collector.unfinished()
+            before = self.collector.state_dict()
             try:
-                played, seconds = self.collector.collect(self.actor_params(), self.iteration * count, count)
-                return Collected(played, seconds, fallbacks)
+                limits = self.settings.episode_time_limit, self.settings.directory
+                instances, seconds = collect_guarded(
+                    self.collector, self.actor_params(), self.iteration, self.settings.instances, *limits
+                )
+                return Collected(instances, seconds, fallbacks)
             except PolicyNotFiniteError as error:
                 with report_update_errors(self.updater, self.iteration, self.settings):
                     fallbacks.append(self.updater.rollback(str(error)))
-            self.collector.restore(before)
+            self.collector.load_state_dict(before)
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its iterations, or of its time where that is more."""
@@ -219,13 +222,13 @@ class Trainer:
 
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
-        unfinished = self.collector.unfinished()
+        unfinished = self.collector.state_dict()
         tensors, metadata = self.updater.state_dict()
         arrays = {f"statistics.{name}": array for name, array in vars(self.statistics).items()} | unfinished.records
         arrays |= {f"rewards.{name}": array for name, array in self.reward_scale.arrays().items()}
         metadata |= {
             **self.metadata,
-            "rollout": unfinished.facts,
+            "rollout": unfinished.metadata,
             "iteration": self.iteration,
             "best": self.best.value,
             "best_judged_by": self.best.judged_by,
@@ -247,7 +250,7 @@ class Trainer:
         for name in vars(self.statistics):
             setattr(self.statistics, name, arrays[f"statistics.{name}"])
         records = {name: array for name, array in arrays.items() if name.startswith("rollout.")}
-        self.collector.restore(CollectorState(records, metadata.get("rollout", [])))
+        self.collector.load_state_dict(CollectorState(records, metadata.get("rollout", [])))
         rewards = {n.removeprefix("rewards."): array for n, array in arrays.items() if n.startswith("rewards.")}
         self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
         self.iteration = metadata["iteration"]

@@ -38,6 +38,7 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
         log_probs=torch.tensor([math.log(0.5 / r) for r in ratios]),
         masks=torch.ones(n, 2, dtype=torch.bool) if masks is None else masks,
         features=torch.zeros(n, 2, 0),
+        states=torch.zeros(n, 0),
         advantages=torch.tensor(advantages),
         returns=torch.zeros(n) if returns is None else torch.tensor(returns),
         values=torch.zeros(n),
@@ -149,6 +150,7 @@ def real_samples(kind):
         log_probs=torch.from_numpy(trajectory.log_probs[:n] + rng.normal(0, 0.2, n).astype(np.float32)),
         masks=torch.from_numpy(trajectory.masks[:n].copy()),
         features=torch.from_numpy(trajectory.features[:n].copy()),
+        states=torch.from_numpy(trajectory.states[:n].copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
@@ -204,7 +206,7 @@ def double_batch(space, n=24):
     now = distribution_of(space)(outputs, log_std, masks, actions)[0]
     old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
     weights = torch.full((n,), 1 / n, dtype=torch.float64)
-    samples = Samples(normal(n, 1), actions, old, masks, torch.zeros(n, 0), normal(n), normal(n), normal(n))
+    samples = Samples(normal(n, 1), actions, old, masks, *[torch.zeros(n, 0)] * 2, *(normal(n) for _ in range(3)))
     return outputs, log_std, samples, weights
 
 

@@ -21,6 +21,7 @@ def rollout(model):
         log_probs=torch.from_numpy(trajectory.log_probs.copy()),
         masks=torch.from_numpy(trajectory.masks.copy()),
         features=torch.from_numpy(trajectory.features.copy()),
+        states=torch.from_numpy(trajectory.states.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),

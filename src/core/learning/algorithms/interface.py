@@ -37,6 +37,7 @@ class Samples(NamedTuple):
         log_probs: float32[B], log-probabilities under the policy that collected the rollout.
         masks: bool[B, values of all choices], allowed values.
         features: float32[B, values of all choices, k], action features.
+        states: float32[B, state_size], states of a policy with memory before each step.
         advantages: float32[B], advantages, standardised over the rollout.
         returns: float32[B], targets of the critic, in units of the value normalisation.
         values: float32[B], values before the update, in the same units.
@@ -47,6 +48,7 @@ class Samples(NamedTuple):
     log_probs: Tensor
     masks: Tensor
     features: Tensor
+    states: Tensor
     advantages: Tensor
     returns: Tensor
     values: Tensor

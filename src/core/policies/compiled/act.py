@@ -10,9 +10,9 @@ from core.policies.compiled.forward import build_network, workspace
 from core.policies.compiled.sampling import add_action_features, build_sampling, clip, sample_masked, squash
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
-from core.simulators.observe import all_finite
+from core.simulators.observe import all_finite, build_mask_check
 from core.simulators.simulator import Function
-from core.simulators.spaces import Box
+from core.simulators.spaces import ActionSpace, Box
 
 _BLOCK = 8
 """Observations that pass through the network together."""
@@ -39,23 +39,23 @@ def build_act(spec: PolicySpec) -> Function:
         not finite or whose mask allows nothing.
     """
     network, space = build_network(spec), spec.action_space
-    seat, advance, outputs_of = network.seat, network.advance, network.outputs
-    best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(space.choices)
+    load, advance, outputs_of = network.load, network.advance, network.outputs
+    best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(space)
     n_observation, n_values, n_features = spec.observation_size, sum(space.choices), spec.action_features
     offset = feature_weights_offset(spec)
 
     @cached
     @njit(nogil=True)
     def act(params, inputs, masks, actions, greedy, workspace):  # type: ignore[no-untyped-def]
-        rows = first_bad(inputs, masks)
+        rows, no_state = first_bad(inputs, masks), params[:0]
         for begin in range(0, rows, _BLOCK):
             count = min(_BLOCK, rows - begin)
             for r in range(count):
-                seat(params, inputs[begin + r], workspace, r)
+                load(params, inputs[begin + r], no_state, workspace, r)
             advance(params, workspace, count)
             for r in range(count):
                 row = begin + r
-                outputs, mask, action = outputs_of(workspace, r), masks[row], actions[row]
+                outputs, mask, action = outputs_of(no_state, workspace, r), masks[row], actions[row]
                 if n_features > 0:
                     features = inputs[row, n_observation:].reshape((n_values, n_features))
                     add_action_features(outputs, features, mask, params, offset)
@@ -70,21 +70,15 @@ def build_act(spec: PolicySpec) -> Function:
     return act
 
 
-def _build_first_bad(choices: tuple[int, ...]) -> Function:
+def _build_first_bad(space: ActionSpace) -> Function:
     """Compile ``first_bad(inputs, masks) -> row``, the number of rows where nothing is wrong."""
-    ends, n_choices = np.cumsum((0, *choices)), len(choices)
+    allows_a_choice = build_mask_check(space)
 
     @njit(nogil=True)
     def first_bad(inputs, masks):  # type: ignore[no-untyped-def]
         for row in range(len(inputs)):
-            if not all_finite(inputs[row]):
+            if not all_finite(inputs[row]) or not allows_a_choice(masks[row]):
                 return row
-            for choice in range(n_choices):
-                i = ends[choice]
-                while i < ends[choice + 1] and not masks[row, i]:
-                    i += 1
-                if i == ends[choice + 1]:
-                    return row
         return len(inputs)
 
     return first_bad

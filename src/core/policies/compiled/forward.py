@@ -1,11 +1,11 @@
-"""The actor on the CPU: its forward pass, compiled by Numba; :mod:`core.policies.compiled.sampling` draws.
+"""The actor's forward pass on the CPU, compiled by Numba; :mod:`core.policies.compiled.sampling` draws actions.
 
-All weights lie in one flat float32 array (see :mod:`core.policies.parameter_layout`), matrices input-major,
-``W[inputs, outputs]``, so that one observation is a sum of matrix rows: rows whose input is zero (one-hot
-observations, half of a ReLU layer) are never read.
+All parameters lie in one flat float32 array (see :mod:`core.policies.parameter_layout`). Matrices are input-major,
+``W[inputs, outputs]``, so that the product of one observation is a sum of matrix rows. Rows whose input is zero
+(one-hot observations, half of a ReLU layer) are never read.
 
-Several streams may be passed through a layer together: 64 rows of its matrix at a time, which the first stream brings
-into the core's first cache for the others. Each stream's sums are the same, to the bit, as if it were alone.
+Several instances can be passed through a layer together, 64 rows of its matrix at a time: the first instance brings
+them into the core's first cache for the others. The sums of an instance are the same, to the bit, as if it were alone.
 """
 
 from collections.abc import Callable
@@ -22,23 +22,47 @@ from core.policies.spec import PolicySpec
 from core.simulators.simulator import Function
 
 _CACHE_LINE = 16
-"""Float32 values in one."""
+"""Float32 values of a cache line."""
 
 
 class Network(NamedTuple):
-    """The compiled actor, for several streams that share a workspace; each has a seat there, counted from 0.
+    """The compiled actor for several instances that share a workspace; each has a place there, counted from 0.
 
     Attributes:
-        seat: ``seat(params, observation, workspace, number)`` puts a stream's observation at its seat: weights
-            float32[*] in the flat layout; observation float32[sizes[0]], not normalised.
-        advance: ``advance(params, workspace, count)`` computes the outputs of the first seats.
-        outputs: ``outputs(workspace, number) -> float32[sizes[-1]]``, a view of the workspace that the next stream
-            which takes the seat overwrites.
+        load: ``load(params, observation, state, workspace, place)`` writes the inputs of an instance to its place:
+            params float32[*] in the flat layout, observation float32[O], not normalised, state float32[state_size].
+        advance: ``advance(params, workspace, count)`` computes the outputs of the first ``count`` places.
+        outputs: ``outputs(state, workspace, place) -> float32[*]``, a view of the workspace that the next instance at
+            this place overwrites; the new state is written to ``state``.
     """
 
-    seat: Function
+    load: Function
     advance: Function
     outputs: Function
+
+
+class ActorArrays(NamedTuple):
+    """Arrays of one instance that acts by the compiled actor.
+
+    Attributes:
+        params: float32[*], parameters of the actor in the flat layout.
+        state: float32[state_size], what the policy carries to the next step; zero when an episode begins.
+        workspace: float32[*], scratch.
+    """
+
+    params: np.ndarray
+    state: np.ndarray
+    workspace: np.ndarray
+
+
+def new_actor_arrays(params: np.ndarray, spec: PolicySpec) -> ActorArrays:
+    """Return the arrays for one episode.
+
+    Args:
+        params: float32[*], parameters of the actor in the flat layout.
+        spec: architecture of the policy.
+    """
+    return ActorArrays(params, new_policy_states(spec, 1)[0], workspace(spec))
 
 
 @cache
@@ -49,9 +73,9 @@ def build_add_product(n_outputs: int) -> Callable[..., Any]:
         n_outputs: columns of W.
 
     Returns:
-        ``add_product(params, offset, values, x, n_inputs, y, rows, stride)``: weights float32[*], the flat array that
-        holds W from ``offset`` on, row by row; values float32[*] holds inputs from ``x`` on and outputs, changed in
-        place, from ``y`` on, a row of either each ``stride`` values, of a size that :func:`stride_of` gives.
+        ``add_product(params, offset, values, x, n_inputs, y, rows, stride)``: params float32[*] holds W from
+        ``offset`` on, row by row; values float32[*] holds inputs from ``x`` on and outputs, changed in place, from
+        ``y`` on, a row of either every ``stride`` values, of a size that :func:`stride_of` gives.
     """
     reaches_beyond = int(sum(widths(n_outputs)) > n_outputs)
 
@@ -106,31 +130,31 @@ def tanh(values, begin, n):  # type: ignore[no-untyped-def]
 
 
 def build_forward(spec: PolicySpec) -> Callable[..., Any]:
-    """Compile the actor for one stream.
+    """Compile the actor for one instance.
 
     Args:
         spec: architecture of the policy; the actor's hidden layers are of one width.
 
     Returns:
-        ``forward(params, observation, workspace) -> outputs``, as in :class:`Network`; workspace from
-        :func:`workspace`. Weights from :func:`align_params` are read fastest.
+        ``forward(params, observation, state, workspace) -> outputs``, with the arrays of :class:`Network`; workspace
+        from :func:`workspace`. Parameters from :func:`align_params` are read fastest.
 
     Raises:
         UserError: hidden layers differ in width.
     """
-    seat, advance, outputs = build_network(spec)
+    load, advance, outputs = build_network(spec)
 
     @njit(nogil=True)
-    def forward(params, observation, workspace):  # type: ignore[no-untyped-def]
-        seat(params, observation, workspace, 0)
+    def forward(params, observation, state, workspace):  # type: ignore[no-untyped-def]
+        load(params, observation, state, workspace, 0)
         advance(params, workspace, 1)
-        return outputs(workspace, 0)
+        return outputs(state, workspace, 0)
 
     return forward
 
 
 def build_network(spec: PolicySpec) -> Network:
-    """Compile the actor for several streams; arguments and errors are those of :func:`build_forward`."""
+    """Compile the actor for several instances; arguments and errors are those of :func:`build_forward`."""
     sizes = spec.actor_sizes
     if len(set(spec.actor_hidden)) > 1:
         raise UserError(f"The compiled actor needs hidden layers of one width, not {sizes}; make them equal.")
@@ -140,8 +164,8 @@ def build_network(spec: PolicySpec) -> Network:
     clip, stride = np.float32(OBSERVATION_CLIP), stride_of(spec)
 
     @njit(nogil=True)
-    def seat(params, observation, workspace, number):  # type: ignore[no-untyped-def]
-        begin = unsigned(number * stride)
+    def load(params, observation, state, workspace, place):  # type: ignore[no-untyped-def]
+        begin = unsigned(place * stride)
         for i in range(unsigned(n_observation)):
             x = (observation[i] - params[i]) * params[unsigned(n_observation) + i]
             workspace[begin + i] = min(max(x, -clip), clip)
@@ -169,31 +193,36 @@ def build_network(spec: PolicySpec) -> Network:
         add_last(params, offset, workspace, x, n_in, y, count, stride)
 
     @njit(nogil=True)
-    def outputs(workspace, number):  # type: ignore[no-untyped-def]
-        begin = len(workspace) // 2 * (n_layers % 2) + number * stride
+    def outputs(state, workspace, place):  # type: ignore[no-untyped-def]
+        begin = len(workspace) // 2 * (n_layers % 2) + place * stride
         return workspace[begin : begin + n_outputs]
 
-    return Network(seat, advance, outputs)
+    return Network(load, advance, outputs)
 
 
 def stride_of(spec: PolicySpec) -> int:
-    """Return how many values of the workspace a layer of one stream takes: whole groups of inputs."""
+    """Return how many values of the workspace a layer of one instance takes: whole groups of inputs."""
     return -(-max(spec.actor_sizes) // INPUTS) * INPUTS
 
 
-def workspace(spec: PolicySpec, streams: int = 1) -> np.ndarray:
-    """Return the scratch array of one caller of the actor: inputs and outputs of a layer for each stream."""
-    return _aligned(2 * streams * stride_of(spec))
+def workspace(spec: PolicySpec, instances: int = 1) -> np.ndarray:
+    """Return float32[*], the actor's scratch: inputs and outputs of a layer for each instance."""
+    return _aligned(2 * instances * stride_of(spec))
+
+
+def new_policy_states(spec: PolicySpec, instances: int) -> np.ndarray:
+    """Return float32[instances, state_size], the states with which episodes begin: zeros."""
+    return np.zeros((instances, spec.state_size), np.float32)
 
 
 def align_params(params: np.ndarray, spec: PolicySpec) -> np.ndarray:
-    """Return a copy of an actor's flat weights that begins where its first matrix begins with a cache line.
+    """Return a copy of the actor's parameters in which the first matrix begins with a cache line.
 
-    With layers of a multiple of 16 units every row of the hidden layers then fills whole cache lines, and each load of
-    the forward pass takes one instead of two. The results are the same.
+    With layers of a multiple of 16 units, every row of the hidden layers then fills whole cache lines. Each load of
+    the forward pass takes one line instead of two. The results are the same.
 
     Args:
-        params: float32[*], in the flat layout.
+        params: float32[*], parameters of the actor in the flat layout.
         spec: architecture of the policy.
     """
     copy = _aligned(len(params), 2 * spec.observation_size)
@@ -202,7 +231,7 @@ def align_params(params: np.ndarray, spec: PolicySpec) -> np.ndarray:
 
 
 def _aligned(size: int, element: int = 0) -> np.ndarray:
-    """Return float32[size], zero, one of whose elements begins a cache line."""
+    """Return float32[size], zero, in which one element begins a cache line."""
     room = np.zeros(size + _CACHE_LINE, np.float32)
     begin = (-(room.ctypes.data // 4) - element) % _CACHE_LINE
     return room[begin : begin + size]

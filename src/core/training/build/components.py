@@ -11,9 +11,9 @@ from core.learning.device_transfer import host_allocator
 from core.learning.steps.interface import UpdateSettings
 from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
-from core.rollout.episode_collector import Collector, EpisodeCollector
+from core.rollout.collector import Collector, RolloutPlan
+from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.guarded_collector import GuardedCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.seeding import stream
 from core.simulators.simulator import function_of
@@ -40,15 +40,6 @@ def build_trainer(
     """
     services = services or Services(CheckpointWriter(directory))
     config, simulator, size = setup.config, setup.simulator, setup.size
-    collector = GuardedCollector(
-        build_collector(setup, plan),
-        simulator,
-        setup.spec,
-        config.seed,
-        size.steps,
-        config.episode_time_limit,
-        directory,
-    )
     settings = TrainingSettings(
         iterations=config.training_episodes,
         instances=size.instances,
@@ -60,6 +51,8 @@ def build_trainer(
         schedule=build_schedule(config),
         normalise_observations=config.normalise_observations,
         normalise_rewards=config.normalise_rewards,
+        directory=directory,
+        episode_time_limit=config.episode_time_limit,
         command=command,
     )
     metadata = {
@@ -68,7 +61,7 @@ def build_trainer(
         "policy": setup.spec.to_json(),
         "update_threads": plan.update_threads,
     }
-    return Trainer(simulator, collector, build_updater(setup, plan), settings, metadata, services)
+    return Trainer(simulator, build_collector(setup, plan), build_updater(setup, plan), settings, metadata, services)
 
 
 def build_collector(setup: Setup, plan: Plan) -> Collector:
@@ -78,14 +71,10 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
         UserError: the system does not even give the addresses of the trajectories' rows.
     """
     simulator, size = setup.simulator, setup.size
-    arguments = setup.spec, setup.config.seed, size.instances
-    new = host_allocator(plan.device == "cuda")
+    rollout = RolloutPlan(setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep)
+    kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
-        if not simulator.compiled:
-            return GymnasiumCollector(simulator, *arguments, size.steps, new)
-        if size.steps:
-            return FixedLengthCollector(simulator, *arguments, size.steps, plan.simulation_threads, new)
-        return EpisodeCollector(simulator, *arguments, plan.simulation_threads, plan.lockstep, new)
+        return kind(simulator, setup.spec, rollout, host_allocator(plan.device == "cuda"))
     except MemoryError as error:
         raise UserError(
             f"The system does not give the {format_bytes(size.memory.pinned_bytes)} that {size.instances:,} "

@@ -11,7 +11,6 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine, free_and_total_bytes
 from core.hardware.planning.plan import Plan
-from core.jit_cache.background_compile import compiled_ahead
 from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
@@ -146,8 +145,7 @@ def build_run(
         trainer = build_trainer(setup, plan, directory.path, command, services)
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(config, directory.path) if resume else []
-        with compiled_ahead((trainer.collector.compile_ahead, trainer.updater.compile), machine.usable_cores):
-            seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
+        seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS)]:
             say(line)
         settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}

@@ -6,7 +6,7 @@ from typing import Any
 from core.hardware.planning.plan import Plan
 from core.jit_cache.cache import CacheStats
 from core.learning.update_stats import UpdateReport
-from core.rollout.episode_collector import Outcome
+from core.rollout.collector import EpisodeOutcome
 from core.text import format_bytes, format_duration
 
 
@@ -55,7 +55,7 @@ def update_line(seconds: float) -> str:
 
 
 def iteration_lines(
-    iteration: int, report: UpdateReport, failures: Sequence[str], finished: Sequence[Outcome]
+    iteration: int, report: UpdateReport, failures: Sequence[str], finished: Sequence[EpisodeOutcome]
 ) -> list[str]:
     """Return the lines after an update: its time, its execution, failures, and messages of finished episodes."""
     messages = [f"Iteration {iteration}: {outcome.message}" for outcome in finished if outcome.message]
@@ -80,8 +80,6 @@ def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
     """
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
-    where, helped = f" ({tally.folder})" if tally.folder else "", ", a second process helped," if tally.helped else ""
-    line = (
-        f"Kernels of simulator, policy and update: {' and '.join(done)}{helped} in {format_duration(seconds)}{where}."
-    )
+    where = f" ({tally.folder})" if tally.folder else ""
+    line = f"Kernels of simulator, policy and update: {' and '.join(done)} in {format_duration(seconds)}{where}."
     return [line, *([tally.note] if tally.note else [])]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.jit_cache.cache import cached
-from core.policies.compiled.forward import workspace
+from core.policies.compiled.forward import new_actor_arrays
 from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
@@ -62,15 +62,14 @@ class CompiledPlayer:
             UserError: Numba cannot compile it.
         """
         loop, simulator = self._loop(name), self._simulator
-        params = np.zeros(1, np.float32) if actor_params is None else actor_params
 
         def play_episode(episode: int) -> tuple[dict[str, Any], str | None]:
             states = new_state(simulator)
             rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
-            scratch = np.zeros(0, np.float32) if actor_params is None or self._spec is None else workspace(self._spec)
+            actor = None if actor_params is None or self._spec is None else new_actor_arrays(actor_params, self._spec)
             title = f"{episode} of the evaluation of {name}"
             with naming_the_episode(simulator, title):
-                steps, total, status = loop(states, simulator.parameters, params, *rngs, scratch)
+                steps, total, status = loop(states, simulator.parameters, actor, *rngs)
             if status != OK:
                 raise describe_fault(status, simulator, title, steps)
             with naming_the_episode(simulator, title):
@@ -83,7 +82,7 @@ class CompiledPlayer:
 
     def _build_loop(self, name: str) -> Function:
         if self._spec is not None and name in POLICIES:
-            choose = build_policy_chooser(self._simulator, self._spec, greedy=POLICIES[name])
+            choose = build_policy_chooser(self._spec, greedy=POLICIES[name])
         else:
             compile_heuristic(self._simulator, name)
             choose = build_heuristic_chooser(self._simulator.action_space, self._simulator.heuristics[name])

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from core.policies.compiled.forward import new_policy_states
 from core.policies.spec import PolicySpec
 from core.rollout.single_step_policy import build_step_policy
 from core.rollout.trajectory import allocate
@@ -25,7 +26,7 @@ class GymnasiumPlayer:
     def __init__(self, simulator: Simulator, spec: PolicySpec | None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
         self._rows = allocate(1, simulator.observation_size, simulator.action_space)
-        self._policy = build_step_policy(spec) if spec else None
+        self._spec, self._policy = spec, build_step_policy(spec) if spec else None
 
     def play(
         self, name: str, actor_params: np.ndarray | None, episodes: int, seed: int, streams: str = "evaluation"
@@ -65,10 +66,10 @@ class GymnasiumPlayer:
     ) -> Callable[[], np.ndarray]:
         """Return a function that returns the action for the observation and mask in row 0."""
         simulator, rows = self._simulator, self._rows
-        if self._policy is None or actor_params is None:
+        if self._spec is None or self._policy is None or actor_params is None:
             heuristic = simulator.heuristics[name]
             return lambda: np.asarray(heuristic(simulator.action_space, rows.masks[0], rng))
-        slot = self._policy.new_seat(actor_params, rng, rows)
+        slot = self._policy.new_slot(actor_params, rng, rows, new_policy_states(self._spec, 1)[0])
         act = self._policy.greedy if POLICIES[name] else self._policy.sample
 
         def choose() -> np.ndarray:

@@ -159,14 +159,14 @@ def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes of the ``logged`` heuristic."""
     chooser = build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC])
     play = cached(build_play(simulator, chooser))
-    states, no_weights = new_state(simulator), np.zeros(1, np.float32)
+    states = new_state(simulator)
     hour = simulator.scenario.hour
     arrived, still_open, cycle_times = 0, 0, []
     messages: list[str] = []
     busy = np.zeros(len(simulator.scenario.resources))
     for episode in range(episodes):
         rng, policy_rng = stream(seed, "fidelity", episode), stream(seed, "fidelity policy", episode)
-        steps, _, status = play(states, simulator.parameters, no_weights, rng, policy_rng, 0)
+        steps, _, status = play(states, simulator.parameters, None, rng, policy_rng)
         if status != OK:
             raise describe_fault(status, simulator, str(episode), steps)
         state = states[0]

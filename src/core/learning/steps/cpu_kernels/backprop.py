@@ -62,6 +62,7 @@ class Backprop:
             log_probs=number,
             masks=torch.ones(1, values, dtype=torch.bool),
             features=torch.zeros(1, values, self._spec.action_features),
+            states=torch.zeros(1, self._spec.state_size),
             advantages=number,
             returns=number,
             values=number,

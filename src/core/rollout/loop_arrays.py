@@ -1,0 +1,68 @@
+"""The arrays of the compiled loop :mod:`core.rollout.collect_steps`, for the environment instances of one thread."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from core.policies.compiled.forward import new_policy_states, workspace
+from core.policies.compiled.sampling import row_of
+from core.policies.spec import PolicySpec
+from core.rollout.trajectory import Trajectory
+
+_CACHE_LINE = 64
+"""Bytes of a cache line."""
+
+
+class LoopArrays(NamedTuple):
+    """What the loop reads and writes for S instances, beside the simulator's states and the generators.
+
+    Attributes:
+        rows: trajectories, arrays [S, T, ...]; actions are [S, T, numbers of an action].
+        policy_states: float32[S, state_size], what the policy carries to the next step.
+        next_rows: int64[S], row of the next step; the loop moves it.
+        ages: int64[S], steps that the episode has made, -1 before its reset; the loop moves it.
+        rewards: float64[S], sum of the rewards of the steps in a call of the loop.
+        statuses: int64[S], status codes of the simulator.
+        playing: int64[1], the instance in hand: an exception comes from this one.
+        workspace: float32[*], scratch of the actor.
+    """
+
+    rows: Trajectory
+    policy_states: np.ndarray
+    next_rows: np.ndarray
+    ages: np.ndarray
+    rewards: np.ndarray
+    statuses: np.ndarray
+    playing: np.ndarray
+    workspace: np.ndarray
+
+
+def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
+    """Return the arrays for instances that are to begin an episode in row 0.
+
+    Args:
+        rows: trajectories, arrays [S, T, ...].
+        spec: architecture of the policy.
+    """
+    count, (row_size, _) = len(rows.rewards), row_of(spec.action_space)
+    integers = [zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1)]
+    next_rows, ages, statuses, playing = integers
+    ages[:] = -1
+    return LoopArrays(
+        rows=rows._replace(actions=rows.actions.reshape(*rows.rewards.shape, row_size)),
+        policy_states=new_policy_states(spec, count),
+        next_rows=next_rows,
+        ages=ages,
+        rewards=zeros_apart(count, np.dtype(np.float64)),
+        statuses=statuses,
+        playing=playing,
+        workspace=workspace(spec, count),
+    )
+
+
+def zeros_apart(count: int, dtype: np.dtype) -> np.ndarray:
+    """Return zeros that share no cache line with anything else: threads that write to one line wait for each other."""
+    size = count * dtype.itemsize
+    room = np.zeros(size + 2 * _CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % _CACHE_LINE
+    return room[begin : begin + size].view(dtype)
