@@ -24,20 +24,21 @@ os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
 import numpy as np
 import torch
-from core.rollout.instance_arrays import new_instance_arrays
 from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
 from core.policies.compiled.forward import align_params, new_actor_arrays
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import spec_for
-from core.rollout.episode_loop import build_collect_steps, build_policy_chooser
+from core.rollout.collect_steps import build_collect_steps
+from core.rollout.episode_loop import build_policy_chooser
+from core.rollout.loop_arrays import new_loop_arrays
 from core.rollout.trajectory import allocate
 from core.seeding import stream
 from core.simulators.loading import find_scenario
 from core.simulators.observe import Observed, build_observe_state, new_guarded
 from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions
+from core.simulators.simulator import compile_functions, new_state
 
 
 def main() -> None:
@@ -97,20 +98,20 @@ class Fused:
 
     def __init__(self, simulator, model):
         self.simulator, self.spec, self.steps = simulator, model.spec, 0
-        self.reset, self.loop = compile_functions(simulator).reset, build_collect_steps(simulator, model.spec)
+        self.loop, self.states = build_collect_steps(simulator, model.spec), new_state(simulator)
         self.trajectory = allocate(
             simulator.max_steps, simulator.observation_size, simulator.action_space, simulator.action_feature_size
         )
-        self.arrays = new_instance_arrays(simulator, model.spec, self.trajectory.select(None))
+        self.arrays = new_loop_arrays(self.trajectory.select(None), model.spec)
         self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
     def run(self, seed: int) -> float:
         """Return seconds per decision of an episode."""
-        rng, policy_rng = stream(seed, "simulator"), stream(seed, "policy")
-        arrays, parameters = self.arrays._replace(rngs=(rng,), policy_rngs=(policy_rng,)), self.simulator.parameters
+        generators = ((stream(seed, "simulator"), stream(seed, "policy")),)
+        self.arrays.next_rows[0], self.arrays.ages[0] = 0, -1
         begin = time.thread_time()
-        self.reset(arrays.states[0], parameters, rng)
-        self.steps, _, _ = self.loop(arrays, parameters, self.weights, 0, 0)
+        self.loop(self.states, generators, self.simulator.parameters, self.weights, self.arrays)
+        self.steps = int(self.arrays.next_rows[0])
         return (time.thread_time() - begin) / self.steps
 
 
@@ -145,13 +146,13 @@ class Parts:
         """Return seconds per decision of the simulator alone; writes the same rows of the trajectory again."""
         f = self.fused
         rng, guarded = stream(seed, "simulator"), new_guarded(f.simulator.observation_size)
-        return self._timed(self._simulate, f.arrays.states, f.simulator.parameters, rng, f.trajectory, f.steps, guarded)
+        return self._timed(self._simulate, f.states, f.simulator.parameters, rng, f.trajectory, f.steps, guarded)
 
     def infer(self, seed: int) -> float:
         """Return seconds per decision of the policy alone."""
         f, row = self.fused, np.zeros(1, np.int64)
         rows = f.trajectory, f.steps, new_actor_arrays(f.weights, f.spec), row
-        return self._timed(self._infer, f.arrays.states, f.simulator.parameters, stream(seed, "policy"), *rows)
+        return self._timed(self._infer, f.states, f.simulator.parameters, stream(seed, "policy"), *rows)
 
     def _timed(self, function, *arguments):
         begin = time.thread_time()

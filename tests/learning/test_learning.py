@@ -55,7 +55,7 @@ def train(model, kind, rounds, **changes):
 def policy_returns(model, kind):
     """Return the sampled policy's returns in the unseen episodes."""
     collector, weights = toy_collector(kind), actor_weights(model)
-    return np.array([collector.collect(weights, number, 1)[0][0].total_reward for number in UNSEEN])
+    return np.array([collector.collect(weights, number, 1)[0][0].finished[0].total_reward for number in UNSEEN])
 
 
 def at_random(simulator, state, mask, rng):

@@ -13,7 +13,7 @@ from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty,
 
 from core.errors import SimulatorError, UserError
 from core.learning.advantages import next_values_of
-from core.rollout.episode_collector import CollectorState
+from core.rollout.collector import CollectorState, RolloutPlan
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.seeding import stream
 
@@ -22,7 +22,9 @@ STEPS, COPIES, ROUNDS = 50, 3, 3
 
 def new_collector(simulator, steps=STEPS, copies=COPIES, threads=1):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    return FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, steps, threads)
+    return FixedLengthCollector(
+        simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(SEED, copies, steps, threads)
+    )
 
 
 def copied(rollouts):
@@ -123,8 +125,8 @@ def test_a_restored_collector_goes_on_to_the_bit(shop):
     weights = actor_weights(toy_model("shop"))
     first, second = new_collector(Shop()), new_collector(Shop())
     first.collect(weights, 0, COPIES)
-    records, facts = first.unfinished()
-    second.restore(CollectorState(records, json.loads(json.dumps(facts))))
+    records, metadata = first.state_dict()
+    second.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
     for rounds in shop[1:]:
         for (one, a), (other, b) in zip(rounds, copied(second.collect(weights, 0, COPIES)[0]), strict=True):
             assert all(x.tobytes() == y.tobytes() for x, y in zip(one, other, strict=True))
@@ -134,20 +136,20 @@ def test_a_restored_collector_goes_on_to_the_bit(shop):
 def test_a_record_of_another_size_is_refused():
     collector = new_collector(Shop(), copies=1)
     collector.collect(actor_weights(toy_model("shop")), 0, 1)
-    records, facts = collector.unfinished()
+    records, metadata = collector.state_dict()
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 64"):
-        collector.restore(CollectorState({name: r[:3] for name, r in records.items()}, facts))
+        collector.load_state_dict(CollectorState({name: r[:3] for name, r in records.items()}, metadata))
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint is missing"):
-        collector.restore(CollectorState({}, facts))
+        collector.load_state_dict(CollectorState({}, metadata))
 
 
-def test_a_fault_names_the_step_of_the_episode_and_its_copy():
+def test_a_fault_names_the_step_of_the_episode_and_its_instance():
     """Episodes of the faulty toy end after 12 steps; the fault is at step 7 of the first."""
     simulator = Faulty()
     simulator.parameters = FaultParameters(NAN_REWARD, 7)
     collector, weights = new_collector(simulator, 5, 2), actor_weights(toy_model("faulty"))
     collector.collect(weights, 0, 2)
-    with pytest.raises(SimulatorError, match=r"Faulty, episode 0 of copy 0, step 7: .*NaN or infinite"):
+    with pytest.raises(SimulatorError, match=r"Faulty, episode 0 of instance 0, step 7: .*NaN or infinite"):
         collector.collect(weights, 0, 2)
 
 

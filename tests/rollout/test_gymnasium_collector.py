@@ -15,6 +15,7 @@ from oracles import slow_episode
 from oracles.toy_environments import first_of
 
 from core.errors import SimulatorError
+from core.rollout.collector import RolloutPlan
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.single_step_policy import build_step_policy
 from core.seeding import stream
@@ -34,8 +35,8 @@ def acting(space, sizes):
 def new_collector(name, options, steps, copies=1):
     simulator = GymnasiumSimulator(name, options)
     model = new_model(simulator, "relu")
-    collector = GymnasiumCollector(simulator, model.spec, SEED, copies, steps)
-    collector._acting = acting(simulator.action_space, tuple(model.spec.actor_sizes))
+    collector = GymnasiumCollector(simulator, model.spec, RolloutPlan(SEED, copies, steps))
+    collector.policy = acting(simulator.action_space, tuple(model.spec.actor_sizes))
     return collector, model
 
 
@@ -78,7 +79,7 @@ def test_terminated_is_not_truncated_and_wins():
 def test_every_decision_is_that_of_the_slow_policy():
     """The mask of the walk forbids the middle action at even steps; the environment counts actions from -1."""
     collector, model = new_collector(WALK, {"end": 5}, 23, copies=2)
-    received = [copy.environment._step.__self__.unwrapped.received for copy in collector._copies]
+    received = [each.environment._step.__self__.unwrapped.received for each in collector._instances]
     for index, (t, _) in enumerate(collected(collector, model, 2)):
         assert t.masks.tolist() == [[True, row % 5 % 2 == 1, True] for row in range(23)]
         for row in range(23):
@@ -192,7 +193,7 @@ def test_a_fault_is_named_with_episode_and_step(fault, sentence):
     """After 3 steps, where a rollout ends too: with the faulty observation, unless it is the fault of what follows."""
     collector, model = new_collector(WALK, {"fault": fault}, 3)
     step = 2 if fault in ("reward", "end") else 3
-    with pytest.raises(SimulatorError, match=rf"episode 0 of copy 0, step {step}: .*{sentence}"):
+    with pytest.raises(SimulatorError, match=rf"episode 0 of instance 0, step {step}: .*{sentence}"):
         collected(collector, model)
         collected(collector, model)
 
@@ -205,16 +206,16 @@ def test_an_info_that_is_none_is_named():
 
 def test_a_nan_within_a_rollout_is_found_by_the_policy():
     collector, model = new_collector(WALK, {"fault": "nan"}, 9)
-    with pytest.raises(SimulatorError, match="episode 0 of copy 0, step 3: the observation holds a NaN"):
+    with pytest.raises(SimulatorError, match="episode 0 of instance 0, step 3: the observation holds a NaN"):
         collected(collector, model)
 
 
 def test_an_episode_depends_on_copy_and_number_only_and_a_restored_collector_begins_the_next_ones():
     collector, model = new_collector(WALK, {"cut": 4}, 10, copies=2)
     collected(collector, model, 2)
-    state = collector.unfinished()
+    state = collector.state_dict()
     again, _ = new_collector(WALK, {"cut": 4}, 12, copies=2)
-    again.restore(state)
+    again.load_state_dict(state)
     for index, (t, _) in enumerate(collected(again, model, 2)):
         numbers = [3, 4, 5]
         seeds = [seed_of(stream(SEED, "environment", index, number)) for number in numbers]

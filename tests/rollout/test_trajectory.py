@@ -9,13 +9,14 @@ from core.simulators.spaces import Discrete
 def test_shapes_and_dtypes():
     trajectory = allocate(5, 3, Discrete(2), 7)
     shapes = [a.shape for a in trajectory]
-    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5,), (5,), (5,), (5,), (0, 3)]
+    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5, 0), (5,), (5,), (5,), (5,), (0, 3)]
     assert [a.dtype.name for a in trajectory] == [
         "float32",
         "int64",
         "float32",
         "float32",
         "bool",
+        "float32",
         "float32",
         "float64",
         "float32",
@@ -26,7 +27,7 @@ def test_shapes_and_dtypes():
     assert trajectory.steps == 5
 
 
-def test_first_keeps_the_observation_after_the_last_decision():
+def test_first_keeps_the_observation_after_the_last_step():
     trajectory = allocate(5, 3, Discrete(2))
     trajectory.observations[:] = np.arange(18).reshape(6, 3)
     part = trajectory.first(2)
@@ -47,10 +48,10 @@ def test_the_allocator_is_used_for_every_array():
     assert all((a == 1).all() for a in trajectory)
 
 
-def test_first_keeps_the_observations_after_the_cuts_before_its_last_decision():
+def test_first_keeps_the_observations_after_the_cuts_before_its_last_step():
     trajectory = allocate(5, 3, Discrete(2), cuts=5)
     trajectory.truncated[:] = [True, False, True, True, False]
     trajectory.cut_observations[:] = np.arange(15).reshape(5, 3)
     assert trajectory.first(5).cut_observations[:, 0].tolist() == [0, 3, 6]
-    assert trajectory.first(3).cut_observations[:, 0].tolist() == [0], "the last decision's is in row 3"
+    assert trajectory.first(3).cut_observations[:, 0].tolist() == [0], "the last step's is in row 3"
     assert trajectory.first(1).cut_observations.shape == (0, 3)

@@ -83,7 +83,7 @@ class FaultLocator:
         self.simulator, self._spec, self._actor_params = simulator, spec, actor_params
         self._loop = cached(build_collect_steps(simulator, spec))
         sizes = spec.observation_size, spec.action_space, spec.action_features
-        self.trajectory = allocate(1, *sizes, state_size=spec.state_size)
+        self.trajectory = allocate(1, *sizes, np.zeros, state_size=spec.state_size)
         self._states, self._arrays = new_state(simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self.name, self.snapshot = "", StepSnapshot(0, -1, b"", {}, {})
 

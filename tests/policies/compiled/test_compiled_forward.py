@@ -23,6 +23,8 @@ from core.policies.networks import ActorCritic
 
 CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
 
+NO_STATE = np.zeros(0, np.float32)
+
 
 @cache
 def compiled_forward(sizes, activation):
@@ -54,7 +56,7 @@ def test_the_compiled_actor_equals_the_torch_actor(sizes, activation):
     observations[1::3, ::2] = 0.0
     expected = model.logits(model.normalise(torch.from_numpy(observations))).detach().numpy()
     weights = align_params(model.flat.numpy(), model.spec)
-    actual = np.stack([forward(weights, observation, scratch).copy() for observation in observations])
+    actual = np.stack([forward(weights, observation, NO_STATE, scratch).copy() for observation in observations])
     scale = np.abs(expected).max(axis=1, keepdims=True)
     assert (np.abs(actual - expected) <= 1e-5 * scale).all()
 
@@ -85,7 +87,7 @@ def test_observations_are_shifted_scaled_and_clipped():
         model.tensors["observation_scale"].copy_(torch.tensor([2.0, 1.0, 1.0]))
         model.layers("actor")[0][0].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     observation = np.array([3.0, 100.0, -1000.0], np.float32)
-    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, workspace(mlp_spec((3, 2))))
+    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, NO_STATE, workspace(mlp_spec((3, 2))))
     assert logits.tolist() == [14.0, -10.0]
 
 
@@ -122,18 +124,18 @@ def test_nothing_is_read_behind_the_last_row():
 
 
 @pytest.mark.parametrize(("sizes", "activation"), CASES)
-def test_streams_beside_a_stream_change_no_bit_of_it(sizes, activation):
+def test_instances_beside_an_instance_change_no_bit_of_it(sizes, activation):
     model, forward = scrambled(sizes, activation), compiled_forward(sizes, activation)
     network, several = build_network(model.spec), workspace(model.spec, 5)
     weights, rng = align_params(model.flat.numpy(), model.spec), np.random.default_rng(1)
     for count in (5, 2, 4, 1):
         observations = rng.normal(0, 3, (count, sizes[0])).astype(np.float32)
         for number in range(count):
-            network.seat(weights, observations[number], several, number)
+            network.load(weights, observations[number], NO_STATE, several, number)
         network.advance(weights, several, count)
         for number in range(count):
-            alone = forward(weights, observations[number], workspace(mlp_spec(sizes)))
-            assert network.outputs(several, number).tobytes() == alone.tobytes()
+            alone = forward(weights, observations[number], NO_STATE, workspace(mlp_spec(sizes)))
+            assert network.outputs(NO_STATE, several, number).tobytes() == alone.tobytes()
 
 
 def test_relu_keeps_nan_and_touches_its_values_only():

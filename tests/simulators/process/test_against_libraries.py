@@ -52,13 +52,13 @@ URGENT_FIRST, URGENT_LAST, EARLIEST = range(3)
 
 
 @njit
-def choose(state, p, observation, mask, features, weights, rng, which, row):
+def choose(state, p, observed, which, rng, row):
     """Choose by one of the rules above, so that a scenario's loop is compiled once."""
     if which == URGENT_FIRST:
-        return urgent_first(state, p, mask, rng)
+        return urgent_first(state, p, observed.mask, rng)
     if which == URGENT_LAST:
-        return urgent_last(state, p, mask, rng)
-    return earliest_enabled(state, p, mask, rng)
+        return urgent_last(state, p, observed.mask, rng)
+    return earliest_enabled(state, p, observed.mask, rng)
 
 
 def difference(ours: list[float], theirs: list[float]) -> float:

@@ -18,6 +18,7 @@ from oracles.toy_simulators import (
 )
 
 from core.errors import SimulatorError
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.check import check_simulator
 
@@ -27,7 +28,7 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
     model = toy_model(kind)
     collector = toy_collector(kind)
     for number, episode in enumerate(toy_episodes(kind, model, count)):
-        slow = play_slowly(collector.simulator, model, SEED, number)
+        slow, outcome = play_slowly(collector.simulator, model, SEED, number), episode.finished[0]
         trajectory = episode.trajectory
         assert trajectory.steps == len(slow.actions)
         assert np.array_equal(trajectory.actions, slow.actions)
@@ -40,11 +41,11 @@ def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
         assert np.array_equal(trajectory.terminated, slow.terminated)
         assert np.array_equal(trajectory.truncated, slow.truncated)
         np.testing.assert_allclose(trajectory.log_probs, slow.log_probs, rtol=1e-5, atol=1e-5)
-        assert episode.total_reward == pytest.approx(sum(slow.raw_rewards), abs=1e-12)
+        assert outcome.total_reward == pytest.approx(sum(slow.raw_rewards), abs=1e-12)
         if kind == "shop":
-            assert episode.metrics["cash"] == slow.state.cash
-            assert episode.metrics["days"] == trajectory.steps
-            assert episode.metrics["sold_by_kind"] == [slow.state.sold, slow.state.wanted - slow.state.sold]
+            assert outcome.metrics["cash"] == slow.state.cash
+            assert outcome.metrics["days"] == trajectory.steps
+            assert outcome.metrics["sold_by_kind"] == [slow.state.sold, slow.state.wanted - slow.state.sold]
 
 
 @pytest.mark.parametrize("kind", ["tracker", "squashed"])
@@ -60,7 +61,7 @@ def test_the_fused_episode_of_real_actions_follows_the_slow_one(kind):
         np.testing.assert_allclose(trajectory.observations, slow.observations, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(trajectory.log_probs, slow.log_probs, rtol=1e-5, atol=2e-5)
         np.testing.assert_allclose(trajectory.rewards, slow.rewards, rtol=1e-5, atol=2e-5)
-        assert episode.total_reward == pytest.approx(sum(slow.raw_rewards), rel=1e-5)
+        assert episode.finished[0].total_reward == pytest.approx(sum(slow.raw_rewards), rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["tracker", "squashed"])
@@ -112,11 +113,12 @@ def test_forbidden_actions_are_never_taken():
 
 def test_the_control_variate_is_learned_from_but_not_reported():
     for episode in toy_episodes("shop", toy_model("shop"), 4):
-        wanted = episode.metrics["sold_by_kind"][0] + episode.metrics["sold_by_kind"][1]
+        total, metrics, _ = episode.finished[0]
+        wanted = metrics["sold_by_kind"][0] + metrics["sold_by_kind"][1]
         luck = 0.25 * (2.0 * episode.trajectory.steps - wanted)
         # The shop starts with 1.5 of cash and earns its rewards, so cash tells the return without the variate.
-        assert episode.total_reward == pytest.approx(episode.metrics["cash"] - 1.5)
-        assert episode.trajectory.rewards.sum() == pytest.approx(episode.total_reward + luck, abs=1e-4)
+        assert total == pytest.approx(metrics["cash"] - 1.5)
+        assert episode.trajectory.rewards.sum() == pytest.approx(total + luck, abs=1e-4)
         assert abs(luck) > 0.1
 
 
@@ -164,7 +166,7 @@ def test_an_empty_mask_after_the_end_is_no_fault():
     collector.simulator.parameters = FaultParameters(NO_ACTION, 12)
     (episode,), _ = collector.collect(actor_weights(toy_model("faulty")), 0, 1)
     assert episode.trajectory.steps == 12
-    assert episode.total_reward == 12.0
+    assert episode.finished[0].total_reward == 12.0
 
 
 def test_a_policy_of_nans_is_not_blamed_on_the_simulator():
@@ -178,7 +180,7 @@ def test_a_policy_of_nans_is_not_blamed_on_the_simulator():
 
 def test_entries_that_observe_does_not_write_are_zero():
     model = toy_model("bandit")
-    collector = EpisodeCollector(Forgetful(), model.spec, SEED, 1, 1)
+    collector = EpisodeCollector(Forgetful(), model.spec, RolloutPlan(SEED, 1))
     (episode,), _ = collector.collect(actor_weights(model), 0, 1)
     observations = episode.trajectory.observations
     assert set(np.unique(observations)) == {0.0, 1.0}

@@ -1,4 +1,4 @@
-"""Rounds that fail or never end: the decision and the line that are named, for both ways of collecting."""
+"""Collections that fail or never end: the step and the line that are named, for both ways of collecting."""
 
 import os
 import subprocess
@@ -16,13 +16,14 @@ pytest.importorskip("gymnasium")
 pytest.importorskip("pydantic")
 
 import gymnasium
-from core.rollout.guarded_collector import GuardedCollector, run_with_timeout
 
 from core.errors import EndlessEpisodeError, SimulatorError
-from core.rollout import guarded_collector
+from core.rollout import guarded_collection
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fault_locator import FaultLocator
 from core.rollout.fixed_length_collector import FixedLengthCollector
+from core.rollout.guarded_collection import collect_guarded, run_with_timeout
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.simulators.check.time_limit import TooLong
 from core.simulators.gym.adapter import GymnasiumSimulator
@@ -80,12 +81,15 @@ FALLS = {
 }
 
 
-def overseen(simulator, steps=0, copies=2, seconds=0.0, collector=None):
+def collector_of(simulator, steps=0, instances=2, seed=SEED):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    if collector is None and steps:
-        collector = FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, steps, 1)
-    collector = collector or EpisodeCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, copies, 1)
-    return GuardedCollector(collector, simulator, actor_spec(simulator, sizes), SEED, steps, seconds, Path("runs/trap"))
+    kind = FixedLengthCollector if steps else EpisodeCollector
+    return kind(simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(seed, instances, steps))
+
+
+def collect(collector, iteration=0, seconds=0.0):
+    weights, count = weights_for(collector.simulator), collector.plan.instances
+    return collect_guarded(collector, weights, iteration, count, seconds, Path("runs/trap"))
 
 
 def weights_for(simulator):
@@ -96,23 +100,23 @@ def weights_for(simulator):
 @pytest.mark.parametrize("kind", FALLS)
 def test_a_failure_names_episode_step_line_seed_and_the_command_that_plays_it_again(kind, steps):
     trap = Trap(kind, 17)  # with rollouts of 15, in the second one
-    play, weights = overseen(trap, steps), weights_for(trap)
+    collector = collector_of(trap, steps)
     if steps:
-        play.collect(weights, 0, 2)
-    episode, first = (2, 2) if steps else (4, 6)
-    name = "0 of copy 0" if steps else "6"
+        collect(collector)
+    episode = 2 if steps else 4
+    name = "0 of instance 0" if steps else "6"
     command = (
         f"Seed 7; play it again: python scripts/train.py --mode replay --run-directory runs/trap --episode {episode}"
     )
     with pytest.raises(SimulatorError, match=rf"episode {name}, step 17\b.*{FALLS[kind]}.*{command}"):
-        play.collect(weights, first, 2)
+        collect(collector, episode - 1)
 
 
-def test_a_later_copy_and_a_later_episode_of_it_are_found():
-    """Copy 1's second episode: the first of each copy is shorter than the trap, or none would come to it."""
+def test_a_later_instance_and_a_later_episode_of_it_are_found():
+    """Instance 1's second episode: the first of each is shorter than the trap, or none would come to it."""
 
     class Late(Trap):
-        """Falls in the second episode of a copy whose draws are odd."""
+        """Falls in the second episode of an instance whose draws are odd."""
 
         def reset(state, parameters, rng):
             """Count the episodes."""
@@ -120,7 +124,7 @@ def test_a_later_copy_and_a_later_episode_of_it_are_found():
             state.count, state.length = 0, rng.integers(20, 30) * 0 + 10
 
         def step(state, parameters, action, rng):
-            """Fall at the third decision of the second episode, where a coin says so."""
+            """Fall at the third step of the second episode, where a coin says so."""
             state.count += 1
             if state.ever == 2 and state.count == 3 and rng.random() < 0.5:
                 raise ValueError("late")
@@ -129,14 +133,12 @@ def test_a_later_copy_and_a_later_episode_of_it_are_found():
     found = set()
     for seed in range(8):
         late = Late(0, 0)
-        play = overseen(late, 30, copies=3)
-        play.seed = play.collector.seed = seed
         try:
-            play.collect(weights_for(late), 0, 3)
+            collect(collector_of(late, 30, 3, seed))
         except SimulatorError as error:
             assert "step 2: ValueError: late" in str(error) and "does not fail" not in str(error)
             found.add(str(error).split("episode ")[1].split(",")[0])
-    assert len(found) > 1 and all(name.startswith("1 of copy") for name in found), found
+    assert len(found) > 1 and all(name.startswith("1 of instance") for name in found), found
 
 
 @pytest.mark.parametrize("kind", [Tracker, Squashed])
@@ -153,7 +155,7 @@ def test_the_action_of_a_box_is_the_one_that_failed(kind):
     high = float(kind().action_space.bounds[1, 0])
     strict = Strict()
     with pytest.raises(SimulatorError, match=r"step \d+: ValueError: too far \(line \d+") as error:
-        overseen(strict).collect(weights_for(strict), 0, 2)
+        collect(collector_of(strict))
     assert "does not fail" not in str(error.value)
 
 
@@ -162,26 +164,25 @@ def test_what_only_compiled_code_does_is_said_with_its_step(monkeypatch):
     monkeypatch.setattr(FaultLocator, "as_python", lambda self, seconds, compiled_helpers: None)
     sentence = r"Trap, episode 0, step 5: Trap, episode 0: ValueError: no such shelf.*as ordinary Python does not fail"
     with pytest.raises(SimulatorError, match=sentence):
-        overseen(trap).collect(weights_for(trap), 0, 2)
+        collect(collector_of(trap))
 
 
 def test_a_failure_that_does_not_come_again():
-    trap, failing = Trap(0, 0), Trap(3, 5)
-    play = overseen(trap, collector=overseen(failing).collector)
+    collector = collector_of(Trap(3, 5))
+    collector.replayed = collector_of(Trap(0, 0)).replayed
+    collector.simulator = Trap(0, 0)
     with pytest.raises(SimulatorError, match="played again, it does not fail: is it deterministic"):
-        play.collect(weights_for(trap), 0, 2)
+        collect(collector)
 
 
 def test_a_round_that_is_only_slow_is_not_called_random(monkeypatch):
     def too_slow(seconds, function):
         raise TooLong
 
-    monkeypatch.setattr(guarded_collector, "run_with_timeout", too_slow)
+    monkeypatch.setattr(guarded_collection, "run_with_timeout", too_slow)
     trap = Trap(0, 0)
-    with pytest.raises(
-        EndlessEpisodeError, match=r"= 2 s; raise it if nothing is wrong; .* every decision came back\."
-    ):
-        overseen(trap, seconds=2.0).collect(weights_for(trap), 0, 2)
+    with pytest.raises(EndlessEpisodeError, match=r"= 2 s; raise it if nothing is wrong; .* every step returned\."):
+        collect(collector_of(trap), seconds=2.0)
 
 
 ENDLESS = """
@@ -249,13 +250,11 @@ class Sleepy(gymnasium.Env):
 def test_an_environment_that_sleeps():
     gymnasium.register("longstride/Sleepy-v0", entry_point=Sleepy)
     simulator = GymnasiumSimulator("longstride/Sleepy-v0", {})
-    sizes = (1, *HIDDEN, 2)
-    collector = GymnasiumCollector(simulator, actor_spec(simulator, sizes, "relu"), SEED, 1, 200)
-    play = GuardedCollector(collector, simulator, actor_spec(simulator, sizes), SEED, 200, 0.5, Path("runs/sleepy"))
-    weights = weights_for(simulator)
-    play.compile(weights)
+    spec = actor_spec(simulator, (1, *HIDDEN, 2), "relu")
+    collector = GymnasiumCollector(simulator, spec, RolloutPlan(SEED, 1, 200))
+    collector.compile(weights_for(simulator))
     with pytest.raises(EndlessEpisodeError, match=r"took longer than EPISODE_TIME_LIMIT = 0\.5 s"):
-        play.collect(weights, 0, 1)
+        collect(collector, seconds=0.5)
 
 
 def test_within():

@@ -4,13 +4,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from core.rollout.batched_episode_loop import apart
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, KINDS, SEED, actor_weights, new_model, toy_collector, toy_model
 from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultParameters
 
 from core.errors import PolicyNotFiniteError, SimulatorError
+from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector, in_groups
+from core.rollout.loop_arrays import zeros_apart
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import Discrete
 
@@ -22,11 +23,11 @@ def side_by_side(kind, together=3):
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), SEED, COUNT, 1, together)
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), RolloutPlan(SEED, COUNT, side_by_side=together))
 
 
 def bits(played):
-    return [(e.total_reward, e.metrics, e.message, *(column.tobytes() for column in e.trajectory)) for e in played]
+    return [(e.finished, *(column.tobytes() for column in e.trajectory)) for e in played]
 
 
 def alone(kind, count=COUNT, first=0):
@@ -102,7 +103,7 @@ def test_one_episode_at_fault_is_named_though_others_play_beside_it(raises):
     simulator = Moody()
     simulator.parameters = (raises,)
     model = new_model(simulator, "relu")
-    one, several = (EpisodeCollector(simulator, model.spec, 1, COUNT, 1, n) for n in (1, 4))
+    one, several = (EpisodeCollector(simulator, model.spec, RolloutPlan(1, COUNT, side_by_side=n)) for n in (1, 4))
     weights, sentences = actor_weights(model), {}
     for number in range(COUNT):
         try:
@@ -134,7 +135,7 @@ def test_groups_hold_every_episode_once_and_are_shared_evenly_among_threads(thre
 @pytest.mark.parametrize("dtype", [np.float64, Moody.state_dtype, [("a", np.uint8, (65,))]])
 def test_what_threads_write_to_shares_no_cache_line(dtype):
     dtype = np.dtype(dtype)
-    kept = [apart(1 + k % 3, dtype) for k in range(50)]
+    kept = [zeros_apart(1 + k % 3, dtype) for k in range(50)]
     lines = [(a.ctypes.data // 64, (a.ctypes.data + a.nbytes - 1) // 64) for a in kept]
     assert not any(any(a.tobytes()) for a in kept)
     assert all(a.base.ctypes.data <= 64 * begin for a, (begin, _) in zip(kept, lines, strict=True))
