@@ -32,27 +32,22 @@ def build_trainer(
     """Build the trainer of a run; nothing is written.
 
     Args:
-        setup: settings of the run and what follows from them.
+        setup: setup of the run.
         plan: use of the machine.
         directory: run directory.
         command: command that trains this run, for messages.
         services: parts of the run beside learning; by default its checkpoints alone.
     """
-    services = services or Services(CheckpointWriter(directory))
     config, simulator, size = setup.config, setup.simulator, setup.size
-    settings = TrainingSettings(
+    settings = from_config(
+        TrainingSettings,
+        config,
         iterations=config.training_episodes,
         instances=size.instances,
         rollout_steps=size.steps,
-        seed=config.seed,
-        gamma=config.gamma,
-        value_lambda=config.value_lambda,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         schedule=build_schedule(config),
-        normalise_observations=config.normalise_observations,
-        normalise_rewards=config.normalise_rewards,
         directory=directory,
-        episode_time_limit=config.episode_time_limit,
         command=command,
     )
     metadata = {
@@ -61,6 +56,7 @@ def build_trainer(
         "policy": setup.spec.to_json(),
         "update_threads": plan.update_threads,
     }
+    services = services or Services(CheckpointWriter(directory))
     return Trainer(simulator, build_collector(setup, plan), build_updater(setup, plan), settings, metadata, services)
 
 
