@@ -20,7 +20,7 @@ def ppo_loss(logits, values, batch, *coefficients):
     """Return total and terms of the loss of a policy of one choice."""
     samples, weights = batch
     evaluated = discrete(logits, NO_STD, samples.masks, samples.actions)
-    return loss_of(PolicyOutputs(*evaluated, values), samples, weights, *coefficients)
+    return loss_of(PolicyOutputs(logits, *evaluated, values), samples, weights, *coefficients)
 
 
 def loss_of(outputs, samples, weights, *coefficients):
@@ -221,7 +221,7 @@ def test_gradients_in_double_precision(space, value_clip_range):
 
     def loss(outputs, log_std, values, value_clip_range):
         evaluated = evaluate(outputs, log_std, samples.masks, samples.actions)
-        return loss_of(PolicyOutputs(*evaluated, values), samples, weights, 0.2, 0.3, 0.5, value_clip_range)
+        return loss_of(PolicyOutputs(outputs, *evaluated, values), samples, weights, 0.2, 0.3, 0.5, value_clip_range)
 
     values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
     inputs = [x.requires_grad_() for x in (outputs, log_std, values)]
