@@ -130,7 +130,10 @@ def test_the_total_is_linear_in_its_terms():
     rng, coefficients = np.random.default_rng(0), PpoCoefficients(0.2, 0.3, 0.7)
     names = LossTerms._fields
     terms = LossTerms(*rng.normal(size=len(names)))
-    parts = [total_loss(LossTerms(*np.where(np.arange(len(names)) == i, terms, 0.0)), coefficients) for i in range(6)]
+    parts = [
+        total_loss(LossTerms(*np.where(np.arange(len(names)) == i, terms, 0.0)), coefficients)
+        for i in range(len(names))
+    ]
     assert sum(parts) == pytest.approx(total_loss(terms, coefficients))
     assert parts[names.index("entropy")] == pytest.approx(-0.3 * terms.entropy)
 
