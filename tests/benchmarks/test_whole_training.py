@@ -122,7 +122,10 @@ def test_the_loss_and_its_gradient_are_ours(rollout, monkeypatch):
     values, share = agent.critic(observations)[:, 0], torch.full((48,), 1 / 48)
     samples = Samples(observations, actions, log_probs, mask, mask[..., :0], normalised, returns, values.detach())
     taken = logs.gather(1, actions[:, None])[:, 0]
-    outputs, coefficients = PolicyOutputs(taken, -(logs.exp() * logs).sum(1), values), PpoCoefficients(0.2, 0.3, 1.0)
+    outputs, coefficients = (
+        PolicyOutputs(logs, taken, -(logs.exp() * logs).sum(1), values),
+        PpoCoefficients(0.2, 0.3, 1.0),
+    )
     total, terms = Ppo(0.95, coefficients).loss(outputs, samples, share, coefficients)
     torch.testing.assert_close(loss, total)
     torch.testing.assert_close(kl, terms.approx_kl)

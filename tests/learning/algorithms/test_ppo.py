@@ -20,7 +20,7 @@ def ppo_loss(logits, values, batch, *coefficients):
     """Return total and terms of the loss of a policy of one choice."""
     samples, weights = batch
     evaluated = discrete(logits, NO_STD, samples.masks, samples.actions)
-    return loss_of(PolicyOutputs(*evaluated, values), samples, weights, *coefficients)
+    return loss_of(PolicyOutputs(logits, *evaluated, values), samples, weights, *coefficients)
 
 
 def loss_of(outputs, samples, weights, *coefficients):
@@ -131,7 +131,10 @@ def test_the_total_is_linear_in_its_terms():
     rng, coefficients = np.random.default_rng(0), PpoCoefficients(0.2, 0.3, 0.7)
     names = LossTerms._fields
     terms = LossTerms(*rng.normal(size=len(names)))
-    parts = [total_loss(LossTerms(*np.where(np.arange(len(names)) == i, terms, 0.0)), coefficients) for i in range(6)]
+    parts = [
+        total_loss(LossTerms(*np.where(np.arange(len(names)) == i, terms, 0.0)), coefficients)
+        for i in range(len(names))
+    ]
     assert sum(parts) == pytest.approx(total_loss(terms, coefficients))
     assert parts[names.index("entropy")] == pytest.approx(-0.3 * terms.entropy)
 
@@ -223,7 +226,7 @@ def test_gradients_in_double_precision(space, value_clip_range):
 
     def loss(outputs, log_std, values, value_clip_range):
         evaluated = evaluate(outputs, log_std, samples.masks, samples.actions)
-        return loss_of(PolicyOutputs(*evaluated, values), samples, weights, 0.2, 0.3, 0.5, value_clip_range)
+        return loss_of(PolicyOutputs(outputs, *evaluated, values), samples, weights, 0.2, 0.3, 0.5, value_clip_range)
 
     values = torch.linspace(-1.0, 2.0, len(outputs), dtype=torch.float64)
     inputs = [x.requires_grad_() for x in (outputs, log_std, values)]

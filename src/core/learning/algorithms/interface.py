@@ -59,8 +59,16 @@ class Samples(NamedTuple):
 
 
 class PolicyOutputs(NamedTuple):
-    """Log-probabilities of B samples' actions, entropies, and normalised values (none without a critic), float32[B]."""
+    """What a policy computes for B samples.
 
+    Attributes:
+        actor: float32[B, outputs], unmasked logits, or a Gaussian policy's means.
+        log_probs: float32[B], log-probabilities of the samples' actions.
+        entropies: float32[B], entropies of the action distributions.
+        values: float32[B], values in units of the value normalisation; float32[0] without a critic.
+    """
+
+    actor: Tensor
     log_probs: Tensor
     entropies: Tensor
     values: Tensor

@@ -151,7 +151,7 @@ class TorchStepper:
             values = self._evaluate(self.model.values, normalised) if critic else normalised.new_empty(0)
         evaluated = self.model.distribution(logits, self.model.log_std, samples.masks, samples.actions)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
-        return self.algorithm.loss(PolicyOutputs(*evaluated, values), samples, weights, self._coefficients)
+        return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
 
     def _evaluate(self, network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         """Return a network's outputs; with checkpointing, the backward pass computes its activations again.

@@ -25,6 +25,9 @@ _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
 gradients are added up, so the number of threads must not."""
 
+_NO_TERMS = LossTerms(*(0.0 for _ in LossTerms._fields))
+"""Terms of no samples: those that the kernels do not compute have the coefficient 0."""
+
 
 class KernelStepper:
     """Runs minibatch steps on one model on the CPU, in FP32 (a :class:`core.learning.steps.interface.Stepper`).
@@ -74,13 +77,14 @@ class KernelStepper:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares))
-        terms = LossTerms(**{**dict.fromkeys(LossTerms._fields, 0.0), **dict(zip(TERMS, computed, strict=True))})
-        total = total_loss(terms, self._coefficients.loss)
+        terms = dict(zip(TERMS, computed, strict=True))
+        total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
         skipped = not np.isfinite(np.array([*norms.values(), total]).astype(np.float32)).all()
         if not skipped:
             self._adam(norms)
-        return torch.from_numpy(np.array([total, *terms, skipped]).astype(np.float32))
+        figures = [terms.get(name, np.nan) for name in self.algorithm.terms]
+        return torch.from_numpy(np.array([total, *figures, skipped]).astype(np.float32))
 
     def _adam(self, norms: dict[str, float]) -> None:
         """Clip the gradients of actor and critic, of these norms, and step."""
@@ -141,10 +145,9 @@ class KernelStepper:
 
 def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
     """Return the kernels' coefficients; the derivatives are those of :func:`total_loss`, which is linear."""
-    zeros = LossTerms(*(0.0 for _ in LossTerms._fields))
 
     def derivative(term: str) -> float:
-        return float(total_loss(zeros._replace(**{term: 1.0}), coefficients))
+        return float(total_loss(_NO_TERMS._replace(**{term: 1.0}), coefficients))
 
     return KernelCoefficients(
         clip_range=float(coefficients.clip_range),
