@@ -10,7 +10,7 @@ import numpy as np
 from core.simulators.spaces import ActionSpace
 
 LARGEST_REWARD = 1e12
-"""Squares of returns, each a sum of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
+"""Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
 
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array of a shape and dtype; on a GPU machine one in pinned memory."""
