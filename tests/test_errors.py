@@ -1,4 +1,4 @@
-"""The command that sentences tell users to type: a shell must find the program by it."""
+"""What error sentences are made of; a shell must find the command that they tell users to type."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core import errors
-from core.errors import this_command
+from core.errors import one_line, suggestion, this_command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,3 +68,14 @@ def test_the_command_of_these_tests_runs(tmp_path):
     assert shlex.split(command)[-1] == "0.9"
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: Unknown argument --gama; did you mean --gamma?\n"
+
+
+def test_a_suggestion_ends_the_sentence():
+    assert suggestion("carpole", ["cartpole", "pendulum"]) == "; did you mean cartpole?"
+    assert suggestion("zzz", ["cartpole"], "there is cartpole") == "; there is cartpole."
+    assert suggestion("zzz", iter(["cartpole"])) == "."
+
+
+def test_the_text_of_an_error_becomes_one_line():
+    assert one_line(ValueError("first\n  second.")) == "first second"
+    assert len(one_line(ValueError("word " * 500))) == 300

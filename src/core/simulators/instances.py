@@ -26,7 +26,7 @@ def require_parameters(simulator: Simulator, source: dict[str, Any]) -> None:
     """Check that a simulator has the parameters of a checkpoint's; a checkpoint without a digest has any.
 
     Raises:
-        UserError: it has others.
+        UserError: the parameters differ.
     """
     if source.get(PARAMETERS_SHA256) not in (None, _digest(simulator.parameters)):
         raise UserError(

@@ -131,7 +131,7 @@ def from_instance(simulator: Simulator) -> LoadedSimulator:
     """Return a simulator that a Python program made itself, with its class as its source.
 
     Raises:
-        UserError: something is missing or of the wrong kind.
+        UserError: an attribute or function is missing or of the wrong kind.
     """
     require_complete(simulator)
     return LoadedSimulator(simulator, source_of(simulator))
