@@ -6,13 +6,12 @@ import math
 import runpy
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from core.errors import UserError
+from core.errors import UserError, suggestion
 
 
 class Config(BaseModel):
@@ -97,11 +96,11 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
     """Merge defaults, a hyperparameters file and flags.
 
     Args:
-        file: a Python file of UPPERCASE names, or None for the defaults alone.
+        file: Python file of UPPERCASE names; None for the defaults alone.
         flags: lower-case names with the values of the command line (text or bool).
 
     Returns:
-        The Config, and for each name where its value comes from: ``"default"``, ``"file"`` or ``"flag"``.
+        The Config, and for each name the origin of its value: ``"default"``, ``"file"`` or ``"flag"``.
 
     Raises:
         UserError: an unknown name, a wrong type or a value out of range.
@@ -118,11 +117,7 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
 
 
 def load_values(values: Mapping[str, Any], where: str) -> Config:
-    """Return the Config of some lower-case names; the others have their defaults.
-
-    Args:
-        values: of the types of Config.
-        where: they come from, for people.
+    """Return the Config of some lower-case names, which come from somewhere; the others have their defaults.
 
     Raises:
         UserError: an unknown name, a wrong type or a value out of range.
@@ -146,11 +141,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def flags_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command line that :func:`add_flags` reads as these values.
-
-    Args:
-        options: lower-case names of Config with text, numbers, bools or, for the simulator's, a dictionary.
-    """
+    """Return the words of a command line that :func:`add_flags` reads as these values of lower-case names."""
     words: list[str] = []
     for name, value in options.items():
         if isinstance(value, bool):
@@ -192,10 +183,7 @@ class Parser(argparse.ArgumentParser):
         namespace, unknown = self.parse_known_args(arguments)
         if unknown:
             known = [option for action in self._actions for option in action.option_strings]
-            near = get_close_matches(unknown[0].split("=")[0], known, 1)
-            raise UserError(
-                f"Unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else "; see --help.")
-            )
+            raise UserError(f"Unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], known, 'see --help')}")
         return namespace
 
 
@@ -237,15 +225,15 @@ def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: 
     """Refuse names that Config does not have, and bools where it has none or nothing else.
 
     Args:
-        values: lower-case names with their values.
-        where: the names as users see them.
+        values: values by lower-case name.
+        where: names as users see them.
         spell: function that spells a suggested name.
     """
     for name, value in values.items():
         known = Config.model_fields.get(name)
         if known is None:
-            near = get_close_matches(name, Config.model_fields, 1)
-            hint = f"; did you mean {spell(near[0])}?" if near else ": it is not in the list of names."
+            names = [spell(field) for field in Config.model_fields]
+            hint = suggestion(spell(name), names, "it is not in the list of names")
             raise UserError(f"{where.get(name, name)} is unknown{hint}")
         if isinstance(value, bool) != (known.annotation is bool) and not isinstance(value, str):
             raise UserError(f"{where.get(name, name)}: {value!r} is not {_kind(known.annotation)}.")

@@ -73,7 +73,7 @@ def test_the_lines_of_a_run(monkeypatch):
     """Those that need a GPU are made by the functions that a run prints them with."""
     card = of_catalogue(find_card("A40"), busy=80)
     install(monkeypatch, [card])
-    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
+    tracker = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
     record = {
         "precision": "bf16",
         "update_seconds": 1.0,
@@ -82,10 +82,10 @@ def test_the_lines_of_a_run(monkeypatch):
         "batch_size": 1024,
         "epochs": 1,
     }
-    instruments.phase("simulating")
-    instruments.phase("updating")
+    tracker.sampler.phase("simulating")
+    tracker.sampler.phase("updating")
     card.reasons = 0x4
-    instruments.figures(record, toy_model("shop"), 1024)
+    tracker.figures(record, toy_model("shop").spec, 1024)
     model = toy_model("shop")
     event = {"phase": "gradients", "bytes_asked": 10**9, "bytes_free": 10**8}
     event |= {"microbatch_before": 8192, "microbatch_after": 4096}
@@ -93,8 +93,8 @@ def test_the_lines_of_a_run(monkeypatch):
     report = _report(toy_updater(model))._replace(
         out_of_memory=[event], skipped_steps=3, optimizer_steps=40, fallbacks=[fallback]
     )
-    last = [instruments.simulation_line(), instruments.efficiency_line()]
-    end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *instruments.phase_lines(), *last]
+    last = [tracker.simulation_line(), tracker.efficiency_line()]
+    end = [*memory_lines("NVIDIA A40", 48 * 10**9, 10**10), *tracker.phase_lines(), *last]
     trials = [
         ExecutionTrial("eager", 3e-3, 0.1, ""),
         ExecutionTrial("graph", 4e-4, 0.1, ""),
@@ -133,8 +133,8 @@ def test_the_table_of_cards_is_the_catalogue():
 
 def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
     install(monkeypatch, [of_catalogue(find_card("A40"))])
-    instruments = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
-    instruments.phase("updating")
+    tracker = UtilizationTracker(GpuSampler(detect_machine().gpu, 3600.0), find_card("A40"))
+    tracker.sampler.phase("updating")
     record = {
         "precision": "bf16",
         "update_seconds": 1.0,
@@ -143,7 +143,7 @@ def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
         "batch_size": 1024,
         "epochs": 1,
     }
-    figures = instruments.figures(record, toy_model("shop"), 1024)
+    figures = tracker.figures(record, toy_model("shop").spec, 1024)
     text = section(page("reference/metrics.md"), "The machine")
     for name in (*figures, *figures["gpu"], *figures["gpu"]["updating"]):
         assert f"`{name}`" in text, name

@@ -16,9 +16,8 @@ from core.training.build.setup import set_up
 from core.training.display.progress import Progress
 from core.training.failures import report_gpu_loss
 from core.training.resume import resume_run
-from core.training.run_directory.checkpoint import checkpoints_before
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
-from core.training.run_directory.directory import RunDirectory, iteration_of
+from core.training.run_directory.directory import RunDirectory, checkpoint_files, iteration_of
 from core.training.run_directory.metrics_log import read_metrics
 from core.training.trainer import Trainer
 
@@ -45,52 +44,41 @@ def run_replay(config: Config, sources: dict[str, str], iteration: int | None, c
     """
     if iteration is None:
         raise UserError("--mode replay needs --iteration N, an iteration of the run in --run-directory.")
-    with report_gpu_loss():
-        same = _replay(*_settings(config, sources), iteration, console, say)
-    return 0 if same else 1
-
-
-def _settings(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
-    """Return the settings of the run to repeat, and a line about them."""
     config, line = settings_of_a_run(config, sources)
     if not line:
-        directory = RunDirectory(config.run_directory)
-        missing = f"; {directory} has none." if config.run_directory else "."
-        raise UserError(f"--mode replay needs --run-directory DIR, a run with its {directory.config.name}{missing}")
-    return config, line
-
-
-def _replay(config: Config, line: str, iteration: int, console: Console, say: Say) -> bool:
-    """Repeat the iterations; return whether every trajectory is the same."""
-    directory = Path(config.run_directory)
-    hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory)}
-    kept = [iteration_of(path) for path in checkpoints_before(RunDirectory(directory).checkpoints("last"), None)]
+        missing = f"; {config.run_directory} has none." if config.run_directory else "."
+        raise UserError(f"--mode replay needs --run-directory DIR, a run with its config.json{missing}")
+    directory = RunDirectory(config.run_directory)
+    hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory.path)}
+    kept = [iteration_of(path) for path in checkpoint_files(directory.checkpoints("last"))]
     _require_reachable(config, iteration, max(hashes, default=0), kept)
     say(line)
+    with report_gpu_loss():
+        trainer = _build(config, iteration, min(kept, default=iteration) < iteration, say)
+        with TemporaryDirectory() as folder, Progress(console, iteration, trainer.iteration, "") as progress:
+            trainer.checkpoints = CheckpointWriter(Path(folder))
+            same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
+            trainer.checkpoints.close()
+    return 0 if all(same) else 1
+
+
+def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
+    """Build the trainer of a run as it was before an iteration, or at its beginning."""
+    directory = Path(config.run_directory)
     loaded = load_configured(config)
     setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
     plan = apply_plan(plan_run(setup, machine))
     require_memory(setup, plan, machine)
     trainer = build_trainer(setup, plan, directory)
-    if min(kept, default=iteration) < iteration and loaded.simulator.resumable:
+    if resume and loaded.simulator.resumable:
         resume_run(trainer, directory, say, before=iteration)
     trainer.collector.compile(trainer.actor_params())
     trainer.updater.compile()
-    with TemporaryDirectory() as elsewhere, Progress(console, iteration, trainer.iteration, "") as progress:
-        trainer.checkpoints = CheckpointWriter(Path(elsewhere))
-        same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
-        trainer.checkpoints.close()
-    return all(same)
+    return trainer
 
 
 def _require_reachable(config: Config, iteration: int, last: int, kept: list[int]) -> None:
-    """Check that a run can be brought back to an iteration.
-
-    Args:
-        config: settings of the run.
-        iteration: iteration to repeat.
-        last: last iteration of the run.
-        kept: iterations of the checkpoints.
+    """Check that a run with some last iteration and some kept checkpoints can be brought back to an iteration.
 
     Raises:
         UserError: the run never came to it, or the learning rates on the way are unknown.

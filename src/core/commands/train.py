@@ -27,9 +27,6 @@ def run_train(
         file: hyperparameters file that the user named; None without one.
         console: console for the progress.
         say: prints a line.
-
-    Raises:
-        UserError: the input is wrong, or training failed.
     """
     run = build_run(config, sources, resume, say, file=file)
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:

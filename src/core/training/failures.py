@@ -22,13 +22,8 @@ from core.training.settings import TrainingSettings
 def report_update_errors(updater: Updater, iteration: int, settings: TrainingSettings) -> Iterator[None]:
     """Turn failures of an update, after every recovery has failed, into sentences.
 
-    Args:
-        updater: updater that runs in the block.
-        iteration: number of finished iterations.
-        settings: settings of the run.
-
     Raises:
-        UserError: in place of a failure that is known.
+        UserError: in place of a known failure.
     """
     try:
         yield
@@ -97,8 +92,8 @@ def _fallback_line(iteration: int, fallback: dict[str, Any]) -> str:
 def _memory_line(iteration: int, event: dict[str, Any]) -> str:
     asked = "" if event["bytes_asked"] is None else f"asked for {format_bytes(event['bytes_asked'])}, "
     return (
-        f"Iteration {iteration}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free). "
-        f"From here on the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,}, "
+        f"Iteration {iteration}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free); "
+        f"the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,} from here on, "
         "which changes nothing in what is learned."
     )
 
@@ -108,7 +103,7 @@ def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapp
 
     Args:
         error: last error.
-        iteration: finished iterations.
+        iteration: number of finished iterations.
         command: command that trains this run.
         sizes: values of the flags that lower memory, in the order in which to lower them.
         gpu: whether the memory is a GPU's.
@@ -126,14 +121,7 @@ def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapp
 
 
 def divergence_error(reason: object, iteration: int, command: str, rates: Sequence[float]) -> UserError:
-    """Return the error of a run whose parameters diverge whatever is done.
-
-    Args:
-        reason: reason of the last attempt.
-        iteration: finished iterations.
-        command: command that trains this run.
-        rates: present learning rates of actor and critic.
-    """
+    """Return the error of a run that diverges at these learning rates of actor and critic, whatever is done."""
     actor, critic = (f"{rate / 2:.2g}" for rate in rates)
     flags = f" --no-use-mixed-precision --learning-rate-actor {actor} --learning-rate-critic {critic}"
     return UserError(
@@ -153,16 +141,10 @@ def _resume_sentence(iteration: int, command: str, flags: str) -> str:
 def require_finite(
     simulator: object, iteration: int, trajectories: list[Trajectory], discounts: list[np.ndarray]
 ) -> None:
-    """Check the numbers that a simulator can spoil and the compiled loop does not check.
-
-    Args:
-        simulator: simulator of the rollout.
-        iteration: number of the iteration, from 1.
-        trajectories: trajectory of each environment instance.
-        discounts: float64[T] of each, discounts from each step to the next.
+    """Check what a simulator can spoil and the compiled loop does not check, in each instance's trajectory.
 
     Raises:
-        SimulatorError: a reward, the clock or a running sum is not finite; iteration, instance and step are named.
+        SimulatorError: a reward, a discount (float64[T]) or a running sum is not finite.
     """
     for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
         if (fault := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:

@@ -73,15 +73,12 @@ class Trainer:
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train until the iterations are done, the time budget is over, or somebody asks to stop.
+        """Train; return whether the iterations are done or the time budget is over (False: asked to stop).
 
         Args:
             log: log of the metrics.
             progress: display.
             should_stop: returns whether to stop; called after each iteration.
-
-        Returns:
-            Whether the iterations are done or the time budget is over.
 
         Raises:
             SimulatorError: the simulator broke its contract; finished iterations are saved.
@@ -90,7 +87,7 @@ class Trainer:
         while self.iteration < self.settings.iterations and self._has_time():
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
-            record |= self.utilization.figures(record, self.model, self.updater.microbatch)
+            record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
             self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
             self.save("last")
@@ -201,7 +198,7 @@ class Trainer:
 
     def _begin_phase(self, name: str, progress: Progress) -> None:
         progress.phase(name)
-        self.utilization.phase(name)
+        self.utilization.sampler.phase(name)
 
     def actor_params(self) -> np.ndarray:
         """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""

@@ -67,13 +67,13 @@ def test_a_round_on_a_card(monkeypatch):
     install(monkeypatch, [fake])
     model, card = toy_model("shop"), find_card("A40")
     with GpuSampler(detect_machine().gpu, 3600.0) as monitor:
-        instruments = UtilizationTracker(monitor, card)
-        assert instruments.efficiency_line() == instruments.simulation_line() == ""
-        instruments.phase("simulating")
+        tracker = UtilizationTracker(monitor, card)
+        assert tracker.efficiency_line() == tracker.simulation_line() == ""
+        tracker.sampler.phase("simulating")
         fake.busy, fake.reasons = 3, 0x4
-        instruments.phase("updating")
-        first = instruments.figures(RECORD, model, 512)
-        second = instruments.figures({**RECORD, "update_seconds": 6e-5}, model, 512)
+        tracker.sampler.phase("updating")
+        first = tracker.figures(RECORD, model.spec, 512)
+        second = tracker.figures({**RECORD, "update_seconds": 6e-5}, model.spec, 512)
     assert list(first["gpu"]) == ["simulating", "updating"]
     assert second["gpu"] == {}
     shape = model.spec
@@ -83,16 +83,16 @@ def test_a_round_on_a_card(monkeypatch):
     assert second["bandwidth_share"] == pytest.approx(work.traffic / 696e9 / 6e-5)
     # Over both: twice the work in eighty microseconds.
     assert arithmetic > 1e-7, "the percentage has digits that tell"
-    assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in instruments.efficiency_line()
-    assert f" {2 * work.traffic / 8e-5 / 1e9:,.2f} GB/s of memory traffic" in instruments.efficiency_line()
+    assert f"MFU {100 * 2 * arithmetic / 8e-5:.1f} % of the A40's peak (below good:" in tracker.efficiency_line()
+    assert f" {2 * work.traffic / 8e-5 / 1e9:,.2f} GB/s of memory traffic" in tracker.efficiency_line()
     # Twice 4,096 steps in a second; 4 bytes for each of the actor's parameters, of a core that moves 1 MB/s.
     monkeypatch.setattr(utilization, "measure_cache_bandwidth", lambda: 1e6)
     size = 4 * parameter_count(model.spec.actor_sizes)
-    assert instruments.simulation_line() == (
+    assert tracker.simulation_line() == (
         f"Simulation: 8,192 steps/s, 8,192 a thread; at {size / 1e3:.1f} kB of parameters each (less with relu) "
         f"{100 * 8192 * size / 1e6:.0f} % of the 0.00 GB/s that a core moves in its caches now."
     )
-    assert instruments.phase_lines()[0] == (
+    assert tracker.phase_lines()[0] == (
         "   Simulating:   3% busy, 190 W, 1,740 MHz, at most 0.00 GB, slowed 100% of the time (power cap)"
     )
 

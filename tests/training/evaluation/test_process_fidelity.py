@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_two_reports_of_one_seed_are_equal(report, log, scenario):
 
 
 def test_renderings(report):
-    data = json.loads(json.dumps(report.as_dict()))
+    data = json.loads(json.dumps(asdict(report)))
     assert data["cases"] == {"logged": 300.0, "simulated": report.cases.simulated}
     assert set(data["activities"]) == set(report.activities)
     markdown = render_markdown(report)

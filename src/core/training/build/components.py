@@ -32,13 +32,12 @@ def build_trainer(
     """Build the trainer of a run; nothing is written.
 
     Args:
-        setup: settings of the run and what follows from them.
+        setup: setup of the run.
         plan: use of the machine.
         directory: run directory.
         command: command that trains this run, for messages.
         services: parts of the run beside learning; by default its checkpoints alone.
     """
-    services = services or Services(CheckpointWriter(directory))
     config, simulator, size = setup.config, setup.simulator, setup.size
     collector = GuardedCollector(
         build_collector(setup, plan),
@@ -68,6 +67,7 @@ def build_trainer(
         "policy": setup.spec.to_json(),
         "update_threads": plan.update_threads,
     }
+    services = services or Services(CheckpointWriter(directory))
     return Trainer(simulator, collector, build_updater(setup, plan), settings, metadata, services)
 
 

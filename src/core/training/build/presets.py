@@ -29,12 +29,7 @@ PRESETS = {
 def with_preset(
     config: Config, sources: dict[str, str], iteration_steps: int
 ) -> tuple[Config, dict[str, str], list[str]]:
-    """Adjust a Config by its preset.
-
-    Args:
-        config: settings with the name of a preset, or none.
-        sources: origin of each value.
-        iteration_steps: expected environment steps of an iteration.
+    """Adjust a Config by its preset, for iterations of so many environment steps.
 
     Returns:
         The Config, the sources with ``"preset"`` for what changed, and a line for each value: set, or left alone.

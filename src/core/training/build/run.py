@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -54,11 +54,7 @@ class Run:
     lock: RunLock
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether the iterations or the time budget are done (False: somebody asked to stop).
-
-        Args:
-            console: console for the progress.
-            should_stop: returns whether to stop; called after each iteration.
+        """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
 
         Raises:
             NotSavedError: not everything could be written.
@@ -81,7 +77,7 @@ class Run:
             if log.note:
                 progress.say(log.note)
             try:
-                with trainer.utilization.monitor:
+                with trainer.utilization.sampler:
                     done = trainer.run(log, progress, should_stop)
             finally:
                 trainer.checkpoints.close()
@@ -194,7 +190,7 @@ def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int,
 
     say("Comparing log and simulation under the logged allocation habits ...")
     report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
-    write_json(directory.fidelity, report.as_dict())
+    write_json(directory.fidelity, asdict(report))
     directory.fidelity_report.write_text(render_markdown(report), encoding="utf-8")
     for sentence in report.sentences:
         say(sentence)

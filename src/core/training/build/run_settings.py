@@ -40,23 +40,23 @@ def train_command(config: Config, sources: dict[str, str], directory: Path, file
         config: settings of the run, before presets changed them.
         sources: origin of each value.
         directory: run directory.
-        file: hyperparameters file that the user named, or None.
+        file: hyperparameters file that the user named; None without one.
     """
-    given = {name: getattr(config, name) for name, source in sources.items() if source == "flag"}
+    words = flags_of({"run_directory": str(directory), **_given(config, sources)})
     named = ["--hyperparameters", str(file)] if file else []
-    words = [*named, *flags_of({"run_directory": "", **given} | {"run_directory": str(directory)})]
-    return f"{this_command()} --mode train {shlex.join(words)}"
+    return f"{this_command()} --mode train {shlex.join([*words, *named])}"
+
+
+def _given(config: Config, sources: dict[str, str]) -> dict[str, Any]:
+    """Return the values that flags gave, other than the run directory."""
+    names = [name for name, source in sources.items() if source == "flag" and name != "run_directory"]
+    return {name: getattr(config, name) for name in names}
 
 
 def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
-    """Return the settings of the run in a Config's run directory, replaced by the flags of this command.
+    """Return the settings of the run in a Config's run directory, with this command's flags, and a line about them.
 
-    Args:
-        config: settings of this command.
-        sources: origin of each value.
-
-    Returns:
-        The Config, and a line that says so; the Config as it is and no line where that directory holds no run.
+    The Config is returned as it is, without a line, where that directory holds no run.
 
     Raises:
         UserError: the run's config.json is damaged, or from a version with other settings.
@@ -64,9 +64,7 @@ def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, 
     values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
     if not values:
         return config, ""
-    file = RunDirectory(config.run_directory).config
-    flags = {name: getattr(config, name) for name, source in sources.items() if source == "flag"}
-    flags.pop("run_directory", None)
+    file, flags = RunDirectory(config.run_directory).config, _given(config, sources)
     changed = ", ".join(sorted(name.upper() for name in flags))
     line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
     values |= {**flags, "run_directory": config.run_directory}
@@ -89,12 +87,7 @@ def values_of_a_run(directory: Path) -> dict[str, Any]:
 
 
 def changed_settings(config: Config, directory: Path) -> list[str]:
-    """Return lines about the settings that a resume changes.
-
-    Args:
-        config: settings of the resume.
-        directory: run directory, whose config.json still has the earlier settings.
-    """
+    """Return lines about the settings that a resume changes; config.json still has the earlier ones."""
     before = values_of_a_run(directory)
     changes = {
         name: f"{name.upper()} {value!r} (was {before[name]!r})"

@@ -1,4 +1,4 @@
-"""Settings of a run and what follows from them on any machine."""
+"""Setup of a run: its settings and what follows from them on any machine."""
 
 from dataclasses import dataclass
 from typing import Any

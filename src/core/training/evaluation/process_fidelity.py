@@ -1,7 +1,8 @@
-"""How near a scenario comes to the event log it was learned from, under the log's own allocation habits."""
+"""Event log and mined scenario compared, under the log's own allocation habits."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
@@ -21,11 +22,12 @@ from core.text import format_duration
 
 HEURISTIC = "logged"
 
-_WORTH_A_SENTENCE = 0.15
+_NOTABLE = 0.15
 """Relative difference from which a figure gets a sentence."""
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True)
+class Compared:
     """A figure of the log and of the simulation (the mean of its episodes)."""
 
     logged: float
@@ -37,24 +39,24 @@ class Fidelity:
     """Log beside simulation; times in hours.
 
     Attributes:
-        log: the log's file.
-        scenario: the scenario's name.
-        episodes: how many episodes were simulated.
+        log: file of the log.
+        scenario: name of the scenario.
+        episodes: number of simulated episodes.
         seed: seed of their random streams.
         cases: cases that began.
         events: events; in the simulation, arrived cases times the routing's expected number of activities.
-        mean_cycle_time: from first start to last end of a case; in the simulation from arrival, finished cases only.
-        median_cycle_time: its median.
-        p90_cycle_time: its 90th percentile.
+        mean_cycle_time: time from first start to last end of a case; in the simulation from arrival, of finished cases.
+        median_cycle_time: median of the same.
+        p90_cycle_time: 90th percentile of the same.
         cycle_time_distance: Wasserstein distance of the two distributions of cycle times.
         cycle_time_ks: Kolmogorov-Smirnov distance of the same, 0 (equal) to 1.
-        hours_a_case: work on a case; log: within its working hours, records of one resource at once share the time.
+        hours_a_case: work on a case; in the log within its working hours, shared by simultaneous records of a resource.
         hours_worked: all work; in the log, only that of the scenario's resources.
         utilisation: hours worked as a share of the hours on duty in the scenario.
         activities: events of each activity.
         resources: hours worked by each resource.
         open_cases: simulated cases that are open at the end.
-        sentences: where the two differ, in words.
+        sentences: differences of the two, in words.
     """
 
     log: str
@@ -76,37 +78,24 @@ class Fidelity:
     open_cases: float
     sentences: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values; a compared figure is {"logged": .., "simulated": ..}."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, Compared):
-                return value._asdict()
-            if isinstance(value, dict):
-                return {name: plain(entry) for name, entry in value.items()}
-            return list(value) if isinstance(value, tuple) else value
-
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-
 
 class _Episodes(NamedTuple):
-    """What the episodes gave; times in hours."""
+    """Means of the simulated episodes, and all of their cycle times, float64[finished cases]; times in hours."""
 
-    episodes: int
     arrived: float
     open_cases: float
     cycle_times: np.ndarray
     busy: np.ndarray
-    messages: list[str]
+    message: str | None
 
 
 def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
-    """Simulate a scenario under the ``logged`` heuristic and set it beside the log.
+    """Simulate a scenario under the ``logged`` heuristic and compare it with the log that it was learned from.
 
     Args:
-        log: the log that the scenario was learned from.
-        scenario: the scenario, in a real time unit and with observations of its pairs.
-        episodes: how many to simulate, at least 1.
+        log: event log.
+        scenario: scenario in a real time unit, with observations of its pairs.
+        episodes: number of episodes to simulate, at least 1.
         seed: seed of their random streams.
 
     Raises:
@@ -119,13 +108,7 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
         raise UserError(
             f"{scenario.name} has no observations in service, so the log's allocation habits are not known."
         )
-    played = _play(simulator, episodes, seed)
-    figures = _figures(log, simulator, played, seed)
-    return replace(figures, sentences=(*played.messages, *_sentences(figures)))
-
-
-def _figures(log: EventLog, simulator: ProcessSimulator, played: _Episodes, seed: int) -> Fidelity:
-    scenario, work = simulator.scenario, worked_time(log).hours
+    played, work = _play(simulator, episodes, seed), worked_time(log).hours
     first, last = log.case_times()
     logged = (last - first) / HOUR
     simulated = played.cycle_times if len(played.cycle_times) else np.zeros(1)
@@ -134,10 +117,10 @@ def _figures(log: EventLog, simulator: ProcessSimulator, played: _Episodes, seed
     resources = _compare_resources(log, work, scenario, played.busy)
     worked = _total(resources)
     on_duty = float(time_on_duty(simulator.parameters, scenario.horizon.value).sum()) / scenario.hour
-    return Fidelity(
+    figures = Fidelity(
         log=log.source,
         scenario=scenario.name,
-        episodes=played.episodes,
+        episodes=episodes,
         seed=seed,
         cases=Compared(len(log.cases), played.arrived),
         events=_total(activities),
@@ -153,33 +136,29 @@ def _figures(log: EventLog, simulator: ProcessSimulator, played: _Episodes, seed
         resources=resources,
         open_cases=played.open_cases,
     )
+    return replace(figures, sentences=(*filter(None, [played.message]), *_sentences(figures)))
 
 
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes of the ``logged`` heuristic."""
     chooser = build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC])
     play = cached(build_play(simulator, chooser))
-    states, no_weights = new_state(simulator), np.zeros(1, np.float32)
-    hour = simulator.scenario.hour
-    arrived, still_open, cycle_times = 0, 0, []
-    messages: list[str] = []
-    busy = np.zeros(len(simulator.scenario.resources))
+    states, no_params, hour = new_state(simulator), np.zeros(1, np.float32), simulator.scenario.hour
+    arrived, still_open, busy, cycle_times, messages = [], [], [], [], []
     for episode in range(episodes):
         rng, policy_rng = stream(seed, "fidelity", episode), stream(seed, "fidelity policy", episode)
-        steps, _, status = play(states, simulator.parameters, no_weights, rng, policy_rng, 0)
+        steps, _, status = play(states, simulator.parameters, no_params, rng, policy_rng, 0)
         if status != OK:
             raise describe_fault(status, simulator, str(episode), steps)
         state = states[0]
-        finished = state.completion_time[: state.arrived] >= 0.0
-        times = state.completion_time[: state.arrived] - state.arrival_time[: state.arrived]
-        cycle_times.append(times[finished] / hour)
-        arrived += int(state.arrived)
-        still_open += int(state.open)
-        busy += (state.busy_time + np.where(state.busy_pair >= 0, state.time - state.started, 0.0)) / hour
-        message = simulator.message(state)
-        messages += [message] if message and not messages else []
-    mean_arrived, mean_open = arrived / episodes, still_open / episodes
-    return _Episodes(episodes, mean_arrived, mean_open, np.concatenate(cycle_times), busy / episodes, messages)
+        completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
+        cycle_times.append((completed - began)[completed >= 0.0] / hour)
+        arrived.append(int(state.arrived))
+        still_open.append(int(state.open))
+        busy.append((state.busy_time + np.where(state.busy_pair >= 0, state.time - state.started, 0.0)) / hour)
+        messages.append(simulator.message(state))
+    message = next(filter(None, messages), None)
+    return _Episodes(fmean(arrived), fmean(still_open), np.concatenate(cycle_times), sum(busy) / episodes, message)
 
 
 def _compare_activities(log: EventLog, scenario: Scenario, arrived: float) -> dict[str, Compared]:
@@ -204,11 +183,11 @@ def _total(compared: dict[str, Compared]) -> Compared:
 
 
 def _differs(figure: Compared) -> bool:
-    return abs(figure.simulated - figure.logged) > _WORTH_A_SENTENCE * max(abs(figure.logged), 1e-9)
+    return abs(figure.simulated - figure.logged) > _NOTABLE * max(abs(figure.logged), 1e-9)
 
 
 def _sentences(f: Fidelity) -> list[str]:
-    """Say where the two differ. Figures are facts; a cause is only ever offered as a possible one."""
+    """Return where the two differ. Figures are facts; causes are only offered as possible ones."""
     sentences = []
     if _differs(f.cases):
         sentences.append(f"The log has {f.cases.logged:,.0f} cases, an episode {f.cases.simulated:,.0f}.")
@@ -227,10 +206,9 @@ def _sentences(f: Fidelity) -> list[str]:
                 "the last activity only; a log in which they overlap can be faster."
             )
     if _differs(f.hours_worked):
-        logged, simulated = f.hours_worked
         sentences.append(
-            f"The scenario's people work {logged:,.0f} hours in the log and {simulated:,.0f} in the simulation; "
-            "there they also do what the log leaves without a name."
+            f"The scenario's people work {f.hours_worked.logged:,.0f} hours in the log and "
+            f"{f.hours_worked.simulated:,.0f} in the simulation; there they also do what the log leaves without a name."
         )
     if f.open_cases > 0.1 * f.cases.simulated:
         sentences.append(
@@ -244,25 +222,22 @@ def _hours(hours: float) -> str:
     return format_duration(3600 * hours)
 
 
-def _rows(f: Fidelity) -> list[tuple[str, str, str]]:
-    rows = [(name, f"{c.logged:,.0f}", f"{c.simulated:,.0f}") for name, c in (("Cases", f.cases), ("Events", f.events))]
-    rows += [(f"  {name}", f"{c.logged:,.0f}", f"{c.simulated:,.0f}") for name, c in f.activities.items()]
+def render_markdown(f: Fidelity) -> str:
+    """Return the report as Markdown."""
+    counts = {"Cases": f.cases, "Events": f.events, **f.activities}
     times = {
         "Mean cycle time": f.mean_cycle_time,
         "Median cycle time": f.median_cycle_time,
         "90th percentile": f.p90_cycle_time,
         "Work on a case": f.hours_a_case,
     }
+    rows = [("", "Log", f"Simulation (mean of {f.episodes})"), ("---", "---:", "---:")]
+    rows += [(name.replace("|", "\\|"), f"{c.logged:,.0f}", f"{c.simulated:,.0f}") for name, c in counts.items()]
     rows += [(name, _hours(c.logged), _hours(c.simulated)) for name, c in times.items()]
-    rows.append(("Hours worked", f"{f.hours_worked.logged:,.0f}", f"{f.hours_worked.simulated:,.0f}"))
-    rows.append(("Utilisation", f"{f.utilisation.logged:.1%}", f"{f.utilisation.simulated:.1%}"))
-    rows.append(("Distance of cycle times", "", f"{_hours(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"))
-    return rows
-
-
-def render_markdown(fidelity: Fidelity) -> str:
-    """Return the report as Markdown."""
-    rows = [("", "Log", f"Simulation (mean of {fidelity.episodes})"), ("---", "---:", "---:")]
-    rows += [(name.strip().replace("|", "\\|"), logged, simulated) for name, logged, simulated in _rows(fidelity)]
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([*lines, "", *(f"* {sentence}" for sentence in fidelity.sentences)]).rstrip() + "\n"
+    rows += [
+        ("Hours worked", f"{f.hours_worked.logged:,.0f}", f"{f.hours_worked.simulated:,.0f}"),
+        ("Utilisation", f"{f.utilisation.logged:.1%}", f"{f.utilisation.simulated:.1%}"),
+        ("Distance of cycle times", "", f"{_hours(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"),
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"* {sentence}" for sentence in f.sentences)]).rstrip() + "\n"

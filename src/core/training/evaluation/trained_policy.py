@@ -42,11 +42,7 @@ def load_trained_policy(directory: Path, say: Say = lambda line: None) -> Traine
 
 
 def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> TrainedPolicy:
-    """Return the policy in a checkpoint.
-
-    Args:
-        tensors: tensors of the checkpoint by name, of torch on the host or of NumPy.
-        metadata: JSON values of the checkpoint.
+    """Return the policy in a checkpoint, whose tensors are those of torch on the host or of NumPy.
 
     Raises:
         UserError: the policy is not described, or a tensor is missing or has another shape than described.

@@ -1,9 +1,8 @@
-"""Checkpoints: tensors in safetensors, metadata in JSON; each one is intact or known to be damaged.
+"""Checkpoints: tensors in safetensors, metadata in JSON.
 
-A checkpoint is two files in a checkpoint folder: ``iteration-00000012.json`` and the tensor file that it names. The
-tensors are written first. A checkpoint counts from the moment that its JSON file is renamed into place, so a process
-that dies at any point leaves the earlier checkpoints and either this one or nothing of it. The JSON file holds the
-SHA-256 of the tensor file and of itself. Cut or changed files are found, and the checkpoint before is loaded.
+A checkpoint is a file such as ``iteration-00000012.json`` and the tensor file that it names. It counts from the moment
+that the JSON file, written last, is renamed into place. The JSON file holds the SHA-256 of the tensor file and of
+itself. So cut or changed files are found, and the checkpoint before is loaded.
 """
 
 import hashlib
@@ -42,10 +41,10 @@ def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[s
     """Write a checkpoint; the earlier ones count until this one is complete.
 
     Args:
-        folder: checkpoint folder; made if needed, together with its parent.
+        folder: checkpoint folder; made if needed.
         tensors: tensors by name, on any device.
-        metadata: JSON values; must hold ``"iteration"``.
-        kept: number of checkpoints that stay: this one and earlier ones. Later ones are removed.
+        metadata: JSON values, ``"iteration"`` among them.
+        kept: number of checkpoints that stay: this one and earlier ones.
 
     Raises:
         OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
@@ -73,12 +72,7 @@ def checkpoints_before(folder: Path, iteration: int | None) -> list[Path]:
 
 
 def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read a checkpoint of a training run, with all that an evaluation or a resume needs.
-
-    Args:
-        path: checkpoint folder, or run directory, whose last checkpoint is read.
-        say: prints a line about each newer checkpoint that is damaged.
-        before: iteration that the checkpoint must precede; None for the newest one.
+    """Read a checkpoint of a training run, as :func:`load_checkpoint` does.
 
     Raises:
         UserError: there is no checkpoint, or none that is intact and complete.
@@ -93,7 +87,12 @@ def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str
 def load_checkpoint(
     path: Path, say: Say = lambda line: None, before: int | None = None
 ) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read the newest intact checkpoint; the arguments are those of :func:`load_run`.
+    """Read the newest intact checkpoint.
+
+    Args:
+        path: checkpoint folder, or run directory, whose last checkpoint is read.
+        say: prints a line about each newer checkpoint that is damaged.
+        before: iteration that the checkpoint must precede; None for the newest one.
 
     Raises:
         UserError: there is no checkpoint, none is intact, or they are of another version.
@@ -104,7 +103,7 @@ def load_checkpoint(
 
 
 def load_arrays(path: Path, say: Say) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the newest intact checkpoint without torch; arguments and errors are those of :func:`load_run`."""
+    """Read the newest intact checkpoint as :func:`load_checkpoint` does, but without torch."""
     return _load(path, say, None, safetensors.numpy.load)
 
 

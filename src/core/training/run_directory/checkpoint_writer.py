@@ -1,8 +1,7 @@
-"""Writing while a run trains: a failure is reported, training continues, and the write is repeated.
+"""Writing while a run trains: a disk that is full for a minute must not end hours of training.
 
-A disk that is full for a minute must not end hours of training. What could not be written stays in memory and is tried
-again after each iteration and at the end. The run fails with :class:`~core.errors.NotSavedError` only if something is
-still unsaved at its end.
+What could not be written stays in memory and is tried again after each iteration and at the end. The run fails only if
+something is still unsaved at its end.
 """
 
 from collections import deque
@@ -35,12 +34,7 @@ class WriteRetry:
         self._lines: deque[str] = deque()  # the thread that writes checkpoints adds to it
 
     def attempt(self, name: str, write: Callable[[], None]) -> bool:
-        """Call a function that writes something; return whether that worked.
-
-        Args:
-            name: name of what is written, for people.
-            write: function that writes it.
-        """
+        """Call a function that writes something, which has a name for people; return whether that worked."""
         try:
             self._require()
             write()
@@ -61,11 +55,7 @@ class WriteRetry:
             yield self._lines.popleft()
 
     def require_all(self, directory: Path, saved_iteration: int) -> None:
-        """Check at the end of a run that everything is written.
-
-        Args:
-            directory: run directory.
-            saved_iteration: iteration of the last checkpoint on the disk; 0 for none.
+        """Check at the end of a run, whose last checkpoint is of an iteration (0 for none), that everything is written.
 
         Raises:
             NotSavedError: something is not written.
@@ -92,10 +82,7 @@ class WriteRetry:
 
 
 class CheckpointWriter:
-    """Writes checkpoints in a thread, because a disk can be slower than an iteration.
-
-    At most one iteration's checkpoints are being written. A process that dies leaves the last checkpoint or the one
-    before it.
+    """Writes checkpoints in a thread, at most one iteration's at a time: a disk can be slower than an iteration.
 
     Args:
         directory: run directory.
@@ -115,15 +102,7 @@ class CheckpointWriter:
         self._waiting: dict[Which, tuple[dict[str, Tensor], dict[str, Any]]] = {}
 
     def save(self, which: Which, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-        """Start writing a checkpoint of the tensors' present values.
-
-        A checkpoint that could not be written before is tried again, unless this one replaces it.
-
-        Args:
-            which: kind of the checkpoint.
-            tensors: tensors by name.
-            metadata: JSON values.
-        """
+        """Start writing a checkpoint of the tensors' present values, and of one that could not be written before."""
         copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
         self.wait()
         self._waiting[which] = copies, metadata

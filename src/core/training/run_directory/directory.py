@@ -6,7 +6,7 @@ from typing import Literal
 from core.errors import UserError
 
 Which = Literal["last", "best"]
-"""Checkpoints after the last iterations, or the best one."""
+"""Kinds of checkpoints: those of the last iterations, and the best one."""
 
 _EARLIER_VERSIONS = ("episode-*.json", "checkpoint.json")
 """Checkpoint files of earlier versions, which this one does not read."""
@@ -69,11 +69,7 @@ class RunDirectory:
 
 
 def choose_directory(path: str, name: str) -> RunDirectory:
-    """Return the directory of a run: the user's, or the first free one of runs/NAME, runs/NAME-2, ...
-
-    Args:
-        path: directory that the user names; empty for none.
-        name: name of the run where the user names none.
+    """Return the directory that a user names, or else the first free one of runs/NAME, runs/NAME-2, ...
 
     Raises:
         UserError: the path is a file.
@@ -87,7 +83,7 @@ def choose_directory(path: str, name: str) -> RunDirectory:
 
 
 def run_directory_of(path: Path) -> RunDirectory:
-    """Return the run directory of a checkpoint folder, or of a run directory itself."""
+    """Return the run directory of a checkpoint folder, or a run directory itself."""
     return RunDirectory(path.parents[1] if path.parent.name == "checkpoints" else path)
 
 

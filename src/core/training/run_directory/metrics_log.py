@@ -17,7 +17,7 @@ class MetricsLog:
 
     Args:
         directory: run directory.
-        after: iteration after which lines are dropped first: a run that died left them before their checkpoint.
+        after: iteration after which lines are dropped first, because they have no checkpoint.
         retry: attempts to write.
 
     Attributes:
