@@ -5,19 +5,19 @@ a wrong type or a value out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
-# Training episodes in total, each a round of play and update; --resume continues up to this number. Integer >= 1.
-# More: better policies, proportionally longer. In a round EPISODES_PER_UPDATE copies of the process are played.
+# Iterations of the whole run. An iteration collects a rollout with EPISODES_PER_UPDATE environment instances and
+# updates the policy. --resume continues up to this number. Integer >= 1. More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
-# How long to train: "quick_test" (10 million decisions), "standard" (50), "production" (200) or "extended" (500); empty
-# for none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), each only where
-# it has its default here and no flag names it. Nothing about the machine depends on it.
+# How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for
+# none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), each only where it
+# has its default here and no flag names it. Nothing about the machine depends on it.
 PRESET = ""
 
 # Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
-# run stops before the round that would end after it, and learning rates fall with the time that is over: the last round
-# still has the share of about one round. Where TRAINING_EPISODES has its default and no preset is named, the time alone
-# ends the run. What is learned then depends on the clock.
+# run stops before the iteration that would end after it, and learning rates fall with the time that is over. Where
+# TRAINING_EPISODES has its default and no preset is named, the time alone ends the run. What is learned then depends on
+# the clock.
 TIME_BUDGET = ""
 
 # Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
@@ -27,16 +27,16 @@ SEED = 0
 # More: narrower intervals (with the square root).
 EVALUATION_EPISODES = 30
 
-# Evaluate the policy, greedily, after each so many training episodes and after the last. Integer >= 0; 0 for never.
-# The best checkpoint is then chosen by these evaluations, which are all of the same episodes, in place of the luck of a
-# training round. More often: closer to the best weights, more time; what is learned stays the same.
+# Iterations from one evaluation of the greedy policy to the next; the last iteration is evaluated too. Integer >= 0; 0
+# for never. The evaluations play the same episodes each time and choose the best checkpoint, in place of the episodes
+# of an iteration. More often: closer to the best parameters, more time; what is learned stays the same.
 EVALUATE_EVERY = 0
 
 # Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
-# Last checkpoints that stay on the disk, beside the best one. Integer 1 .. 1000. A damaged one is passed over for the
-# one before it, so with 1 there is none to fall back to. More: more room on the disk.
+# Last checkpoints that stay on the disk, beside the best one. Integer 1 .. 1000. A damaged checkpoint is replaced by
+# the one before it, so with 1 there is none to fall back to. More: more room on the disk.
 CHECKPOINTS_KEPT = 3
 
 # ---------------------------------------------------------------------------------------------- the simulator
@@ -63,7 +63,7 @@ LOG_ARRIVALS = "weekly"
 
 # ---------------------------------------------------------------------------------------------- the policy
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.
-# The actor runs at every decision on the CPU: twice the width is about four times the simulation's inference.
+# The actor runs at every step on the CPU: twice the width is about four times the simulation's inference.
 ACTOR_HIDDEN_SIZE = 128
 
 # Width of the critic's hidden layers, units. Integer 1 .. 16384. It only runs in batches on the update's device.
@@ -97,9 +97,10 @@ NORMALISE_REWARDS = False
 LEARNING_RATE_ACTOR = 1.5e-3
 LEARNING_RATE_CRITIC = 1e-3
 
-# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every weight at the same speed, also
-# those whose gradient is nothing but noise; a weight whose gradient is smaller than this moves more slowly. Higher:
-# less noise from the many weights that little is known of; 1e-5: the usual Adam, for problems with little noise.
+# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every parameter at the same speed,
+# also those whose gradient is nothing but noise; a parameter whose gradient is smaller than this moves more slowly.
+# Higher: less noise from the many parameters that little is known of; 1e-5: the usual Adam, for problems with little
+# noise.
 ADAM_EPSILON_ACTOR = 1e-3
 
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
@@ -109,11 +110,11 @@ LEARNING_RATE_SCHEDULE = "linear"
 GAMMA = 0.99
 
 # What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time (in the process simulator one is the mean
-# time between two arrivals), so that decisions which take no time cost nothing and waiting cannot be used to make costs
-# look later; "decision" counts every decision alike. A simulator without a clock always uses "decision".
+# time between two arrivals), so that steps which take no time cost nothing and waiting cannot be used to make costs
+# look later; "decision" counts every step alike. A simulator without a clock always uses "decision".
 DISCOUNT_PER = "time"
 
-# Lambda of generalised advantage estimation, per decision. Float 0 .. 1. Higher: less bias from the critic, more
+# Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more
 # variance.
 GAE_LAMBDA = 0.97
 
@@ -145,8 +146,8 @@ ENTROPY_SCHEDULE = "constant"
 # Where "linear" ends. Float 0 .. 1; "constant" ignores it.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
-# Weight of the value loss. Float > 0, <= 10. Actor and critic share no weights, so this only scales the critic's loss
-# before its own gradient clipping.
+# Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so this only scales the critic's
+# loss before its own gradient clipping.
 VALUE_COEFFICIENT = 0.5
 
 # The gradients of actor and critic are each clipped to this norm. Float > 0.
@@ -182,20 +183,20 @@ USE_TF32 = True
 # results. Smaller microbatches, which a plan takes itself, save more; this is for when those are not small enough.
 GRADIENT_CHECKPOINTING = False
 
-# Copies of the process played in each training episode, with different random streams, in parallel on the cores.
-# Integer 0 .. 1024; 0 for as many as make about 372,000 decisions: 6 of the loan desk's half years, 74 of a process
-# with 5,000 decisions; one where ROLLOUT_STEPS (below) says how long it plays. More: less noise in each update, more
-# memory; the update takes proportionally longer.
+# Environment instances that play in each iteration, with different random streams, in parallel on the cores.
+# Integer 0 .. 1024; 0 for as many as make about 372,000 steps: 6 of the loan desk's half years, 74 of a process with
+# 5,000 steps; one where ROLLOUT_STEPS (below) is set. More: less noise in each update, more memory; the update takes
+# proportionally longer.
 EPISODES_PER_UPDATE = 0
 
-# Decisions that each copy plays in a training episode. Integer 0 .. 10000000; 0 plays one whole episode of the
-# simulator in each copy. Above 0 a copy plays episode after episode, and one that is not over goes on in the next
-# round: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
-# Gymnasium environments always play on like this; for them 0 means 2048.
+# Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator
+# in each instance. Above 0 an instance plays episode after episode, and continues an unfinished one in the next
+# iteration: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
+# Gymnasium environments always play like this; for them 0 means 2048.
 ROLLOUT_STEPS = 0
 
-# Seconds that the play of a training episode may take before it is taken for an endless loop: the run then ends and
-# says where the simulator stays. Number >= 0; 0 for no limit.
+# Seconds that collecting a rollout may take before it is taken for an endless loop: the run then ends and says where
+# the simulator stays. Number >= 0; 0 for no limit.
 EPISODE_TIME_LIMIT = 3600.0
 
 # Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all

@@ -48,17 +48,14 @@ def build_trainer(
         config.episode_time_limit,
         directory,
     )
-    settings = TrainingSettings(
+    settings = from_config(
+        TrainingSettings,
+        config,
         iterations=config.training_episodes,
         instances=size.instances,
         rollout_steps=size.steps,
-        seed=config.seed,
-        gamma=config.gamma,
-        value_lambda=config.value_lambda,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         schedule=build_schedule(config),
-        normalise_observations=config.normalise_observations,
-        normalise_rewards=config.normalise_rewards,
         command=command,
     )
     metadata = {
