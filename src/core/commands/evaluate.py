@@ -150,10 +150,10 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
         return "No heuristic to compare with."
     best = min(means, key=means.__getitem__) if lower_is_better else max(means, key=means.__getitem__)
     trained, heuristic = paired_values(result.records["trained"], result.records[best], metric)
+    if len(trained) < 2:
+        return f"Too few episodes to compare with {best}."
     difference = paired_difference(trained, heuristic)
-    low, high = difference.low, difference.high
-    if low is None or high is None:
-        return f"One episode is too few to compare with {best}."
+    low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
     base = abs(fmean(heuristic))
     factor, unit = (100.0 / base, " %") if base else (1.0, "")
     above, below = low > 0, high < 0

@@ -241,14 +241,11 @@ class Trainer:
             UserError: the tensors have other names or shapes.
         """
         self.updater.load_state_dict(tensors, metadata)
-        arrays = {
-            name: t.numpy() for name, t in tensors.items() if name.startswith(("statistics", "rewards", "rollout"))
-        }
         for name in vars(self.statistics):
-            setattr(self.statistics, name, arrays[f"statistics.{name}"])
-        records = {name: array for name, array in arrays.items() if name.startswith("rollout.")}
+            setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
+        records = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("rollout.")}
         self.collector.load_state_dict(CollectorState(records, metadata.get("rollout", [])))
-        rewards = {n.removeprefix("rewards."): array for n, array in arrays.items() if n.startswith("rewards.")}
+        rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
         self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
         self.iteration = metadata["iteration"]
         self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
