@@ -7,7 +7,7 @@ of them. The arithmetic of an instance is the same, to the bit, whatever is play
 import numpy as np
 from numba import njit
 
-from core.policies.compiled.forward import build_network
+from core.policies.compiled.forward import Network, build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
@@ -35,28 +35,22 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
         :class:`core.rollout.loop_arrays.LoopArrays`: their state records, and a tuple of at least as many pairs of
         generators, of simulator and policy. An instance that breaks the contract leaves the others to continue.
     """
-    functions, max_steps, state_size = compile_functions(simulator), simulator.max_steps, spec.state_size
+    functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
-    (load, advance, outputs_of), any_features = build_network(spec), spec.action_features > 0
+    network, any_features = build_network(spec), spec.action_features > 0
+    forward, outputs_of = _build_forward(network, spec.state_size), network.outputs
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
-    size, (row_size, row_dtype) = spec.observation_size, row_of(spec.action_space)
+    row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)
     def collect_steps(states, generators, parameters, actor_params, arrays):  # type: ignore[no-untyped-def]
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
         guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
-        order = np.zeros(len(ages), np.int64)
-        count = begin(states, generators, parameters, arrays, guarded, order)
+        order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
-            for place in range(count):
-                i = order[place]
-                t = next_rows[i]
-                for j in range(state_size):
-                    rows.states[i, t, j] = policy_states[i, j]
-                load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
-            advance(actor_params, workspace, count)
+            forward(actor_params, arrays, order, count)
             remaining = 0
             for place in range(count):
                 i = order[place]
@@ -64,13 +58,12 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                 state, mask, outputs = states[i], rows.masks[i, t], outputs_of(policy_states[i], workspace, place)
                 if any_features:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
-                rng, policy_rng = generators[i]
-                action, log_prob = sample(outputs, actor_params, mask, policy_rng, rows.actions[i, t], action_row)
+                action, log_prob = sample(outputs, actor_params, mask, generators[i][1], rows.actions[i, t], action_row)
                 if not np.isfinite(log_prob):
                     statuses[i] = POLICY_NOT_FINITE
                     continue
                 time, control, luck = measure(state, parameters)
-                reward, terminated = step(state, parameters, action, rng)
+                reward, terminated = step(state, parameters, action, generators[i][0])
                 arrays.rewards[i] += reward
                 if not np.isfinite(reward):
                     statuses[i] = REWARD_NOT_FINITE
@@ -78,35 +71,52 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                 next_rows[i], ages[i] = t + 1, ages[i] + 1
                 cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
                 new_time, new_control, new_luck = measure(state, parameters)
-                rows.log_probs[i, t] = log_prob
-                rows.rewards[i, t] = reward + (new_control - control)
+                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward + (new_control - control)
                 rows.elapsed[i, t], rows.luck[i, t] = new_time - time, new_luck - luck
                 rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
                 statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
-                if terminated or cut or t + 1 == end or statuses[i] != OK:
-                    continue  # the mask after the end is of no use and may be empty
-                statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
-                if statuses[i] == OK:
-                    order[remaining] = i
-                    remaining += 1
+                if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
+                    statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
+                    if statuses[i] == OK:
+                        order[remaining] = i
+                        remaining += 1
             count = remaining
 
     return collect_steps
+
+
+def _build_forward(network: Network, state_size: int) -> Function:
+    """Compile ``forward(actor_params, arrays, order, count)``: the actor for the next step of some instances."""
+    load, advance = network.load, network.advance
+
+    @njit(nogil=True)
+    def forward(actor_params, arrays, order, count):  # type: ignore[no-untyped-def]
+        rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
+        for place in range(count):
+            i = order[place]
+            t = arrays.next_rows[i]
+            for j in range(state_size):
+                rows.states[i, t, j] = policy_states[i, j]
+            load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
+        advance(actor_params, workspace, count)
+
+    return forward
 
 
 def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile what comes before the first step: a new episode where one has to begin, observation, mask, features.
 
     Returns:
-        ``begin(states, generators, parameters, arrays, guarded, order) -> count`` writes the instances that can make
-        a step to order int64[S].
+        ``begin(states, generators, parameters, arrays, guarded) -> (order, count)``: order int64[S] begins with the
+        ``count`` instances that can make a step.
     """
     functions, state_size = compile_functions(simulator), spec.state_size
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
     @njit(nogil=True)
-    def begin(states, generators, parameters, arrays, guarded, order):  # type: ignore[no-untyped-def]
+    def begin(states, generators, parameters, arrays, guarded):  # type: ignore[no-untyped-def]
         rows, ages, statuses, count = arrays.rows, arrays.ages, arrays.statuses, 0
+        order = np.zeros(len(ages), np.int64)
         for i in range(len(ages)):
             arrays.playing[0], t, state = i, arrays.next_rows[i], states[i]
             if ages[i] < 0:
@@ -120,7 +130,7 @@ def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
             if statuses[i] == OK:
                 order[count] = i
                 count += 1
-        return count
+        return order, count
 
     return begin
 

@@ -99,6 +99,21 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
     return StepPolicy(_build_new_slot(spec), sample, greedy)
 
 
+class _SlotArrays(NamedTuple):
+    """Arrays and generator of a handle; ``row`` and ``values`` are scratch."""
+
+    actor_params: np.ndarray
+    observations: np.ndarray
+    masks: np.ndarray
+    drawn: np.ndarray
+    log_probs: np.ndarray
+    states: np.ndarray
+    state: np.ndarray
+    row: np.ndarray
+    values: np.ndarray
+    rng: np.random.Generator
+
+
 def _build_new_slot(spec: PolicySpec) -> Any:
     row_size, row_dtype = row_of(spec.action_space)
     kinds: dict[tuple[Any, ...], Any] = {}
@@ -106,25 +121,23 @@ def _build_new_slot(spec: PolicySpec) -> Any:
     def new_slot(
         actor_params: np.ndarray, rng: np.random.Generator, trajectory: Trajectory, policy_state: np.ndarray
     ) -> PolicySlot:
-        row = np.zeros(row_size, row_dtype)
-        values = {
-            "actor_params": actor_params,
-            "observations": trajectory.observations,
-            "masks": trajectory.masks,
-            "drawn": trajectory.actions.reshape(len(trajectory.actions), row_size),
-            "log_probs": trajectory.log_probs,
-            "states": trajectory.states,
-            "state": policy_state,
-            "row": row,
-            "values": workspace(spec),
-            "rng": rng,
-        }
-        fields = tuple((name, typeof(value)) for name, value in values.items())  # type: ignore[no-untyped-call]
+        arrays = _SlotArrays(
+            actor_params=actor_params,
+            observations=trajectory.observations,
+            masks=trajectory.masks,
+            drawn=trajectory.actions.reshape(len(trajectory.actions), row_size),
+            log_probs=trajectory.log_probs,
+            states=trajectory.states,
+            state=policy_state,
+            row=np.zeros(row_size, row_dtype),
+            values=workspace(spec),
+            rng=rng,
+        )
+        fields = tuple((name, typeof(value)) for name, value in arrays._asdict().items())  # type: ignore[no-untyped-call]
         if fields not in kinds:
             kinds[fields] = jitclass(list(fields))(_handle_class())
-        handle = kinds[fields](*values.values())
-        actions = values["drawn"] if isinstance(spec.action_space, Discrete) else _Always(row)
-        return PolicySlot(handle, actions)
+        actions = arrays.drawn if isinstance(spec.action_space, Discrete) else _Always(arrays.row)
+        return PolicySlot(kinds[fields](arrays), actions)
 
     return new_slot
 
@@ -133,18 +146,16 @@ def _handle_class() -> type:
     """Return a class for ``jitclass``, which needs one of its own for each set of types."""
 
     class Handle:
-        def __init__(  # type: ignore[no-untyped-def]
-            self, actor_params, observations, masks, drawn, log_probs, states, state, row, values, rng
-        ):
-            self.actor_params = actor_params
-            self.observations = observations
-            self.masks = masks
-            self.drawn = drawn
-            self.log_probs = log_probs
-            self.states = states
-            self.state = state
-            self.row = row
-            self.values = values
-            self.rng = rng
+        def __init__(self, arrays):  # type: ignore[no-untyped-def]
+            self.actor_params = arrays.actor_params
+            self.observations = arrays.observations
+            self.masks = arrays.masks
+            self.drawn = arrays.drawn
+            self.log_probs = arrays.log_probs
+            self.states = arrays.states
+            self.state = arrays.state
+            self.row = arrays.row
+            self.values = arrays.values
+            self.rng = arrays.rng
 
     return Handle
