@@ -24,7 +24,7 @@ from core.simulators.check import check_simulator
 
 
 @pytest.mark.parametrize(("kind", "count"), [("shop", 8), ("bandit", 2), ("choices", 3)])
-def test_the_fused_episode_makes_every_decision_of_the_slow_one(kind, count):
+def test_the_fused_episode_makes_every_step_of_the_slow_one(kind, count):
     model = toy_model(kind)
     collector = toy_collector(kind)
     for number, episode in enumerate(toy_episodes(kind, model, count)):

@@ -17,13 +17,13 @@ from core.rollout.collector import CollectorState, RolloutPlan
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.seeding import stream
 
-STEPS, COPIES, ROUNDS = 50, 3, 3
+STEPS, INSTANCES, ROUNDS = 50, 3, 3
 
 
-def new_collector(simulator, steps=STEPS, copies=COPIES, threads=1):
+def new_collector(simulator, steps=STEPS, instances=INSTANCES, threads=1):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
     return FixedLengthCollector(
-        simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(SEED, copies, steps, threads)
+        simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(SEED, instances, steps, threads)
     )
 
 
@@ -36,32 +36,32 @@ def copied(rollouts):
 def shop():
     """Rounds of rollouts of the shop: of each round, each copy's trajectory and outcomes."""
     collector, weights = new_collector(Shop()), actor_weights(toy_model("shop"))
-    return [copied(collector.collect(weights, 0, COPIES)[0]) for _ in range(ROUNDS)]
+    return [copied(collector.collect(weights, 0, INSTANCES)[0]) for _ in range(ROUNDS)]
 
 
 class Streams:
     """Stands in for core.seeding.stream where the slow episode asks for the streams of episode `number`."""
 
-    def __init__(self, copy):
-        self.copy = copy
+    def __init__(self, instance):
+        self.instance = instance
 
     def __call__(self, seed, name, number):
-        return stream(seed, name, self.copy, number)
+        return stream(seed, name, self.instance, number)
 
 
-def slow_copy(monkeypatch, simulator, model, copy, decisions):
-    """Return the episodes that a copy plays, at least so many decisions."""
-    monkeypatch.setattr("oracles.slow_episode.stream", Streams(copy))
+def slow_instance(monkeypatch, simulator, model, instance, steps):
+    """Return the episodes that an instance plays, at least so many steps."""
+    monkeypatch.setattr("oracles.slow_episode.stream", Streams(instance))
     episodes = []
-    while sum(len(e.actions) for e in episodes) < decisions:
+    while sum(len(e.actions) for e in episodes) < steps:
         episodes.append(play_slowly(simulator, model, SEED, len(episodes)))
     return episodes
 
 
-@pytest.mark.parametrize("copy", range(COPIES))
-def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, copy):
-    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
-    parts = [rounds[copy][0] for rounds in shop]
+@pytest.mark.parametrize("instance", range(INSTANCES))
+def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, instance):
+    slow = slow_instance(monkeypatch, Shop(), toy_model("shop"), instance, ROUNDS * STEPS)
+    parts = [rounds[instance][0] for rounds in shop]
     for name in ("actions", "masks", "features", "rewards", "elapsed", "luck", "terminated", "truncated"):
         together = np.concatenate([getattr(part, name) for part in parts])
         expected = np.concatenate([np.asarray(getattr(e, name), together.dtype) for e in slow])[: ROUNDS * STEPS]
@@ -71,13 +71,13 @@ def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop
     assert np.array_equal(observations, expected)
 
 
-@pytest.mark.parametrize("copy", range(COPIES))
-def test_what_follows_each_decision_is_the_slow_episodes(shop, monkeypatch, copy):
+@pytest.mark.parametrize("instance", range(INSTANCES))
+def test_what_follows_each_step_is_the_slow_episodes(shop, monkeypatch, instance):
     """With the identity as value function, the observation that is valued after t is the one that followed t."""
-    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
+    slow = slow_instance(monkeypatch, Shop(), toy_model("shop"), instance, ROUNDS * STEPS)
     expected = np.concatenate([np.stack(e.observations[1:]) for e in slow])
     for number, rounds in enumerate(shop):
-        t = rounds[copy][0]
+        t = rounds[instance][0]
         for i in range(Shop.observation_size):
             beyond = np.append(t.observations[-1:, i], t.cut_observations[:, i])
             following = next_values_of(t.observations[:-1, i], t.truncated, beyond)
@@ -85,10 +85,10 @@ def test_what_follows_each_decision_is_the_slow_episodes(shop, monkeypatch, copy
             assert np.array_equal(following[~t.terminated], right[~t.terminated])
 
 
-@pytest.mark.parametrize("copy", range(COPIES))
-def test_the_outcomes_are_those_of_the_episodes_that_ended(shop, monkeypatch, copy):
-    slow = slow_copy(monkeypatch, Shop(), toy_model("shop"), copy, ROUNDS * STEPS)
-    finished = [outcome for rounds in shop for outcome in rounds[copy][1]]
+@pytest.mark.parametrize("instance", range(INSTANCES))
+def test_the_outcomes_are_those_of_the_episodes_that_ended(shop, monkeypatch, instance):
+    slow = slow_instance(monkeypatch, Shop(), toy_model("shop"), instance, ROUNDS * STEPS)
+    finished = [outcome for rounds in shop for outcome in rounds[instance][1]]
     assert len(finished) in (len(slow) - 1, len(slow))
     for outcome, episode in zip(finished, slow, strict=False):
         assert outcome.total_reward == pytest.approx(sum(episode.raw_rewards), abs=1e-12)
@@ -116,7 +116,7 @@ def test_max_steps_cuts_an_episode_that_began_in_the_rollout_before():
 def test_threads_change_no_bit(shop):
     collector, weights = new_collector(Shop(), threads=2), actor_weights(toy_model("shop"))
     for rounds in shop:
-        for (one, _), (other, _) in zip(rounds, copied(collector.collect(weights, 0, COPIES)[0]), strict=True):
+        for (one, _), (other, _) in zip(rounds, copied(collector.collect(weights, 0, INSTANCES)[0]), strict=True):
             assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
@@ -124,17 +124,17 @@ def test_a_restored_collector_goes_on_to_the_bit(shop):
     """Through JSON, as a checkpoint does."""
     weights = actor_weights(toy_model("shop"))
     first, second = new_collector(Shop()), new_collector(Shop())
-    first.collect(weights, 0, COPIES)
+    first.collect(weights, 0, INSTANCES)
     records, metadata = first.state_dict()
     second.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
     for rounds in shop[1:]:
-        for (one, a), (other, b) in zip(rounds, copied(second.collect(weights, 0, COPIES)[0]), strict=True):
+        for (one, a), (other, b) in zip(rounds, copied(second.collect(weights, 0, INSTANCES)[0]), strict=True):
             assert all(x.tobytes() == y.tobytes() for x, y in zip(one, other, strict=True))
             assert a == b
 
 
 def test_a_record_of_another_size_is_refused():
-    collector = new_collector(Shop(), copies=1)
+    collector = new_collector(Shop(), instances=1)
     collector.collect(actor_weights(toy_model("shop")), 0, 1)
     records, metadata = collector.state_dict()
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 64"):
@@ -176,7 +176,7 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
     worth = slow_worth_of_luck(pieces)
     expected = np.concatenate([slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces])
     updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
-    batch = rollout_batch([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * COPIES)
+    batch = rollout_batch([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * INSTANCES)
     updater.update(batch, toy_coefficients(), np.random.default_rng(0))
     assert float(model.tensors["value_mean"]) == pytest.approx(expected.mean(), rel=1e-5)
     assert float(model.tensors["value_std"]) == pytest.approx(expected.std(), rel=1e-5)

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Trap(Simulator):
-    """Falls into one of several traps when so many decisions were made; an episode has 20 to 29 of them."""
+    """Falls into one of several traps when so many steps were made; an episode has 20 to 29 of them."""
 
     observation_size = 2
     action_space = Discrete(2)
@@ -168,9 +168,8 @@ def test_what_only_compiled_code_does_is_said_with_its_step(monkeypatch):
 
 
 def test_a_failure_that_does_not_come_again():
-    collector = collector_of(Trap(3, 5))
-    collector.replayed = collector_of(Trap(0, 0)).replayed
-    collector.simulator = Trap(0, 0)
+    collector = collector_of(Trap(0, 0))
+    collector.collect = collector_of(Trap(3, 5)).collect
     with pytest.raises(SimulatorError, match="played again, it does not fail: is it deterministic"):
         collect(collector)
 

@@ -32,10 +32,10 @@ def acting(space, sizes):
     return build_step_policy(mlp_spec(sizes, space=space))
 
 
-def new_collector(name, options, steps, copies=1):
+def new_collector(name, options, steps, instances=1):
     simulator = GymnasiumSimulator(name, options)
     model = new_model(simulator, "relu")
-    collector = GymnasiumCollector(simulator, model.spec, RolloutPlan(SEED, copies, steps))
+    collector = GymnasiumCollector(simulator, model.spec, RolloutPlan(SEED, instances, steps))
     collector.policy = acting(simulator.action_space, tuple(model.spec.actor_sizes))
     return collector, model
 
@@ -76,9 +76,9 @@ def test_terminated_is_not_truncated_and_wins():
     assert len(t.cut_observations) == 0
 
 
-def test_every_decision_is_that_of_the_slow_policy():
+def test_every_step_is_that_of_the_slow_policy():
     """The mask of the walk forbids the middle action at even steps; the environment counts actions from -1."""
-    collector, model = new_collector(WALK, {"end": 5}, 23, copies=2)
+    collector, model = new_collector(WALK, {"end": 5}, 23, instances=2)
     received = [each.environment._step.__self__.unwrapped.received for each in collector._instances]
     for index, (t, _) in enumerate(collected(collector, model, 2)):
         assert t.masks.tolist() == [[True, row % 5 % 2 == 1, True] for row in range(23)]
@@ -160,7 +160,7 @@ def test_actions_are_in_the_space_and_are_those_of_the_trajectory(space):
     """The environment itself asserts that each action is contained in its space."""
     options = {"observations": spaces.Box(-1, 1, (3,)), "actions": space}
     collector, model = new_collector(ANY, options, 30)
-    env = collector._copies[0].environment._step.__self__.unwrapped
+    env = collector._instances[0].environment._step.__self__.unwrapped
     ((t, _),) = collected(collector, model)
     ours = [slow_episode.on_bounds(collector.simulator.action_space, action) for action in t.actions]
     start = getattr(space, "start", 0) if isinstance(space, spaces.Discrete) else 0
@@ -211,10 +211,10 @@ def test_a_nan_within_a_rollout_is_found_by_the_policy():
 
 
 def test_an_episode_depends_on_copy_and_number_only_and_a_restored_collector_begins_the_next_ones():
-    collector, model = new_collector(WALK, {"cut": 4}, 10, copies=2)
+    collector, model = new_collector(WALK, {"cut": 4}, 10, instances=2)
     collected(collector, model, 2)
     state = collector.state_dict()
-    again, _ = new_collector(WALK, {"cut": 4}, 12, copies=2)
+    again, _ = new_collector(WALK, {"cut": 4}, 12, instances=2)
     again.load_state_dict(state)
     for index, (t, _) in enumerate(collected(again, model, 2)):
         numbers = [3, 4, 5]

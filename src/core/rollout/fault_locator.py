@@ -129,11 +129,8 @@ class FaultLocator:
         return self._states, (generators,), self.simulator.parameters, self._actor_params, self._arrays
 
     def _take_snapshot(self, number: int, age: int, generators: Generators) -> None:
-        record, states = (
-            record_of(self._states, self._arrays.policy_states),
-            (g.bit_generator.state for g in generators),
-        )
-        self.snapshot = StepSnapshot(number, age, record, *map(dict, states))
+        states = (dict(generator.bit_generator.state) for generator in generators)
+        self.snapshot = StepSnapshot(number, age, record_of(self._states, self._arrays.policy_states), *states)
 
     def as_python(self, seconds: float, compiled_helpers: bool) -> SimulatorError | None:
         """Make the present step as ordinary Python; return what is wrong with it, with the user's line, or None.
