@@ -83,7 +83,7 @@ def run_installed(wheel, folder, *arguments):
 def test_the_loan_desk_is_planned_far_from_the_source_tree_and_sentences_name_the_command(wheel, tmp_path):
     done = run_installed(wheel, tmp_path, "--mode", "plan", "--device", "cpu")
     assert done.returncode == 0, done.stderr
-    assert "Run it: longstride --mode train --device=cpu" in done.stdout
+    assert "Run it: bin/longstride --mode train --device cpu" in done.stdout
     assert "scripts/train.py" not in done.stdout
     assert (tmp_path / "plan.json").exists()
 

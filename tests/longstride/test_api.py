@@ -94,7 +94,7 @@ def test_the_table_as_text_and_as_html(table):
     assert "cash" in header
     assert "days" in header
     assert "cash minus order_up's" in header
-    assert text.splitlines()[-1].startswith("The trained policy is ")
+    assert "the best heuristic, order_up: " in text.splitlines()[-1]
     assert repr(table) == text
     html = table._repr_html_()
     assert html.count("<tr>") == 7
@@ -276,7 +276,10 @@ def test_wrong_arguments_of_evaluate_and_load_policy_get_one_sentence(finished, 
             "The simulator has no heuristic order_ups; did you mean order_up?",
         ),
         (lambda: evaluate(finished, episodes=1), "evaluation_episodes: 1 should be greater than or equal to 2."),
-        (lambda: evaluate(finished, toy_simulators.Bandit()), "is of another simulator: simulator is"),
+        (
+            lambda: evaluate(finished, toy_simulators.Bandit()),
+            "another simulator: observation_size is 4 there and 5 here.",
+        ),
         (lambda: evaluate(tmp_path), "There is no checkpoint in"),
         (lambda: load_policy(tmp_path), "There is no checkpoint in"),
     ):
