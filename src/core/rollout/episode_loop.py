@@ -51,7 +51,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         total = 0.0
         reset(state, parameters, rng)
         for t in range(max_steps):
-            status = observe_state(state, parameters, guarded, *observed)
+            status = observe_state(state, parameters, guarded, observed.observation, observed.mask, observed.features)
             if status != OK:
                 return t, total, status
             action = choose(state, parameters, observed, actor, policy_rng, row)
