@@ -28,11 +28,12 @@ from rich.table import Table
 
 from benchmarks.same_bits import parameters_sha256
 from core.config import load_config
+from core.learning.algorithms.interface import RolloutBatch
 from core.rollout.trajectory import Trajectory
 from core.simulators.loading import bundled_scenarios
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.build.run import Run, build_run
-from core.training.evaluation.evaluate import TrainedPolicy, build_policy_play, play_episodes
+from core.training.evaluation.compiled import CompiledPlayer
 from core.training.evaluation.statistics import Paired, paired_difference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -134,10 +135,9 @@ def build(scenario: str, seed: int, directory: Path, **settings: str) -> Run:
 
 def mean_of_episodes(run: Run, episodes: int, greedy: bool) -> float:
     """Return the mean of the metric over evaluation episodes, which are the same for all runs."""
-    simulator, sizes, activation = run.trainer.simulator, run.trainer.model.actor_sizes, run.trainer.facts["activation"]
-    policy = TrainedPolicy(run.trainer.actor_params(), sizes, activation)
-    play = build_policy_play(simulator, sizes, activation, greedy)
-    records, _ = play_episodes(simulator, "trained", play, policy, episodes, seed=0, threads=1)
+    player = CompiledPlayer(run.trainer.simulator, run.trainer.model.spec, threads=1)
+    name = "trained" if greedy else "trained_sampled"
+    records, _ = player.play(name, run.trainer.actor_params(), episodes, seed=0)
     return float(np.mean([record[METRIC] for record in records]))
 
 
@@ -168,10 +168,10 @@ def first_trajectory(run: Run) -> Trajectory:
     received: list[Trajectory] = []
     update: Callable[..., Any] = run.trainer.updater.update
 
-    def watched(trajectories: list[Trajectory], *arguments: Any) -> Any:
+    def watched(rollout: RolloutBatch, *arguments: Any) -> Any:
         if not received:
-            received.append(Trajectory(*(column.copy() for column in trajectories[0])))
-        return update(trajectories, *arguments)
+            received.append(Trajectory(*(column.copy() for column in rollout.trajectories[0])))
+        return update(rollout, *arguments)
 
     with patch.object(run.trainer.updater, "update", watched):
         run.train(Console(quiet=True), lambda: False)
@@ -238,8 +238,8 @@ def table_of(name: str, results: list[Result]) -> Table:
         cells = []
         for measure in MEASURES:
             whole, values = ([r[measure] for r in selected(results, variant=v)] for v in ("both", variant))
-            cells.append(with_interval(paired_difference([0.0] * len(values), values)))
-            cells.append("" if variant == "both" else with_interval(paired_difference(whole, values), "+"))
+            cells.append(with_interval(paired_difference(values, [0.0] * len(values))))
+            cells.append("" if variant == "both" else with_interval(paired_difference(values, whole), "+"))
         table.add_row(variant, *cells)
     return table
 
@@ -252,7 +252,7 @@ def effects_of(name: str, results: list[Result]) -> Table:
         for measure in MEASURES:
             values = {v: np.array([r[measure] for r in selected(results, variant=v)]) for v in VARIANTS}
             without, having = (values[other] + values["none"]) / 2, (values["both"] + values[hook]) / 2
-            cells.append(with_interval(paired_difference(without, having), "+"))
+            cells.append(with_interval(paired_difference(having, without), "+"))
         table.add_row(hook, *cells)
     return table
 
