@@ -67,8 +67,8 @@ def collect_guarded(
 
 def _replay_command(seed: int, iteration: int, directory: Path) -> str:
     """Return what was saved and how to repeat the failure."""
-    saved = f"Training episodes up to {iteration} are saved. " if iteration else ""
-    command = f"{this_command()} --mode replay --run-directory {directory} --episode {iteration + 1}"
+    saved = f"Iterations up to {iteration} are saved. " if iteration else ""
+    command = f"{this_command()} --mode replay --run-directory {directory} --iteration {iteration + 1}"
     return f"{saved}Seed {seed}; play it again: {command}"
 
 
