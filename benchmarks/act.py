@@ -48,17 +48,17 @@ def measure(spec: PolicySpec) -> tuple[float, float, float, float]:
     params = rng.normal(0.0, 0.1, layout_of(spec).actor_size).astype(np.float32)
     observations = rng.normal(size=(CALLS, spec.observation_size)).astype(np.float32)
     forward = build_forward(spec)
-    aligned, scratch = align_params(params, spec), workspace(spec)
+    aligned, scratch, no_state = align_params(params, spec), workspace(spec), np.zeros(spec.state_size, np.float32)
     values = sum(spec.action_space.choices)
     mask = np.ones(values, np.bool_) if values else None
     features = np.zeros((values, spec.action_features), np.float32) if spec.action_features else None
     features_of_batch = None if features is None else np.zeros((BATCH, *features.shape), np.float32)
 
     @njit
-    def play(params, observations, scratch):  # type: ignore[no-untyped-def]
+    def play(params, observations, state, scratch):  # type: ignore[no-untyped-def]
         total = np.float32(0.0)
         for row in range(len(observations)):
-            total += forward(params, observations[row], scratch)[0]
+            total += forward(params, observations[row], state, scratch)[0]
         return total
 
     policy, rows = LoadedPolicy(spec, params), list(observations)
@@ -68,7 +68,7 @@ def measure(spec: PolicySpec) -> tuple[float, float, float, float]:
             policy.act(row, mask, features, greedy)
 
     calls = [
-        (lambda: play(aligned, observations, scratch), CALLS),
+        (lambda: play(aligned, observations, no_state, scratch), CALLS),
         (lambda: act(True), CALLS),
         (lambda: act(False), CALLS),
         (lambda: policy.act(observations[:BATCH], features=features_of_batch), BATCH),

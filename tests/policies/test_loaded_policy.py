@@ -60,9 +60,10 @@ def test_greedy_actions_are_those_of_the_compiled_forward_pass_and_of_torch(kind
     policy, model, episodes = recorded(kind)
     observations, masks, features, _ = episodes[0]
     space, forward, scratch = policy.spec.action_space, build_forward(policy.spec), workspace(policy.spec)
+    no_state = np.zeros(policy.spec.state_size, np.float32)
     actions = [policy.act(*rows_of(episodes[0][:3], t)) for t in range(len(observations))]
     np.testing.assert_array_equal(policy.act(observations, masks, features), actions, strict=True)
-    compiled = np.array([forward(actor_weights(model), row, scratch).copy() for row in observations])
+    compiled = np.array([forward(actor_weights(model), row, no_state, scratch).copy() for row in observations])
     with torch.no_grad():
         rows = torch.from_numpy(observations)
         by_torch = model.logits(model.normalise(rows), None if features is None else torch.from_numpy(features)).numpy()

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -27,9 +28,8 @@ class NotebookTable:
 
     def start(self) -> None:
         """Show the table."""
-        from IPython.display import display
-
-        self._handle = display(self._content(), raw=True, display_id=True)
+        displays: Any = import_module("IPython.display")
+        self._handle = displays.display(self._content(), raw=True, display_id=True)
 
     def refresh(self) -> None:
         """Show how the table is now, unless that was done a moment ago."""
