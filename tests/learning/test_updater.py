@@ -133,6 +133,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         rewards=np.full(n, 3.0, np.float32) + rng.normal(0, 0.1, n).astype(np.float32),
         masks=np.ones((n, 4), np.bool_),
         features=np.zeros((n, 4, 0), np.float32),
+        states=np.zeros((n, 0), np.float32),
         elapsed=np.ones(n),
         luck=np.zeros(n, np.float32),
         terminated=np.zeros(n, np.bool_),

@@ -57,7 +57,7 @@ def test_it_learns(bonus):
     critic = [parameter.detach().clone() for parameter in model.part_parameters("critic")]
     for number in range(40):
         episodes = toy_collector("bandit").collect(actor_weights(model), number, 1)[0]
-        returns.append(episodes[0].total_reward)
+        returns.append(episodes[0].finished[0].total_reward)
         rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
         report = updater.update(rollout, Coefficients(1.0, BonusCoefficients(bonus)), np.random.default_rng(number))
         assert list(report.losses) == ["policy_loss", "surprise", "approx_kl", "initial_ratio_error"]

@@ -172,7 +172,7 @@ def test_a_clipped_value_by_hand():
     """Clip range 0.5 around 1: 1.2 is within; 3 and -1 are beyond, away from and towards the target."""
     values = np.array([1.2, 3.0, -1.0], np.float32)
     returns, old, weights = np.array([0.0, 0.0, -4.0]), np.ones(3), np.array([0.5, 0.25, 0.25])
-    columns = Samples(*[np.zeros(0)] * 6, *(x.astype(np.float32) for x in (returns, old)))
+    columns = Samples(*[np.zeros(0)] * 7, *(x.astype(np.float32) for x in (returns, old)))
     coefficients, terms = kernel_coefficients(PpoCoefficients(0.2, 0.0, 2.0, 0.5)), np.zeros(len(TERMS))
     value_head(values, Piece(columns, np.arange(3), weights.astype(np.float32), coefficients), terms)
     assert dict(zip(TERMS, terms, strict=True))["value_loss"] == pytest.approx(
