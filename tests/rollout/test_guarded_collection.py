@@ -1,6 +1,7 @@
 """Collections that fail or never end: the step and the line that are named, for both ways of collecting."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ pytest.importorskip("pydantic")
 
 import gymnasium
 
-from core.errors import EndlessEpisodeError, SimulatorError
+from core.errors import EndlessEpisodeError, SimulatorError, this_command
 from core.rollout import guarded_collection
 from core.rollout.collector import RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
@@ -103,13 +104,12 @@ def test_a_failure_names_episode_step_line_seed_and_the_command_that_plays_it_ag
     collector = collector_of(trap, steps)
     if steps:
         collect(collector)
-    episode = 2 if steps else 4
+    iteration = 2 if steps else 4
     name = "0 of instance 0" if steps else "6"
-    command = (
-        f"Seed 7; play it again: python scripts/train.py --mode replay --run-directory runs/trap --episode {episode}"
-    )
+    flags = f"--mode replay --run-directory runs/trap --iteration {iteration}"
+    command = f"Seed 7; play it again: {re.escape(this_command())} {flags}"
     with pytest.raises(SimulatorError, match=rf"episode {name}, step 17\b.*{FALLS[kind]}.*{command}"):
-        collect(collector, episode - 1)
+        collect(collector, iteration - 1)
 
 
 def test_a_later_instance_and_a_later_episode_of_it_are_found():
