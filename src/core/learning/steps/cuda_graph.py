@@ -158,7 +158,7 @@ class GraphedEpochs:
         stepper = self._stepper
         tensors = *rollout, *stepper.optimizer_tensors().values()
         addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in tensors]
-        return size, stepper.precision, stepper.memory.microbatch, stepper.scaler, stepper.zeros, addresses
+        return size, stepper.precision, stepper.memory.microbatch, stepper.scaler, [*stepper.zeros], addresses
 
 
 def _whole(column: Tensor) -> Tensor:

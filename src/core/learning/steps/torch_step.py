@@ -28,6 +28,9 @@ class TorchStepper:
         model: model that :meth:`step` changes.
         algorithm: algorithm with the loss and its first coefficients.
         settings: settings of the updates.
+
+    Attributes:
+        zeros: coefficients of the loss that are 0, as numbers that a captured step holds.
     """
 
     def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
@@ -36,14 +39,13 @@ class TorchStepper:
         parts = ("actor", "critic") if algorithm.needs_critic else ("actor",)
         self._parts = {part: model.part_parameters(part) for part in parts}
         self._parameters = [parameter for part in self._parts.values() for parameter in part]
-        groups = [
-            {"params": self._parts[part], "lr": self._scalar(settings.adam[part].learning_rate)}
-            | {"eps": settings.adam[part].epsilon}
-            for part in parts
-        ]
+        adam = [settings.adam[part] for part in parts]
+        rates = [self._scalar(each.learning_rate) for each in adam]
+        columns = zip(self._parts.values(), rates, adam, strict=True)
+        groups = [{"params": part, "lr": rate, "eps": each.epsilon} for part, rate, each in columns]
         self.optimizer = torch.optim.Adam(groups, fused=True, capturable=True)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
-        self._scalars = [self._scalar(number) for number in algorithm.coefficients]
+        self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
         self._columns = (TOTAL, *algorithm.terms)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
@@ -69,12 +71,11 @@ class TorchStepper:
         """Set learning rates and coefficients of the loss for the next steps."""
         for group, part in zip(self.optimizer.param_groups, self._parts, strict=True):
             group["lr"].fill_(self.settings.adam[part].learning_rate * coefficients.learning_rate_factor)
-        numbers = coefficients.loss
-        for scalar, number in zip(self._scalars, numbers, strict=True):
-            scalar.fill_(number)
-        self.zeros = tuple(name for name, number in numbers._asdict().items() if number == 0.0)
-        columns = zip(self._scalars, numbers, strict=True)
-        self._coefficients = type(numbers)(*(scalar if number else 0.0 for scalar, number in columns))
+        numbers = coefficients.loss._asdict()
+        for name, number in numbers.items():
+            self._scalars[name].fill_(number)
+        self.zeros = {name: 0.0 for name, number in numbers.items() if number == 0.0}
+        self._coefficients = coefficients.loss._replace(**{**self._scalars, **self.zeros})
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by name; empty before the first step."""
@@ -96,9 +97,8 @@ class TorchStepper:
 
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
-        return self._apply(
-            *self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
-        )
+        run = self.memory.run
+        return self._apply(*run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights)))
 
     def step_without_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
@@ -111,9 +111,8 @@ class TorchStepper:
         """
         report = torch.zeros(len(self._columns), device=self.device)
         sums: list[Tensor] = []
-        for gradients, part in self.memory.map_microbatches(
-            lambda chunk: self._gradients(rollout, *chunk), indices, weights
-        ):
+        parts = self.memory.map_microbatches(lambda chunk: self._gradients(rollout, *chunk), indices, weights)
+        for gradients, part in parts:
             sums = [a.add_(b) for a, b in zip(sums, gradients, strict=True)] if sums else list(gradients)
             report = torch.where(self._is_maximum, torch.maximum(report, part), report + part)
         return sums, report
