@@ -15,6 +15,7 @@ from core.commands.plan import time_estimate
 from core.commands.plan.report import make_report
 from core.commands.plan.time_estimate import iterations_in
 from core.config import Config
+from core.errors import this_command
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
 from core.training.build.rollout_size import rollout_size
@@ -68,7 +69,7 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
     content = json.loads((tmp_path / "plan.json").read_text())
     assert (content["fits"], content["device"]) == (False, "cpu")
     assert content["memory"]["peak"] > content["room"]
-    assert content["command"].endswith(f"--seed=3 --run-directory={tmp_path} {content['enough']}")
+    assert content["command"].endswith(f"--seed 3 --run-directory {tmp_path} {content['enough']}")
     assert "512" not in content["command"]
 
 
@@ -101,7 +102,7 @@ def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):
         assert part in out, part
     command = out.split("Run it: ")[1].splitlines()[0]
     assert command == (
-        f"python scripts/train.py --mode train --run-directory={tmp_path} --simulator={TOYS}:Bandit --gamma=0.9 "
+        f"{this_command()} --mode train --run-directory {tmp_path} --simulator {TOYS}:Bandit --gamma 0.9 "
         "--no-use-tf32"
     )
     content = json.loads((tmp_path / "plan.json").read_text())
