@@ -47,7 +47,7 @@ def test_runs_that_differ_are_seen(runs, tmp_path):
     with pytest.raises(LostError, match=r"metrics\.jsonl differs"):
         kill.compare(undisturbed, other)
     max((other / "checkpoints" / "last").glob("*.json")).unlink()
-    with pytest.raises(LostError, match=r"checkpoints/last differs: .*'episode'"):
+    with pytest.raises(LostError, match=r"checkpoints/last differs: .*'iteration'"):
         kill.compare(undisturbed, other)
 
 
@@ -59,8 +59,8 @@ READY = "Run directory: x.\n"
     [
         (0, READY),
         (1, READY),
-        (5, "Resuming after episode 5 of 9.\n" + READY),
-        (5, "Resuming after episode 4 of 9.\n" + READY),
+        (5, "Resuming after iteration 5 of 9.\n" + READY),
+        (5, "Resuming after iteration 4 of 9.\n" + READY),
         (5, "killed while it started"),
     ],
 )
@@ -71,10 +71,10 @@ def test_what_a_killed_run_may_do(tmp_path, before, out):
 @pytest.mark.parametrize(
     ("before", "out"),
     [
-        (5, "Resuming after episode 3 of 9.\n" + READY),
-        (5, "Resuming after episode 6 of 9.\n" + READY),
+        (5, "Resuming after iteration 3 of 9.\n" + READY),
+        (5, "Resuming after iteration 6 of 9.\n" + READY),
         (2, READY),
-        (5, "The checkpoint x is damaged (...)\nResuming after episode 4 of 9.\n" + READY),
+        (5, "The checkpoint x is damaged (...)\nResuming after iteration 4 of 9.\n" + READY),
         (5, "Traceback (most recent call last)"),
     ],
 )

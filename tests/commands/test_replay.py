@@ -171,9 +171,10 @@ def test_one_decision_at_a_time_is_the_fused_loop_to_the_bit(kind):
     class Kept(FaultLocator):
         """Keeps each decision."""
 
-        def _decide(self, *arguments):
-            super()._decide(*arguments)
+        def _step(self, *arguments):
+            age = super()._step(*arguments)
             rows.append([column[0].copy() for column in self.trajectory[1:-1]])
+            return age
 
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
     kept = Kept(simulator, actor_spec(simulator, sizes, RELU[kind]), weights)

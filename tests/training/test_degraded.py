@@ -211,7 +211,7 @@ def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes
     setup = set_up(Config(episodes_per_update=3, **changes), simulator())
     collector = build_collector(setup, plan_run(setup, detect_machine()))
     assert isinstance(collector, FixedLengthCollector if changes else EpisodeCollector)
-    arrays = [copy.trajectory for copy in collector._copies] if changes else [collector._rows]
+    arrays = [copy.trajectory for copy in collector._instances] if changes else [collector._rows]
     assert setup.size.memory.pinned_bytes == sum(a.nbytes for t in arrays for a in t)
 
 

@@ -128,7 +128,7 @@ def test_the_advice_names_the_settings_in_their_order(sizes, names, flags):
 
 def poison_log_probs(run, *episodes):
     """Make one sample of some rounds impossible under the policy that played."""
-    collect, rounds = run.trainer.collector.collector.collect, [0]
+    collect, rounds = run.trainer.collector.collect, [0]
 
     def poisoned(*arguments):
         played, seconds = collect(*arguments)
@@ -137,7 +137,7 @@ def poison_log_probs(run, *episodes):
             played[0].trajectory.log_probs[0] = np.nan
         return played, seconds
 
-    run.trainer.collector.collector.collect = poisoned
+    run.trainer.collector.collect = poisoned
 
 
 def test_skipped_steps_are_counted_and_three_rounds_of_them_are_enough(tmp_path):
@@ -159,7 +159,7 @@ def test_skipped_steps_are_counted_and_three_rounds_of_them_are_enough(tmp_path)
 
 def test_a_run_whose_steps_are_never_finite_gives_up_and_its_checkpoint_is_finite(tmp_path):
     run = new_run(tmp_path / "run", training_episodes=20)
-    collect = run.trainer.collector.collector.collect
+    collect = run.trainer.collector.collect
 
     def poisoned(*arguments):
         played, seconds = collect(*arguments)
@@ -167,7 +167,7 @@ def test_a_run_whose_steps_are_never_finite_gives_up_and_its_checkpoint_is_finit
             each.trajectory.log_probs[:] = np.nan
         return played, seconds
 
-    run.trainer.collector.collector.collect = poisoned
+    run.trainer.collector.collect = poisoned
     with pytest.raises(UserError, match=r"Iteration 6: training diverged.*The checkpoint of iteration 5 is untouched"):
         train(run)
     tensors, facts = load_checkpoint(tmp_path / "run")
@@ -185,8 +185,8 @@ def test_weights_that_cannot_play_are_left_for_those_that_could(tmp_path, change
     with torch.no_grad():
         trainer.model.layers("actor")[-1][0].fill_(3e38)
     played = []
-    collect = trainer.collector.collector.collect
-    trainer.collector.collector.collect = lambda weights, *rest: (
+    collect = trainer.collector.collect
+    trainer.collector.collect = lambda weights, *rest: (
         played.append(weights.copy()),
         collect(weights, *rest),
     )[1]
@@ -206,14 +206,14 @@ def test_the_sentence_of_a_run_that_explodes_again_and_again():
 
 def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
     run = new_run(tmp_path / "run")
-    collect = run.trainer.collector.collector.collect
+    collect = run.trainer.collector.collect
 
     def poisoned(*arguments):
         played, seconds = collect(*arguments)
         played[1].trajectory.rewards[2] = np.inf
         return played, seconds
 
-    run.trainer.collector.collector.collect = poisoned
+    run.trainer.collector.collect = poisoned
     with pytest.raises(SimulatorError, match=r"Shop, iteration 1, instance 1, step 2: the reward .* is inf"):
         train(run)
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
@@ -26,7 +27,7 @@ def ab(directory, *flags):
 
 
 def argument(arguments, name):
-    return [a.partition("=")[2] for a in arguments if a.startswith(f"--{name}=")]
+    return [value for flag, value in pairwise(arguments) if flag == f"--{name}"]
 
 
 class FakeRuns:

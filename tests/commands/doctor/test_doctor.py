@@ -197,7 +197,7 @@ def test_what_is_asked_of_this_machine(tmp_path, monkeypatch):
 
 def test_the_command(tmp_path, capsys, monkeypatch):
     install(monkeypatch, [], cuda=None, driver=False)
-    records = "".join(json.dumps({**RECORD, "episode": e, "gpu": None}) + "\n" for e in (1, 2))
+    records = "".join(json.dumps({**RECORD, "iteration": e, "gpu": None}) + "\n" for e in (1, 2))
     (tmp_path / "metrics.jsonl").write_text(records)
     assert main([*SHOP, "--run-directory", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

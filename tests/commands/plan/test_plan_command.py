@@ -102,8 +102,7 @@ def test_the_command_for_a_card_that_is_not_here(tmp_path, capsys, no_cuda):
         assert part in out, part
     command = out.split("Run it: ")[1].splitlines()[0]
     assert command == (
-        f"{this_command()} --mode train --run-directory {tmp_path} --simulator {TOYS}:Bandit --gamma 0.9 "
-        "--no-use-tf32"
+        f"{this_command()} --mode train --run-directory {tmp_path} --simulator {TOYS}:Bandit --gamma 0.9 --no-use-tf32"
     )
     content = json.loads((tmp_path / "plan.json").read_text())
     assert content["fits"] is True

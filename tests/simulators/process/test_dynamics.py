@@ -92,7 +92,7 @@ def test_an_episode_without_any_decision_can_be_played_by_every_heuristic():
     simulator = clerk([8.0, 9.5, 13.5, 14.0], ["Sunday"])  # nobody is on duty before the horizon
     for which in (RANDOM, SPT, FIFO):
         states, rngs = new_state(simulator), (stream(0, "s"), stream(0, "p"))
-        steps, _, status = play_of(simulator)(states, simulator.parameters, np.zeros(1, np.float32), *rngs, which)
+        steps, _, status = play_of(simulator)(states, simulator.parameters, which, *rngs)
         assert (status, steps) == (OK, 1)
 
 

@@ -276,10 +276,10 @@ def test_one_that_is_replaced_while_it_is_read_is_no_damage(saved, monkeypatch):
     """An evaluation of the best checkpoint, of which one is kept, beside a run that goes on."""
     real, said = checkpoint._read, []
 
-    def read(path):
+    def read(path, *arguments):
         if path.name == "iteration-00000003.json":
             save_checkpoint(saved, {"a": torch.ones(1)}, {"iteration": 4})
-        return real(path)
+        return real(path, *arguments)
 
     monkeypatch.setattr(checkpoint, "_read", read)
     assert load_checkpoint(saved, said.append)[1]["iteration"] == 4
