@@ -52,7 +52,7 @@ class FakeRuns:
         jitter = 1 + len(self.trained) / 1000
         records = [
             {
-                **{"episode": n, "steps": 10, "return": 1.0, "metrics": {}, "trajectory_sha256": f"{epochs}{n}"},
+                **{"iteration": n, "steps": 10, "return": 1.0, "metrics": {}, "trajectory_sha256": f"{epochs}{n}"},
                 **{"simulation_seconds": jitter, "transfer_seconds": 0.0, "update_seconds": epochs / jitter},
                 **{"precision": "fp32", "batch_size": 64, "execution": "compiled"},
             }
@@ -205,7 +205,7 @@ def test_a_side_can_have_a_file_and_options_of_its_own(tmp_path):
 
 def test_the_documented_comparison(tmp_path, fake_runs, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "compare-two-settings.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^python scripts/train.py (--mode ab .*)$", text, re.MULTILINE)
     assert main(shlex.split(command)) == 0
     values = json.loads((tmp_path / "runs" / "ab" / "ab.json").read_text())
