@@ -206,7 +206,7 @@ def test_a_side_can_have_a_file_and_options_of_its_own(tmp_path):
 def test_the_documented_comparison(tmp_path, fake_runs, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "how-to" / "compare-two-settings.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^python scripts/train.py (--mode ab .*)$", text, re.MULTILINE)
+    (command,) = re.findall(r"^longstride (--mode ab .*)$", text, re.MULTILINE)
     assert main(shlex.split(command)) == 0
     values = json.loads((tmp_path / "runs" / "ab" / "ab.json").read_text())
     different = {name for name, value in values["a"]["values"].items() if value != values["b"]["values"][name]}
