@@ -1,11 +1,11 @@
-"""What the hooks ``control_variate`` and ``luck`` of the process simulator are worth: trained with and without them.
+"""What the process simulator's control variate is worth: trained with it and without it.
 
-Each variant is the same training run with some hooks removed, several seeds each. Its policy is then played greedily
-and by sampling on evaluation episodes that all runs share. Results are appended to DIRECTORY/results.jsonl, so an
-interrupted benchmark continues where it stopped.
+Both variants are the same training run, one with the hook removed, several seeds each. Its policy is then played
+greedily and by sampling on evaluation episodes that all runs share. Results are appended to DIRECTORY/results.jsonl, so
+an interrupted benchmark continues where it stopped.
 
 Usage: python benchmarks/control_variate.py [--scenarios loan_desk complete] [--seeds 5] [--iterations 7]
-       python benchmarks/control_variate.py --check    (do the variants differ, is "both" the ordinary run?)
+       python benchmarks/control_variate.py --check    (do the variants differ, is "with" the ordinary run?)
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,13 +38,7 @@ from core.training.evaluation.statistics import Paired, paired_difference
 
 ROOT = Path(__file__).resolve().parents[1]
 
-VARIANTS: dict[str, tuple[str, ...]] = {
-    "both": (),
-    "control_variate": ("luck",),
-    "luck": ("control_variate",),
-    "none": ("control_variate", "luck"),
-}
-"""Name -> the hooks that are removed."""
+VARIANTS = ("with", "without")
 
 MEASURES = {"greedy": "greedy", "sampled": "sampled", "curve": "while training"}
 """Key of a result -> heading; the first decides, the others stand beside it."""
@@ -58,7 +52,7 @@ Result = dict[str, Any]
 
 
 def main() -> int:
-    """Train what is missing, evaluate it, print the tables; return 1 where the check fails."""
+    """Train what is missing, evaluate it, print the table; return 1 where the check fails."""
     options = parse()
     scenarios = dict(found_scenarios(options.scenarios, options.scenarios_folder))
     if options.check:
@@ -73,7 +67,7 @@ def main() -> int:
                     append(file, {**key, **train_and_evaluate(scenario, variant, seed, options)})
     for name in scenarios:
         results = selected(read(file), scenario=name, iterations=options.iterations)
-        CONSOLE.print(table_of(name, results), effects_of(name, results))
+        CONSOLE.print(table_of(name, results))
     return 0
 
 
@@ -104,7 +98,7 @@ def found_scenarios(names: Sequence[str], folder: Path) -> Iterator[tuple[str, s
 def train_and_evaluate(scenario: str, variant: str, seed: int, options: argparse.Namespace) -> Result:
     """Return the measures of one run."""
     begin = time.process_time()
-    with tempfile.TemporaryDirectory() as folder, removed_hooks(variant):
+    with tempfile.TemporaryDirectory() as folder, variant_of(variant):
         run = build(scenario, seed, Path(folder) / "run", training_episodes=str(options.iterations))
         run.train(Console(quiet=True), lambda: False)
         curve = [line["metrics"][METRIC] for line in metrics_of(run.directory)]
@@ -117,13 +111,9 @@ def train_and_evaluate(scenario: str, variant: str, seed: int, options: argparse
     return {**result, "cpu_seconds": seconds, "parameters": parameters}
 
 
-@contextmanager
-def removed_hooks(variant: str) -> Iterator[None]:
-    """Take a variant's hooks from the process simulator; the contract's defaults (0) take their place."""
-    with ExitStack() as stack:
-        for hook in VARIANTS[variant]:
-            stack.enter_context(patch.object(ProcessSimulator, hook, None))
-        yield
+def variant_of(variant: str) -> AbstractContextManager[Any]:
+    """Take the hook from the process simulator without it; the contract's default (0) takes its place."""
+    return nullcontext() if variant == "with" else patch.object(ProcessSimulator, "control_variate", None)
 
 
 def build(scenario: str, seed: int, directory: Path, **settings: str) -> Run:
@@ -142,22 +132,24 @@ def mean_of_episodes(run: Run, episodes: int, greedy: bool) -> float:
 
 
 def check(name: str, scenario: str) -> bool:
-    """Train each variant briefly; return whether they differ as they should and "both" is the ordinary run."""
+    """Train each variant briefly; return whether they differ as they should and "with" is the ordinary run."""
     short = {"training_episodes": "2", "episodes_per_update": "1"}
     columns, hashes = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for variant in VARIANTS:
             directory = Path(folder) / variant
-            with removed_hooks(variant):
+            with variant_of(variant):
                 run = build(scenario, 0, directory, **short)
                 columns[variant] = first_trajectory(run)
             hashes[variant] = bits(directory)
         ordinary = Path(folder) / "ordinary"
         train_by_command(scenario, ordinary, short)
         hashes["ordinary"] = bits(ordinary)
-    findings = {f"{v}: columns as they should be": as_expected(v, columns) for v in VARIANTS}
-    findings["both is the ordinary run to the bit"] = hashes["both"] == hashes["ordinary"]
-    findings["no two variants learn the same"] = len({hashes[v][-1] for v in VARIANTS}) == len(VARIANTS)
+    findings = {
+        "columns as they should be": as_expected(columns),
+        "with is the ordinary run to the bit": hashes["with"] == hashes["ordinary"],
+        "the variants do not learn the same": hashes["with"][-1] != hashes["without"][-1],
+    }
     for finding, holds in findings.items():
         print(f"{name}, {finding}: {'yes' if holds else 'NO'}")
     return all(findings.values())
@@ -178,13 +170,11 @@ def first_trajectory(run: Run) -> Trajectory:
     return received[0]
 
 
-def as_expected(variant: str, columns: dict[str, Trajectory]) -> bool:
-    """Return whether a variant's first trajectory lacks exactly the increments of its removed hooks."""
-    found, whole, removed = columns[variant], columns["both"], VARIANTS[variant]
-    same_play = np.array_equal(found.actions, whole.actions) and np.array_equal(found.elapsed, whole.elapsed)
-    same_rewards = np.array_equal(found.rewards, whole.rewards)
-    luck = not found.luck.any() if "luck" in removed else found.luck.any() and np.array_equal(found.luck, whole.luck)
-    return bool(same_play and same_rewards == ("control_variate" not in removed) and luck)
+def as_expected(columns: dict[str, Trajectory]) -> bool:
+    """Return whether the first trajectories of both variants differ in the control variate alone."""
+    found, whole = columns["without"], columns["with"]
+    same = all(np.array_equal(getattr(found, c), getattr(whole, c)) for c in ("actions", "rewards", "elapsed"))
+    return bool(same and whole.control_variate.any() and not found.control_variate.any())
 
 
 def train_by_command(scenario: str, directory: Path, settings: dict[str, str]) -> None:
@@ -229,31 +219,15 @@ def selected(results: list[Result], **key: Any) -> list[Result]:
 
 
 def table_of(name: str, results: list[Result]) -> Table:
-    """Return a row for each variant: mean over seeds, and the difference to "both" seed by seed (negative: better)."""
-    seeds, iterations = len(selected(results, variant="both")), results[0]["iterations"]
+    """Return a row for each variant, mean over seeds, and what the control variate adds (negative: better)."""
+    values = {v: {m: [r[m] for r in selected(results, variant=v)] for m in MEASURES} for v in VARIANTS}
+    seeds, iterations = len(values["with"]["greedy"]), results[0]["iterations"]
     title = f"{name}: {METRIC} after {iterations} iterations, {seeds} seeds, 95 % intervals (Student's t)"
-    table = Table("variant", *(f"{heading}{more}" for heading in MEASURES.values() for more in ("", " - both")))
-    table.title = title
-    for variant in VARIANTS:
-        cells = []
-        for measure in MEASURES:
-            whole, values = ([r[measure] for r in selected(results, variant=v)] for v in ("both", variant))
-            cells.append(with_interval(paired_difference(values, [0.0] * len(values))))
-            cells.append("" if variant == "both" else with_interval(paired_difference(values, whole), "+"))
-        table.add_row(variant, *cells)
-    return table
-
-
-def effects_of(name: str, results: list[Result]) -> Table:
-    """Return what each hook adds, seed by seed: the mean of its effects with and without the other hook."""
-    table = Table("effect of", *MEASURES.values(), title=f"{name}: what a hook adds (negative: better)")
-    for hook, other in (("control_variate", "luck"), ("luck", "control_variate")):
-        cells = []
-        for measure in MEASURES:
-            values = {v: np.array([r[measure] for r in selected(results, variant=v)]) for v in VARIANTS}
-            without, having = (values[other] + values["none"]) / 2, (values["both"] + values[hook]) / 2
-            cells.append(with_interval(paired_difference(having, without), "+"))
-        table.add_row(hook, *cells)
+    table = Table("variant", *MEASURES.values(), title=title)
+    for variant, found in values.items():
+        table.add_row(variant, *(with_interval(paired_difference(found[m], [0.0] * seeds)) for m in MEASURES))
+    effects = (paired_difference(values["with"][m], values["without"][m]) for m in MEASURES)
+    table.add_row("with - without", *(with_interval(effect, "+") for effect in effects))
     return table
 
 

@@ -14,7 +14,7 @@ from helpers.toy_runs import (
     toy_update,
     toy_updater,
 )
-from oracles.slow_update import slow_gae, slow_worth_of_luck
+from oracles.slow_update import slow_coefficient, slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.learning.device_transfer import ModelTransfer
@@ -135,7 +135,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         features=np.zeros((n, 4, 0), np.float32),
         states=np.zeros((n, 0), np.float32),
         elapsed=np.ones(n),
-        luck=np.zeros(n, np.float32),
+        control_variate=np.zeros(n, np.float32),
         terminated=np.zeros(n, np.bool_),
         truncated=np.arange(n) == n - 1,
         cut_observations=np.zeros((0, 5), np.float32),
@@ -210,9 +210,9 @@ def slow_returns(model, episodes):
         t = episode.trajectory
         values = values_in_reward_units(model, t.observations)
         ended = t.terminated | t.truncated
-        pieces.append((t.luck, (t.rewards, values[:-1], values[1:], discounts, t.terminated, ended)))
-    worth = slow_worth_of_luck(pieces)
-    returns = [slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces]
+        pieces.append((t.control_variate, (t.rewards, values[:-1], values[1:], discounts, t.terminated, ended)))
+    coefficient = slow_coefficient(pieces)
+    returns = [slow_gae(r - coefficient * variate, v, *rest, 0.95) + v for variate, (r, v, *rest) in pieces]
     return np.concatenate(returns), np.concatenate([data[1] for _, data in pieces])
 
 

@@ -40,7 +40,7 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
     simulator = ProcessSimulator(scenario)
     functions = compile_functions(simulator)
     reset, observe, step, action_mask = functions.reset, functions.observe, functions.step, functions.action_mask
-    truncated, time, control_variate = functions.truncated, functions.time, functions.control_variate
+    truncated, time = functions.truncated, functions.time
     p, states = simulator.parameters, new_state(simulator)
     state, actions = states[0], np.random.default_rng(seed)
     reset(state, p, stream(seed, "simulator"))
@@ -52,8 +52,6 @@ def compare_episode(scenario: Scenario, seed: int, postpone: float = POSTPONE_SH
         observe(state, p, observation)
         assert bool(truncated(state, p)) == reference.ended, f"decision {decision}"
         assert math.isclose(time(state, p), reference.now, rel_tol=1e-9, abs_tol=1e-9), f"decision {decision}"
-        control = control_variate(state, p)
-        assert math.isclose(control, reference.control(), rel_tol=1e-7, abs_tol=1e-9), f"decision {decision}"
         check_heuristics(simulator, state, mask_of(action_mask, state, p, mask), reference, actions)
         if reference.ended:
             break

@@ -91,7 +91,6 @@ class Reference:
         self.joins = number_joins(scenario.flow)
         self.cases: list[Case] = []
         self.now, self.open_time, self.decisions = 0.0, 0.0, 0
-        self.chosen: list[tuple[str, str]] = []
         self.ended = self.overflowed = False
         self.events: list[Any] = []
         self.arrivals = self._arrival_times()
@@ -115,7 +114,6 @@ class Reference:
         if action < len(self.pairs):
             activity, name = self.pairs[action]
             task, resource = self.queues[activity].popleft(), self.resources[name]
-            self.chosen.append((activity, name))
             task.stream = advance(task.stream)
             resource.task, resource.activity, resource.started = task, activity, self.now
             end = self.now + quantile(self.service[activity, name], float(uniform(task.stream)))
@@ -178,14 +176,6 @@ class Reference:
             return 0.0
         begun = sum(r.task is not None and r.task.fork is task.fork for r in self.resources.values())
         return (task.fork.branches - 1 - task.fork.done - begun) / (task.fork.branches - 1)
-
-    def control(self) -> float:
-        """Return the control variate: all time worked, less what the chosen are slower than the fastest, on average."""
-        slower = 0.0
-        for activity, name in self.chosen:
-            fastest = min(mean(s) for s in self.scenario.service if s.activity == activity)
-            slower += mean(self.service[activity, name]) - fastest
-        return (sum(map(self._worked, self.resources.values())) - slower) / self.expected_cases()
 
     # Figures of the episode
 

@@ -13,10 +13,7 @@ from core.simulators.spaces import ActionSpace, Box, Discrete
 
 
 class SlowEpisode(NamedTuple):
-    """Lists of what each step saw and did; `rewards` is for learning, `raw_rewards` is what step returned.
-
-    `actions` are as a trajectory keeps them.
-    """
+    """Lists of what each step saw and did; `actions` are as a trajectory keeps them."""
 
     observations: list[np.ndarray]
     masks: list[np.ndarray]
@@ -24,9 +21,8 @@ class SlowEpisode(NamedTuple):
     actions: list[Any]
     log_probs: list[float]
     rewards: list[float]
-    raw_rewards: list[float]
     elapsed: list[float]
-    luck: list[float]
+    control_variate: list[float]
     terminated: list[bool]
     truncated: list[bool]
     state: Any
@@ -37,13 +33,12 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
     rng, policy_rng = stream(seed, "simulator", number), stream(seed, "policy", number)
     kind, parameters = type(simulator), simulator.parameters
     state = new_state(simulator)[0]
-    episode = SlowEpisode([], [], [], [], [], [], [], [], [], [], [], state)
+    episode = SlowEpisode([], [], [], [], [], [], [], [], [], [], state)
     kind.reset(state, parameters, rng)
     for t in range(simulator.max_steps):
         observation, mask, features = _look(simulator, state)
         action, log_prob = _sample(model, observation, mask, features, policy_rng)
         clock, control = _optional(simulator, "time", state), _optional(simulator, "control_variate", state)
-        lucky = _optional(simulator, "luck", state)
         reward, terminated = kind.step(state, parameters, on_bounds(simulator.action_space, action), rng)
         cut = t + 1 == simulator.max_steps or bool(_optional(simulator, "truncated", state))
         step = (
@@ -52,10 +47,9 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
             features,
             action,
             log_prob,
-            reward + _optional(simulator, "control_variate", state) - control,
             reward,
             _optional(simulator, "time", state) - clock,
-            _optional(simulator, "luck", state) - lucky,
+            _optional(simulator, "control_variate", state) - control,
             bool(terminated),
             cut and not terminated,
         )

@@ -31,7 +31,6 @@ class Shop(Simulator):
             ("day", np.int64),
             ("clock", np.float64),
             ("cash", np.float64),
-            ("luck", np.float64),
             ("demand", np.int64),
             ("sold", np.int64),
             ("wanted", np.int64),
@@ -50,7 +49,6 @@ class Shop(Simulator):
         state.day = 0
         state.clock = 0.0
         state.cash = 1.5
-        state.luck = 0.0
         state.demand = 0
         state.sold = 0
         state.wanted = 0
@@ -83,7 +81,6 @@ class Shop(Simulator):
         state.stock = stock - sold
         state.demand = demand
         state.cash += reward
-        state.luck += 0.25 * (2.0 - demand)
         state.sold += sold
         state.wanted += demand
         state.day += 1
@@ -95,10 +92,6 @@ class Shop(Simulator):
         return state.day >= parameters.days
 
     def control_variate(state, parameters):
-        """Return the sum of what the demand, 2 in the mean, fell short."""
-        return state.luck
-
-    def luck(state, parameters):
         """Return how much more was wanted than the mean of 2 a day."""
         return state.wanted - 2.0 * state.day
 

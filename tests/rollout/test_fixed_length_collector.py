@@ -8,7 +8,7 @@ import torch
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, rollout_batch, toy_coefficients, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
-from oracles.slow_update import slow_gae, slow_worth_of_luck
+from oracles.slow_update import slow_coefficient, slow_gae
 from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
 
 from core.errors import SimulatorError, UserError
@@ -62,7 +62,7 @@ def slow_instance(monkeypatch, simulator, model, instance, steps):
 def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, instance):
     slow = slow_instance(monkeypatch, Shop(), toy_model("shop"), instance, ROUNDS * STEPS)
     parts = [rounds[instance][0] for rounds in shop]
-    for name in ("actions", "masks", "features", "rewards", "elapsed", "luck", "terminated", "truncated"):
+    for name in ("actions", "masks", "features", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
         together = np.concatenate([getattr(part, name) for part in parts])
         expected = np.concatenate([np.asarray(getattr(e, name), together.dtype) for e in slow])[: ROUNDS * STEPS]
         assert np.array_equal(together, expected), name
@@ -91,7 +91,7 @@ def test_the_outcomes_are_those_of_the_episodes_that_ended(shop, monkeypatch, in
     finished = [outcome for rounds in shop for outcome in rounds[instance][1]]
     assert len(finished) in (len(slow) - 1, len(slow))
     for outcome, episode in zip(finished, slow, strict=False):
-        assert outcome.total_reward == pytest.approx(sum(episode.raw_rewards), abs=1e-12)
+        assert outcome.total_reward == pytest.approx(sum(episode.rewards), abs=1e-12)
         assert outcome.metrics["cash"] == episode.state.cash
         assert outcome.metrics["days"] == len(episode.actions)
 
@@ -137,7 +137,7 @@ def test_a_record_of_another_size_is_refused():
     collector = new_collector(Shop(), instances=1)
     collector.collect(actor_weights(toy_model("shop")), 0, 1)
     records, metadata = collector.state_dict()
-    with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 64"):
+    with pytest.raises(UserError, match=r"unfinished episode in the checkpoint has 3 bytes, not 56"):
         collector.load_state_dict(CollectorState({name: r[:3] for name, r in records.items()}, metadata))
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint is missing"):
         collector.load_state_dict(CollectorState({}, metadata))
@@ -171,10 +171,12 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
                 terminated, ended = t.terminated[begin:end], np.arange(begin, end) == end - 1
                 discounts = np.full(end - begin, 0.97)
                 data = (t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended)
-                pieces.append((t.luck[begin:end], data))
+                pieces.append((t.control_variate[begin:end], data))
                 begin = end
-    worth = slow_worth_of_luck(pieces)
-    expected = np.concatenate([slow_gae(r - worth * luck, v, *rest, 0.95) + v for luck, (r, v, *rest) in pieces])
+    coefficient = slow_coefficient(pieces)
+    expected = np.concatenate(
+        [slow_gae(r - coefficient * variate, v, *rest, 0.95) + v for variate, (r, v, *rest) in pieces]
+    )
     updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
     batch = rollout_batch([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * INSTANCES)
     updater.update(batch, toy_coefficients(), np.random.default_rng(0))

@@ -177,7 +177,7 @@ def test_the_records_of_a_run(uninterrupted):
         assert record["model_transfers"] == 0
         assert record["precision"] == "fp32"
         assert record["steps_per_second"] == pytest.approx(record["steps"] / record["simulation_seconds"])
-        # Cash begins at 1.5 and earns the rewards; what the control variate adds is not in it.
+        # Cash begins at 1.5 and earns the rewards.
         assert record["return"] == pytest.approx(record["metrics"]["cash"] - 1.5)
     rates = [record["learning_rate"] for record in records]
     assert rates == pytest.approx([3e-3 * (1 - i / 6) for i in range(6)])

@@ -110,22 +110,22 @@ def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per:
     return np.full(len(elapsed), gamma)
 
 
-def worth_of_luck(
+def control_variate_coefficient(
     trajectories: Sequence[Trajectory],
     values: Sequence[np.ndarray],
     next_values: Sequence[np.ndarray],
     discounts: Sequence[np.ndarray],
 ) -> float:
-    """Return what a unit of a simulator's luck adds to a TD error: the slope of least squares through the origin.
+    """Return what a unit of the control variate adds to a TD error: the slope of least squares through the origin.
 
-    Luck has mean 0 whatever is done, so that subtracting its worth from the rewards changes no expectation, and least
-    squares takes out as much variance as one factor can (control variates: Owen, "Monte Carlo theory, methods and
-    examples", 2013, section 8.9; like all of them it is fitted to the data that it is used on, an error of the order of
-    one over their number). Values, next values and discounts of each trajectory are those of :func:`gae`.
+    The variate has mean 0 whatever is done, so that subtracting it from the rewards changes no expectation, and least
+    squares takes out as much variance as one factor can (Owen, "Monte Carlo theory, methods and examples", 2013,
+    section 8.9). Fitted to the data that it is used on, it has an error of the order of one over their number.
+    Values, next values and discounts of each trajectory are those of :func:`gae`.
     """
     covariance = variance = 0.0
     for t, value, next_value, discount in zip(trajectories, values, next_values, discounts, strict=True):
-        luck = t.luck.astype(np.float64)
+        variate = t.control_variate.astype(np.float64)
         errors = t.rewards + discount * np.where(t.terminated, 0.0, next_value) - value
-        covariance, variance = covariance + float(luck @ errors), variance + float(luck @ luck)
+        covariance, variance = covariance + float(variate @ errors), variance + float(variate @ variate)
     return covariance / variance if variance > 0.0 else 0.0

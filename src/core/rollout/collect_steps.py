@@ -62,7 +62,7 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                 if not np.isfinite(log_prob):
                     statuses[i] = POLICY_NOT_FINITE
                     continue
-                time, control, luck = measure(state, parameters)
+                time, control = measure(state, parameters)
                 reward, terminated = step(state, parameters, action, generators[i][0])
                 arrays.rewards[i] += reward
                 if not np.isfinite(reward):
@@ -70,9 +70,9 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                     continue
                 next_rows[i], ages[i] = t + 1, ages[i] + 1
                 cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
-                new_time, new_control, new_luck = measure(state, parameters)
-                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward + (new_control - control)
-                rows.elapsed[i, t], rows.luck[i, t] = new_time - time, new_luck - luck
+                new_time, new_control = measure(state, parameters)
+                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward
+                rows.elapsed[i, t], rows.control_variate[i, t] = new_time - time, new_control - control
                 rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
                 statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
                 if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
@@ -136,11 +136,11 @@ def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
 
 
 def _build_measure(functions: Compiled) -> Function:
-    """Compile ``measure(state, parameters) -> (time, control variate, luck)``, whose increments are recorded."""
-    time, control_variate, luck = functions.time, functions.control_variate, functions.luck
+    """Compile ``measure(state, parameters) -> (time, control variate)``, whose increments are recorded."""
+    time, control_variate = functions.time, functions.control_variate
 
     @njit(nogil=True)
     def measure(state, parameters):  # type: ignore[no-untyped-def]
-        return time(state, parameters), control_variate(state, parameters), luck(state, parameters)
+        return time(state, parameters), control_variate(state, parameters)
 
     return measure

@@ -156,10 +156,10 @@ class FaultLocator:
             call("reset", state, self.simulator.parameters, rng)
         call.observe(state)
         call.action_features(state, call.action_mask(state))
-        for name in ("time", "control_variate", "luck"):
+        for name in ("time", "control_variate"):
             call.number(name, state)
         _, terminated = call.outcome(state, self._action(), rng)
-        for name in ("time", "control_variate", "luck"):
+        for name in ("time", "control_variate"):
             call.number(name, state)
         cut = call.truncated(state) or max(self.snapshot.age, 0) + 1 == self.simulator.max_steps
         call.step += 1

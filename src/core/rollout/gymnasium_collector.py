@@ -98,7 +98,7 @@ class _Instance:
         self.trajectory = allocate(
             steps, spec.observation_size, spec.action_space, 0, new, cuts=steps, state_size=spec.state_size
         )
-        self.trajectory.elapsed[:] = self.trajectory.luck[:] = 0.0
+        self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total = -1, True, 0.0
         self._policy_state = new_policy_states(spec, 1)[0]
         # One generator, of the environment's seed and then of the policy, set to the stream of each episode.

@@ -27,12 +27,12 @@ class Trajectory(NamedTuple):
         actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
             they are clipped or squashed onto the bounds).
         log_probs: float32[T], log-probabilities of the chosen actions under the policy that chose them.
-        rewards: float32[T], reward of step t, plus the increment of the simulator's control variate.
+        rewards: float32[T], reward of step t.
         masks: bool[T, values of all choices], True where allowed; bool[T, 0] for a Box.
         features: float32[T, values of all choices, F], the action features.
         states: float32[T, state_size], the policy's state before step t.
         elapsed: float64[T], simulated time from step t to step t + 1.
-        luck: float32[T], increment of the simulator's luck from step t to step t + 1.
+        control_variate: float32[T], increment of the simulator's control variate from step t to step t + 1.
         terminated: bool[T], whether the process ended after t, so that nothing follows.
         truncated: bool[T], whether the episode was cut after t, so that its next observation is valued.
         cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
@@ -46,7 +46,7 @@ class Trajectory(NamedTuple):
     features: np.ndarray
     states: np.ndarray
     elapsed: np.ndarray
-    luck: np.ndarray
+    control_variate: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     cut_observations: np.ndarray
@@ -70,12 +70,12 @@ class Trajectory(NamedTuple):
 def digest(trajectories: Iterable[Trajectory]) -> str:
     """Return the SHA-256 of some trajectories, by which two runs are compared.
 
-    It covers action, log-probability, reward, times, luck and end of every step. Observations are twenty times as many
-    bytes and are left out: a policy that saw something else has other log-probabilities.
+    It covers every small column of every step. Observations are twenty times as many bytes and are left out: a policy
+    that saw something else has other log-probabilities.
     """
     digest = hashlib.sha256()
     for each in trajectories:
-        for name in ("actions", "log_probs", "rewards", "elapsed", "luck", "terminated", "truncated"):
+        for name in ("actions", "log_probs", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
             digest.update(np.ascontiguousarray(getattr(each, name)).data)
     return digest.hexdigest()
 
@@ -108,7 +108,7 @@ def allocate(
         features=new((steps, sum(space.choices), action_features), np.dtype(np.float32)),
         states=new((steps, state_size), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
-        luck=new((steps,), np.dtype(np.float32)),
+        control_variate=new((steps,), np.dtype(np.float32)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),
         cut_observations=new((cuts, observation_size), np.dtype(np.float32)),
@@ -129,23 +129,22 @@ def trajectory_bytes(
     return sum(sizes)
 
 
-def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, luck: np.ndarray) -> tuple[int, str] | None:
+def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.ndarray) -> tuple[int, str] | None:
     """Return (step, what is wrong) of the first step that cannot be learned from, None if all can.
 
     Args:
-        rewards: float32[T], rewards as recorded, with the control variate; the loop checks rewards without it.
+        rewards: float32[T], rewards.
         discounts: float64[T], discounts from the simulator's clock.
-        luck: float32[T], increments of the simulator's luck.
+        variate: float32[T], increments of the simulator's control variate.
     """
-    bad_rewards, bad_luck = (~(np.abs(column) <= LARGEST_REWARD) for column in (rewards, luck))
-    bad = bad_rewards | bad_luck | ~np.isfinite(discounts)
-    if not bad.any():
-        return None
-    step = int(bad.argmax())
-    if bad_rewards[step]:
-        return step, (
-            f"the reward with the increment of the control variate is {rewards[step]}; keep it finite and below 1e12"
-        )
-    if bad_luck[step]:
-        return step, f"luck grew by {luck[step]}; keep its increments finite and below 1e12"
-    return step, "the clock gave an elapsed time that is negative or not a number; let time only go forward"
+    for column, what in ((rewards, "the reward is"), (variate, "control_variate grew by")):
+        bad = ~(np.abs(column) <= LARGEST_REWARD)
+        if bad.any():
+            step = int(bad.argmax())
+            return step, f"{what} {column[step]}; keep it finite and below 1e12"
+    bad = ~np.isfinite(discounts)
+    if bad.any():
+        return int(
+            bad.argmax()
+        ), "the clock gave an elapsed time that is negative or not a number; let time only go forward"
+    return None

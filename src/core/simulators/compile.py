@@ -58,7 +58,6 @@ def _arguments(simulator: Simulator) -> dict[str, tuple[Any, ...]]:
         "truncated": both,
         "time": both,
         "control_variate": both,
-        "luck": both,
     }
 
 

@@ -40,12 +40,9 @@ class Simulator:
       its logits. All actions share the learned weights ``w``, so a known figure need not be learned for each action.
     * ``truncated(state, parameters) -> bool`` (optional) cuts the episode where the process itself does not end. The
       value of the last state is bootstrapped. ``max_steps`` truncates as well.
-    * ``control_variate(state, parameters) -> float`` (optional): a running sum whose expected growth no policy can
-      change, for example luck minus its mean. Its increments are added to the rewards that the policy learns from,
-      not to the return that is reported. One that moves against the luck in the rewards makes learning less noisy.
-    * ``luck(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under every policy
-      (a martingale), for example arrivals so far minus those expected by now. Each update estimates the effect of one
-      unit and subtracts it from the advantages, so that a policy gets neither credit nor blame for luck.
+    * ``control_variate(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under
+      every policy (a martingale), for example arrivals so far minus those expected by now. Each update estimates the
+      effect of one unit and subtracts it from the advantages, so that a policy gets neither credit nor blame for luck.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
@@ -125,7 +122,6 @@ class Compiled(NamedTuple):
     truncated: Function
     time: Function
     control_variate: Function
-    luck: Function
 
 
 def function_of(simulator: Simulator, name: str) -> Function | None:
@@ -247,5 +243,4 @@ _DEFAULTS: dict[str, Function] = {
     "truncated": _never,
     "time": _zero,
     "control_variate": _zero,
-    "luck": _zero,
 }

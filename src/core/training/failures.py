@@ -147,7 +147,7 @@ def require_finite(
         SimulatorError: a reward, a discount (float64[T]) or a running sum is not finite.
     """
     for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
-        if (fault := first_not_finite(trajectory.rewards, discount, trajectory.luck)) is not None:
+        if (fault := first_not_finite(trajectory.rewards, discount, trajectory.control_variate)) is not None:
             step, reason = fault
             name = type(simulator).__name__
             raise SimulatorError(f"{name}, iteration {iteration}, instance {instance}, step {step}: {reason}.")

@@ -97,7 +97,7 @@ def test_every_policy_plays_the_same_streams(name):
 
 def test_evaluation_does_not_reuse_the_streams_of_training():
     slow = play_slowly(Shop(), toy_model("shop"), 3, 0)
-    assert shop_evaluation().records["trained_sampled"][0]["return"] != pytest.approx(sum(slow.raw_rewards))
+    assert shop_evaluation().records["trained_sampled"][0]["return"] != pytest.approx(sum(slow.rewards))
 
 
 def test_bounds_are_at_least_as_good_as_every_policy():

@@ -132,7 +132,7 @@ class Calls:
         return bool(cut)
 
     def number(self, function: str, state: Any) -> float:
-        """Return the value of ``time``, ``control_variate`` or ``luck``, 0 if it is not defined."""
+        """Return the value of ``time`` or ``control_variate``, 0 if it is not defined."""
         if function not in self.functions:
             return 0.0
         value = self.reading(function, state)

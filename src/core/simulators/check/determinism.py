@@ -75,7 +75,7 @@ def observe_state(call: Calls, state: Any) -> tuple[Outputs, np.ndarray, np.ndar
 
 def step_outputs(call: Calls, state: Any, reward: float, terminated: bool) -> Outputs:
     """Return the outputs after a step, from its new state and what ``step`` returned."""
-    numbers = {name: np.float64(call.number(name, state)).tobytes() for name in ("time", "control_variate", "luck")}
+    numbers = {name: np.float64(call.number(name, state)).tobytes() for name in ("time", "control_variate")}
     step = np.float64(reward).tobytes() + bytes([terminated])
     return {"step": step, "truncated": bytes([call.truncated(state)]), **numbers}
 

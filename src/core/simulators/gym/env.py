@@ -30,7 +30,7 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
     Observations are float32[observation_size]. ``info["action_mask"]`` and :meth:`action_masks` (for sb3-contrib's
     MaskablePPO) are bool[n], n values of all choices; a Box has none. At the end ``info["metrics"]`` holds the
     simulator's metrics. ``terminated`` and ``truncated`` are kept apart; ``max_steps`` truncates. The reward is that of
-    ``step``, without the control variate.
+    ``step``.
 
     Args:
         simulator: simulator to step.

@@ -31,8 +31,8 @@ def start(state, p, rng):  # type: ignore[no-untyped-def]
 def clear(state, p):  # type: ignore[no-untyped-def]
     """Fill the record for an empty process at time 0 and draw the first arrival of its seed."""
     state.arrival_stream = child(state.seed, 0)
-    state.time, state.area, state.control, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0, 0.0
-    state.arrived, state.open, state.waiting, state.busy, state.decisions = 0, 0, 0, 0, 0
+    state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
+    state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
     state.ended, state.overflow = 0, 0
     # Loops where slices would do: Numba takes seconds longer to compile slice assignments.
     for case in range(len(state.completion_time)):
@@ -90,9 +90,8 @@ def run_to_step(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and add to the time integrals of open cases and of busy resources (the control variate)."""
+    """Move the clock and add to the time integral of open cases."""
     state.area += state.open * (time - state.time)
-    state.control += state.busy * (time - state.time)
     state.time = time
 
 
@@ -209,8 +208,6 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]
     state.work_stream[resource] = stream
     state.busy_pair[resource] = pair
-    state.busy += 1
-    state.control -= p.pair_excess[pair]
     state.available[resource] = 0
     state.started[resource] = state.time
     state.finish[resource] = state.time + draw_service(p, pair, uniform(stream))
@@ -237,7 +234,6 @@ def complete(state, p, resource):  # type: ignore[no-untyped-def]
     case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
     state.busy_time[resource] += state.time - state.started[resource]
     state.busy_pair[resource] = NONE
-    state.busy -= 1
     state.finish[resource] = math.inf
     state.available[resource] = state.on_duty[resource]
     move(state, p, case, p.branch_node[p.node_first[node]], stream)

@@ -28,7 +28,6 @@ class Parameters(NamedTuple):
     pair_activity: np.ndarray  # int64[P]
     pair_resource: np.ndarray  # int64[P]
     pair_mean: np.ndarray  # float64[P], mean service time
-    pair_excess: np.ndarray  # float64[P], mean service time beyond that of the activity's fastest pair
     pair_habit: np.ndarray  # float64[P], events of the pair in the log
     pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
     activity_pairs: np.ndarray  # int64[A + 1], first pair of each activity
@@ -107,7 +106,6 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         pair_activity=activity,
         pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
         pair_mean=means,
-        pair_excess=means - np.minimum.reduceat(means, activity_pairs[:-1])[activity],
         pair_habit=np.array([float(entry.observations or 0) for entry in pairs]),
         activity_pairs=activity_pairs,
         **service_arrays(pairs),

@@ -42,7 +42,7 @@ class ProcessSimulator(Simulator):
     bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
     reset = staticmethod(dynamics.start)
     action_features = staticmethod(action_features.action_features)
-    luck = staticmethod(arrivals.arrivals_in_excess)
+    control_variate = staticmethod(arrivals.arrivals_in_excess)
     episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario) -> None:
@@ -96,16 +96,6 @@ class ProcessSimulator(Simulator):
     def time(state: Any, parameters: Parameters) -> float:
         """Return the simulated time in the scenario's unit."""
         return state.time  # type: ignore[no-any-return]
-
-    @staticmethod
-    def control_variate(state: Any, parameters: Parameters) -> float:
-        """Return the time worked so far minus the expected excess over the fastest possible choices.
-
-        Under every policy its expectation is the sum over all tasks of the fastest mean service time. Added to the
-        reward it leaves the cost of cases that wait while nobody works on them, plus, at once, the expected cost of
-        choosing a slow resource. The luck of long and short services is gone.
-        """
-        return state.control * parameters.reward_scale  # type: ignore[no-any-return]
 
     @staticmethod
     def observe(state: Any, parameters: Parameters, observation: np.ndarray) -> None:

@@ -22,9 +22,9 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     rows: list[tuple[type, str, tuple[int, ...]]] = [
         (np.float64, "time next_arrival next_shift", ()),
         (np.int64, "shift", ()),
-        (np.float64, "week_start area control", ()),
+        (np.float64, "week_start area", ()),
         (np.uint64, "seed arrival_stream", ()),
-        (np.int64, "arrived open busy waiting decisions ended overflow free_slot", ()),
+        (np.int64, "arrived open waiting decisions ended overflow free_slot", ()),
         (np.float64, "arrival_time completion_time", (sizes.cases,)),
         (np.int32, "joined", (sizes.cases, joins)),
         (np.uint8, "available on_duty", (resources,)),
