@@ -26,21 +26,13 @@ _MEANS = ("utilisation", "power_watts", "sm_mhz", "throttled")
 
 
 class Sample(NamedTuple):
-    """State of a GPU at one moment; None where NVML does not know (much of a MIG slice).
+    """State of a GPU at one moment; None where NVML does not know (much of a MIG slice)."""
 
-    Attributes:
-        utilisation: percent of NVML's last period (a sixth of a second to a second) in which a kernel ran.
-        memory_bytes: memory used by all processes.
-        power_watts: power draw.
-        sm_mhz: clock of the multiprocessors.
-        throttled: reasons for a clock lower than it could be; empty if it is not.
-    """
-
-    utilisation: float | None
-    memory_bytes: int | None
-    power_watts: float | None
-    sm_mhz: float | None
-    throttled: tuple[str, ...] | None
+    utilisation: float | None  # percent of NVML's last period (a sixth of a second to a second) in which a kernel ran
+    memory_bytes: int | None  # memory used by all processes
+    power_watts: float | None  # power draw
+    sm_mhz: float | None  # clock of the multiprocessors
+    throttled: tuple[str, ...] | None  # reasons for a clock lower than it could be; empty if it is not
 
 
 def take_sample(api: Any | None, handle: Any | None) -> Sample:

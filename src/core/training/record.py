@@ -16,17 +16,11 @@ JudgedBy = Literal["iterations", "evaluations"]
 
 
 class Collected(NamedTuple):
-    """A collected rollout.
+    """A collected rollout."""
 
-    Attributes:
-        instances: trajectory and finished episodes of each environment instance.
-        seconds: time of the collection.
-        fallbacks: returns to good parameters before it succeeded.
-    """
-
-    instances: Sequence[InstanceTrajectory]
-    seconds: float
-    fallbacks: list[dict[str, Any]]
+    instances: Sequence[InstanceTrajectory]  # trajectory and finished episodes of each environment instance
+    seconds: float  # time of the collection
+    fallbacks: list[dict[str, Any]]  # returns to good parameters before it succeeded
 
     @property
     def trajectories(self) -> list[Trajectory]:

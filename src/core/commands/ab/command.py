@@ -25,21 +25,13 @@ RESULT = "ab.json"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two settings to compare, and where.
+    """Two settings to compare, and where."""
 
-    Attributes:
-        sides: A and B.
-        seed: seed of both runs of the first pair; each further pair has the next one.
-        directory: folder of the comparison.
-        metrics: main metric of each side's simulator.
-        common_metric: main metric of both sides.
-    """
-
-    sides: tuple[Side, Side]
-    seed: int
-    directory: Path
-    metrics: tuple[str, str]
-    common_metric: CommonMetric
+    sides: tuple[Side, Side]  # A and B
+    seed: int  # seed of both runs of the first pair; each further pair has the next one
+    directory: Path  # folder of the comparison
+    metrics: tuple[str, str]  # main metric of each side's simulator
+    common_metric: CommonMetric  # main metric of both sides
 
     def runs(self, pair: int) -> tuple[SideRun, SideRun]:
         """Return the runs of A and B in a pair.

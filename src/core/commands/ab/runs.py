@@ -17,19 +17,12 @@ from core.training.run_directory.metrics_log import read_metrics
 
 @dataclass(frozen=True)
 class SideRun:
-    """The run of one side in one pair.
-
-    Attributes:
-        side: settings of the run.
-        pair: number of the pair, from 1.
-        seed: seed of the run.
-        comparison: folder of the comparison.
-    """
+    """The run of one side in one pair."""
 
     side: Side
-    pair: int
+    pair: int  # number of the pair, from 1
     seed: int
-    comparison: Path
+    comparison: Path  # folder of the comparison
 
     @property
     def directory(self) -> Path:

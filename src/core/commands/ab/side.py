@@ -19,20 +19,12 @@ OF_BOTH = ("seed", "run_directory")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two settings that are compared.
-
-    Attributes:
-        name: ``"a"`` or ``"b"``.
-        text: flags of this side alone, as they were given.
-        file: hyperparameters file; None for the defaults alone.
-        options: lower-case names with the values of the command line, those of both sides included.
-        config: all settings of the side.
-    """
+    """One of the two settings that are compared."""
 
     name: Literal["a", "b"]
-    text: str
-    file: Path | None
-    options: dict[str, Any]
+    text: str  # flags of this side alone, as they were given
+    file: Path | None  # hyperparameters file; None for the defaults alone
+    options: dict[str, Any]  # lower-case names with the values of the command line, those of both sides included
     config: Config
 
     def arguments(self, mode: str, directory: Path, **more: str) -> list[str]:

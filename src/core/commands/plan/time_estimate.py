@@ -28,25 +28,15 @@ _SPREAD = {"measured": 1.5, "predicted": 3.0}
 
 @dataclass(frozen=True)
 class Estimate:
-    """Training episodes inside a budget.
+    """Training episodes inside a budget."""
 
-    Attributes:
-        episodes: expected number; None where the update's time is not known.
-        low: number if everything is slower.
-        high: number if everything is faster.
-        startup_seconds: time until the first iteration.
-        simulation_seconds: time of an iteration's simulation.
-        update_seconds: time of an iteration's update; None if it is not known.
-        basis: source of the figures, for people.
-    """
-
-    episodes: int | None
-    low: int
-    high: int
-    startup_seconds: float
-    simulation_seconds: float
-    update_seconds: float | None
-    basis: str
+    episodes: int | None  # expected number; None where the update's time is not known
+    low: int  # number if everything is slower
+    high: int  # number if everything is faster
+    startup_seconds: float  # time until the first iteration
+    simulation_seconds: float  # time of an iteration's simulation
+    update_seconds: float | None  # time of an iteration's update; None if it is not known
+    basis: str  # source of the figures, for people
 
 
 def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:

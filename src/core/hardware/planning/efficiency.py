@@ -8,19 +8,14 @@ from core.hardware.types import Precision
 
 
 class Achieved(NamedTuple):
-    """Rates that an update achieved; None where the card's figures are not known, and on the CPU.
+    """Rates that an update achieved; None where the card's figures are not known, and on the CPU."""
 
-    Attributes:
-        update_flops_per_second: floating-point operations of matrix products a second.
-        update_bytes_per_second: bytes that operations read and wrote a second, as if nothing stayed in a cache.
-        mfu: model FLOPs utilisation: the share of the time that the arithmetic would take at the card's peaks.
-        bandwidth_share: the share of the time that the traffic would take at the card's bandwidth.
-    """
-
-    update_flops_per_second: float
+    update_flops_per_second: float  # floating-point operations of matrix products a second
+    # bytes that operations read and wrote a second, as if nothing stayed in a cache
     update_bytes_per_second: float | None
+    # model FLOPs utilisation: the share of the time that the arithmetic would take at the card's peaks
     mfu: float | None
-    bandwidth_share: float | None
+    bandwidth_share: float | None  # the share of the time that the traffic would take at the card's bandwidth
 
 
 def achieved(work: roofline.Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:

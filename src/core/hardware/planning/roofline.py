@@ -38,25 +38,15 @@ _OUTSIDE_LOSS = 44
 
 @dataclass(frozen=True)
 class Work:
-    """Work of an update.
+    """Work of an update."""
 
-    Attributes:
-        flops: floating-point operations of matrix products in the planned precision.
-        wide_flops: floating-point operations in float32, of the heads and of the values before the update.
-        traffic: bytes that operations read and write in the card's memory.
-        launches: launches by the host.
-        steps: steps of the optimiser.
-        transfers: bytes over the bus.
-        replayed: operations of graphs, which the host does not launch one by one.
-    """
-
-    flops: int
-    wide_flops: int
-    traffic: int
-    launches: int
-    steps: int
-    transfers: int
-    replayed: int = 0
+    flops: int  # floating-point operations of matrix products in the planned precision
+    wide_flops: int  # floating-point operations in float32, of the heads and of the values before the update
+    traffic: int  # bytes that operations read and write in the card's memory
+    launches: int  # by the host
+    steps: int  # of the optimiser
+    transfers: int  # bytes over the bus
+    replayed: int = 0  # operations of graphs, which the host does not launch one by one
 
 
 def step_work(

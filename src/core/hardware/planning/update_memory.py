@@ -32,30 +32,20 @@ BESIDE_A_GPU = _DISCOUNTS + _ADVANTAGES + 3 * 4
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Predicted bytes of an update, by component.
+    """Predicted bytes of an update, by component."""
 
-    Attributes:
-        parameters: parameters of actor and critic, with the normalisations.
-        gradients: gradients that the parameters hold; with several microbatches also their sum and the last one's.
-        optimizer: the two moments of Adam.
-        snapshots: parameters and moments of the last good state, and those that the update began with.
-        activations: activations of a microbatch at the peak of its step, with the gradients made by then.
-        rollout: observations, actions, log-probabilities, masks, action features, advantages and returns. On the host
-            with the discounts, and without the columns that a single trajectory holds already.
-        indices: permutation of an epoch, with the weights of the samples.
-        workspace: workspace of the library of matrix products.
-        joining: second copy of a rollout's column while trajectories are joined, less the columns that do not exist
-            yet; there are no activations then. On the host, nothing is copied: the needs of advantages and minibatches.
-    """
-
-    parameters: int
-    gradients: int
-    optimizer: int
-    snapshots: int
-    activations: int
+    parameters: int  # parameters of actor and critic, with the normalisations
+    gradients: int  # gradients that the parameters hold; with several microbatches also their sum and the last one's
+    optimizer: int  # the two moments of Adam
+    snapshots: int  # parameters and moments of the last good state, and those that the update began with
+    activations: int  # activations of a microbatch at the peak of its step, with the gradients made by then
+    # observations, actions, log-probabilities, masks, action features, advantages and returns. On the host with the
+    # discounts, and without the columns that a single trajectory holds already
     rollout: int
-    indices: int
-    workspace: int
+    indices: int  # permutation of an epoch, with the weights of the samples
+    workspace: int  # workspace of the library of matrix products
+    # second copy of a rollout's column while trajectories are joined, less the columns that do not exist yet; there
+    # are no activations then. On the host, nothing is copied: the needs of advantages and minibatches
     joining: int
 
     @property

@@ -24,16 +24,11 @@ from core.training.evaluation.trained_policy import TrainedPolicy
 
 @dataclass
 class Evaluation:
-    """Episodes of several policies.
+    """Episodes of several policies."""
 
-    Attributes:
-        episodes: number of episodes, with the same random streams for each policy.
-        records: records of the episodes by policy.
-        messages: lines that users should read, for example about a policy that ran into a capacity.
-    """
-
-    episodes: int
-    records: dict[str, Records] = field(default_factory=dict)
+    episodes: int  # number of episodes, with the same random streams for each policy
+    records: dict[str, Records] = field(default_factory=dict)  # of the episodes by policy
+    # lines that users should read, for example about a policy that ran into a capacity
     messages: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

@@ -22,16 +22,11 @@ _STREAMS = "periodic evaluation"
 
 @dataclass(frozen=True)
 class PeriodicEvaluation:
-    """Evaluation at intervals.
+    """Evaluation at intervals."""
 
-    Attributes:
-        every: iterations from one evaluation to the next, >= 1.
-        last: the run's last iteration, after which it is evaluated too.
-        play: plays the greedy policy with actor parameters, float32[*], and returns the episodes' records.
-    """
-
-    every: int
-    last: int
+    every: int  # iterations from one evaluation to the next, >= 1
+    last: int  # the run's last iteration, after which it is evaluated too
+    # plays the greedy policy with actor parameters, float32[*], and returns the episodes' records
     play: Callable[[np.ndarray], Records]
 
     def due(self, iteration: int) -> bool:

@@ -14,20 +14,13 @@ class Paired:
 
     For few pairs a bootstrap interval is too narrow. For five normal values it holds the true mean 83 times in 100;
     Student's t, which assumes normal values, 95 times. So Student's interval is shown, and the bootstrap is recorded.
-
-    Attributes:
-        value: arithmetic mean; geometric mean for ratios.
-        low: lower end, Student's t.
-        high: upper end, Student's t.
-        bootstrap_low: lower end, percentile bootstrap over pairs.
-        bootstrap_high: upper end, percentile bootstrap over pairs.
     """
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    bootstrap_low: float | None = None
-    bootstrap_high: float | None = None
+    value: float  # arithmetic mean; geometric mean for ratios
+    low: float | None = None  # lower end, Student's t
+    high: float | None = None  # upper end, Student's t
+    bootstrap_low: float | None = None  # lower end, percentile bootstrap over pairs
+    bootstrap_high: float | None = None  # upper end, percentile bootstrap over pairs
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Paired | None:

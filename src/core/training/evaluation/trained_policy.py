@@ -17,15 +17,10 @@ from core.training.run_directory.checkpoint import load_arrays
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """The actor of a trained policy.
+    """The actor of a trained policy."""
 
-    Attributes:
-        actor_params: float32[*], parameters of the actor in the flat layout.
-        spec: architecture of the policy.
-    """
-
-    actor_params: np.ndarray
-    spec: PolicySpec
+    actor_params: np.ndarray  # float32[*], parameters of the actor in the flat layout
+    spec: PolicySpec  # architecture of the policy
 
 
 def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:
