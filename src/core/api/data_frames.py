@@ -6,10 +6,7 @@ from core.errors import UserError
 
 
 def import_pandas(otherwise: str) -> Any:
-    """Return the module pandas.
-
-    Args:
-        otherwise: expression that has the same without pandas.
+    """Return the module pandas; ``otherwise`` is an expression that has the same without it.
 
     Raises:
         UserError: pandas is not installed.

@@ -105,11 +105,7 @@ def train(
 
 
 def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
-    """Return the simulator that a caller of the API passes.
-
-    Args:
-        simulator: simulator, or its name.
-        config: settings, which describe a simulator given by name further.
+    """Return the simulator that a caller of the API passes; settings describe one that is given by name.
 
     Raises:
         UserError: it is neither, it cannot be built, or the settings name another one.

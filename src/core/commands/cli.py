@@ -25,11 +25,9 @@ EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
-    """Run the command line and return its exit code.
+    """Run the command line (``sys.argv`` by default) and return its exit code.
 
-    Args:
-        arguments: words of the command line; ``sys.argv`` by default.
-        default_file: hyperparameters file to read where none is named.
+    ``default_file`` has the hyperparameters where the words name no file.
     """
     try:
         return _run_mode(sys.argv[1:] if arguments is None else arguments, default_file)

@@ -28,15 +28,9 @@ _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 def run_evaluate(
     config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None, console: Console, say: Say
 ) -> int:
-    """Evaluate a checkpoint beside heuristics, or heuristics alone; return the exit code.
+    """Evaluate a checkpoint beside heuristics (named with commas between; all by default), or heuristics alone.
 
-    Args:
-        config: settings of this command.
-        sources: origin of each value.
-        checkpoint: run directory or checkpoint folder; None for heuristics alone.
-        policies: names of heuristics, separated by commas; None for all.
-        console: console for the table.
-        say: prints a line.
+    Returns the exit code.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
@@ -78,14 +72,7 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -
 def compare_policies(
     config: Config, simulator: Simulator, trained: TrainedPolicy | None, names: list[str] | None, say: Say
 ) -> Evaluation:
-    """Play a trained policy, heuristics and bounds on the same random streams.
-
-    Args:
-        config: settings with the number of episodes, the seed and the threads.
-        simulator: simulator to play.
-        trained: trained policy; None for heuristics alone.
-        names: heuristics to play; None for all.
-        say: prints a line.
+    """Play a trained policy, heuristics (``names``; None for all) and bounds on the same random streams.
 
     Raises:
         UserError: a heuristic is unknown, or there is nothing to play.
@@ -106,12 +93,9 @@ def compare_policies(
 def evaluation_table(
     result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Return the table of an evaluation: a row for each policy, a column for each metric that is one number.
+    """Return a table with a row for each policy and a column for each metric that is one number.
 
-    Args:
-        result: finished evaluation.
-        simulator: simulator that was played.
-        more: further columns: header -> policy -> cell.
+    Further columns are in ``more``: header -> policy -> cell.
     """
     more = more or {}
     summary = result.as_json()["policies"]

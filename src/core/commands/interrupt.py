@@ -7,13 +7,9 @@ from typing import Any
 
 
 class StopOnInterrupt:
-    """Turns the first signal into a request to stop after the iteration; the second interrupts at once.
+    """Turns the first of some signals into a request to stop after the iteration; the second interrupts at once.
 
     Outside the main thread, where Python handles no signals, it changes nothing.
-
-    Args:
-        say: function that prints a line.
-        signals: signals to handle.
     """
 
     def __init__(self, say: Callable[[str], None], *signals: signal.Signals) -> None:

@@ -23,17 +23,10 @@ from core.training.trainer import Trainer
 
 
 def run_replay(config: Config, sources: dict[str, str], iteration: int | None, console: Console, say: Say) -> int:
-    """Repeat an iteration of a run, with the updates between the nearest checkpoint and it; return the exit code.
+    """Repeat an iteration (from 1) of a run, with the updates between the nearest checkpoint and it.
 
-    Nothing in the run directory changes. A Gymnasium environment cannot be put into the middle of an episode, so its
-    runs are repeated from their beginning.
-
-    Args:
-        config: settings of this command.
-        sources: origin of each value; flags replace the run's own settings.
-        iteration: number of the iteration, from 1.
-        console: console for the progress.
-        say: prints a line.
+    Flags replace the run's own settings; nothing in the run directory changes. A Gymnasium environment cannot be put
+    into the middle of an episode, so its runs are repeated from their beginning.
 
     Returns:
         0 if every trajectory is the same, 1 if one differs.

@@ -18,16 +18,7 @@ EXIT_INTERRUPTED = 130
 def run_train(
     config: Config, sources: dict[str, str], resume: bool, file: Path | None, console: Console, say: Say
 ) -> int:
-    """Train, and return the exit code: 130 where somebody asked to stop.
-
-    Args:
-        config: settings of the run.
-        sources: origin of each value.
-        resume: whether to continue the run in the run directory.
-        file: hyperparameters file that the user named; None without one.
-        console: console for the progress.
-        say: prints a line.
-    """
+    """Train, and return the exit code: 130 where somebody asked to stop. The file is the one that the user named."""
     run = build_run(config, sources, resume, say, file=file)
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)

@@ -35,12 +35,7 @@ class Diagnostics:
 
 
 def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
-    """Return the diagnostics of this process.
-
-    Args:
-        directory: folder of the run, which need not exist yet.
-        gpu: GPU that a run would use; None for none.
-    """
+    """Return the diagnostics of this process, for a run in a folder that need not exist yet."""
     import torch
 
     api = nvml()

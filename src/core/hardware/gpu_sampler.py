@@ -79,11 +79,9 @@ class PhaseSamples:
 
 
 class GpuSampler:
-    """Samples a GPU from a thread of its own; a context manager. Without NVML or GPU it does nothing.
+    """Samples a GPU from a thread of its own every so many seconds; a context manager.
 
-    Args:
-        gpu: GPU to watch, found by its UUID; None for none.
-        interval: seconds between two samples.
+    It finds the GPU by its UUID. Without NVML or GPU it does nothing.
     """
 
     def __init__(self, gpu: Gpu | None = None, interval: float = INTERVAL) -> None:

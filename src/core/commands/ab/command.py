@@ -34,11 +34,7 @@ class Comparison:
     common_metric: CommonMetric  # main metric of both sides
 
     def runs(self, pair: int) -> tuple[SideRun, SideRun]:
-        """Return the runs of A and B in a pair.
-
-        Args:
-            pair: number of the pair, from 1.
-        """
+        """Return the runs of A and B in a pair, counted from 1."""
         a, b = (SideRun(side, pair, self.seed + pair - 1, self.directory) for side in self.sides)
         return a, b
 
@@ -54,14 +50,7 @@ class Comparison:
 def read_comparison(
     a: str | None, b: str | None, config: Config, options: Mapping[str, Any], file: Path | None
 ) -> Comparison:
-    """Read and check both sides; nothing runs yet.
-
-    Args:
-        a: flags of side A; None for none.
-        b: flags of side B; None for none.
-        config: settings that both have in common.
-        options: flags of both, lower-case names with the values of the command line.
-        file: hyperparameters file of both.
+    """Read and check both sides, of flags of their own and flags, settings and file of both; nothing runs yet.
 
     Raises:
         UserError: a flag, a value or a simulator is not right.
@@ -80,13 +69,7 @@ def read_comparison(
 
 
 def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Path:
-    """Make the missing runs, print the report, and return the path of ab.json.
-
-    Args:
-        comparison: settings to compare.
-        pairs: runs of each side, >= 1.
-        console: console for the table.
-        say: prints a line.
+    """Make the missing runs of each side, print the report, and return the path of ab.json.
 
     Raises:
         UserError: a run failed, or the directory holds something else.

@@ -16,14 +16,9 @@ _COMMAND = "import sys; from core.commands.cli import main; sys.exit(main())"
 
 
 def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
-    """Run a command in a process of its own; if this process is interrupted or terminated, so is that one.
+    """Run a command in a process of its own, its output in ``log``; return its exit code and its seconds.
 
-    Args:
-        arguments: arguments of the command line.
-        log: file for the command's output.
-
-    Returns:
-        The exit code, and the seconds that the command took.
+    If this process is interrupted or terminated, so is that one.
     """
     sources = str(Path(core.__file__).parents[1])
     path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
@@ -45,12 +40,7 @@ def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
 
 
 def last_words(code: int, log: Path) -> str:
-    """Return why a command failed: its error, else its signal, or its exit code and last line.
-
-    Args:
-        code: exit code of the command; negative for a signal.
-        log: file with the command's output.
-    """
+    """Return why a command failed: its error, else its signal (a negative code), or its exit code and last line."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:

@@ -34,9 +34,7 @@ _LAST_COMPARED = "step"
 def compare(pairs: Pairs, metric: CommonMetric) -> dict[str, Any]:
     """Return JSON values: for each time both medians and the ratio B / A, for the metric the difference B - A.
 
-    Args:
-        pairs: values of :func:`core.commands.ab.runs.read_pair`, one or more.
-        metric: main metric of both sides.
+    The pairs, one or more, are those of :func:`core.commands.ab.runs.read_pair`.
     """
     a, b = ([pair[side]["seconds"] for pair in pairs] for side in "ab")
     result = {

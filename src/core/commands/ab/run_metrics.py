@@ -12,13 +12,9 @@ Records = Sequence[dict[str, Any]]
 
 
 def run_figures(records: Records, seconds: float, metric: str, batch_size: int) -> dict[str, Any]:
-    """Return JSON values about a run.
+    """Return JSON values about a run whose process took some seconds, start and end included.
 
-    Args:
-        records: records of its iterations, two or more; the first is warm-up and counts in no median.
-        seconds: time of its process, from start to end.
-        metric: metric of the simulator, or ``"return"``.
-        batch_size: planned samples of a minibatch.
+    Its records are two or more; the first is warm-up and counts in no median. The metric may be ``"return"``.
 
     Returns:
         ``seconds``: medians over iterations of each phase, of the whole ``iteration``, of a ``step`` (an iteration

@@ -62,10 +62,7 @@ class SideRun:
         return dict(json.loads((self.directory / "plan.json").read_text(encoding="utf-8")))
 
     def read(self, metric: str) -> tuple[dict[str, Any], Records]:
-        """Return the figures and the records of a finished run.
-
-        Args:
-            metric: main metric of the side's simulator.
+        """Return the figures and the records of a finished run of a simulator with this main metric.
 
         Raises:
             UserError: the run has no iteration that counts.
@@ -95,12 +92,7 @@ def probe(side: Side, directory: Path) -> None:
 
 
 def read_pair(a: SideRun, b: SideRun, metrics: tuple[str, str]) -> dict[str, Any]:
-    """Return JSON values about a finished pair.
-
-    Args:
-        a: run of side A.
-        b: run of side B.
-        metrics: main metric of each side's simulator.
+    """Return JSON values about a finished pair, from the main metric of each side's simulator.
 
     Raises:
         UserError: a run has no iteration that counts.

@@ -28,25 +28,13 @@ class Side:
     config: Config
 
     def arguments(self, mode: str, directory: Path, **more: str) -> list[str]:
-        """Return the arguments of a command with these settings.
-
-        Args:
-            mode: mode of the command.
-            directory: run directory of the command.
-            more: values of Config that replace the side's own.
-        """
+        """Return the arguments of a command with these settings, or ``more`` values of Config in their place."""
         file = ["--hyperparameters", str(self.file)] if self.file else []
         return ["--mode", mode, *file, *flags_of({**self.options, **more, "run_directory": str(directory)})]
 
 
 def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Mapping[str, Any]) -> Side:
-    """Read and check the flags of a side.
-
-    Args:
-        name: name of the side.
-        text: flags of the side, quoted as in a shell.
-        file: hyperparameters file of both sides, unless this one names another.
-        common: flags of both sides, lower-case names with the values of the command line.
+    """Read and check the flags of a side, quoted as in a shell; the file and common flags are of both sides.
 
     Raises:
         UserError: a flag is unknown or not for a side, or its value is wrong.

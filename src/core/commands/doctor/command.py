@@ -46,11 +46,7 @@ CHECKS: tuple[Callable[[DoctorInput], Finding], ...] = (
 def run_doctor(config: Config, sources: dict[str, str], console: Console, say: Say) -> int:
     """Run all checks, print the table and a last sentence; return the exit code: 1 if something is broken.
 
-    Args:
-        config: settings of the run; those of a run in its run directory replace all that no flag sets.
-        sources: sources of the settings' values.
-        console: console for the table.
-        say: prints a line.
+    Settings of a run in its run directory replace all that no flag sets.
 
     Raises:
         UserError: the simulator cannot be loaded, or the run's config.json is damaged.

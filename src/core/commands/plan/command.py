@@ -27,15 +27,9 @@ from core.training.time_budget import parse_duration
 def run_plan(
     config: Config, sources: dict[str, str], gpu: str | None, file: Path | None, console: Console, say: Say
 ) -> Path:
-    """Plan, print and write; return the path of plan.json.
+    """Plan for a card of the catalogue or this machine, print and write; return the path of plan.json.
 
-    Args:
-        config: settings of the run.
-        sources: sources of the settings' values.
-        gpu: name of a card of the catalogue; None for this machine.
-        file: hyperparameters file that the user named, for the command to run; None without one.
-        console: console for tables.
-        say: prints a line.
+    The file is the one that the user named for hyperparameters: the command to run names it too.
 
     Raises:
         UserError: the input is wrong, or the run directory holds a run.

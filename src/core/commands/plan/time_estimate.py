@@ -40,15 +40,7 @@ class Estimate:
 
 
 def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
-    """Collect a rollout here, update on a part of it where the run would update on this CPU, and divide the budget.
-
-    Args:
-        config: settings of the run.
-        loaded: simulator of the run.
-        report: report of the plan.
-        budget: seconds.
-        say: prints a line.
-    """
+    """Collect a rollout here, update on a part of it where the run would update on this CPU, and divide the seconds."""
     say("Measuring the simulation of an iteration on this machine ...")
     on_gpu = report.gpu is not None and report.fits
     measured = measure(config, loaded, not on_gpu)
@@ -69,13 +61,7 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
 
 
 def iterations_in(seconds: float, iteration: float, spread: float) -> tuple[int, int, int]:
-    """Return how many iterations fit into a time, and how many if each were slower or faster by a factor.
-
-    Args:
-        seconds: time for all iterations.
-        iteration: seconds of one iteration.
-        spread: factor, >= 1.
-    """
+    """Return how many iterations fit into some seconds, and how many if each were slower or faster by a factor."""
     number = max(seconds, 0.0) / iteration
     return int(number), int(number / spread), int(number * spread)
 

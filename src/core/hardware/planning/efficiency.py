@@ -19,14 +19,10 @@ class Achieved(NamedTuple):
 
 
 def achieved(work: roofline.Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:
-    """Compare the work of updates with the time that they took.
+    """Compare the work of updates with the seconds that they took, transfers left out.
 
-    Args:
-        work: counted work; without a card only its arithmetic counts, as the traffic is that of a GPU's operations.
-        seconds: measured time without transfers, > 0.
-        card: card of the catalogue; None on the CPU and where it is not known.
-        precision: number format of the matrix products.
-        tf32: whether the float32 products use TF32.
+    Without a card (on the CPU, or where it is not known) only the arithmetic counts, as the traffic is that of a GPU's
+    operations.
     """
     flops = (work.flops + work.wide_flops) / seconds
     if card is None:
@@ -36,12 +32,7 @@ def achieved(work: roofline.Work, seconds: float, card: Card | None, precision: 
 
 
 def rate_mfu(card: Card, mfu: float) -> str:
-    """Return how a utilisation compares with what is called good and excellent on a card; empty if there are no marks.
-
-    Args:
-        card: card of the catalogue.
-        mfu: model FLOPs utilisation, 0 .. 1.
-    """
+    """Return how a utilisation, 0 .. 1, compares with what is called good on a card; empty if there are no marks."""
     if card.name not in MODEL_FLOPS_UTILISATION:
         return ""
     good, excellent = MODEL_FLOPS_UTILISATION[card.name]

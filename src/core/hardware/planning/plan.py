@@ -71,11 +71,7 @@ class Plan:
 
 
 def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
-    """Choose how a run uses a machine.
-
-    Args:
-        machine: this machine, or :func:`core.hardware.planning.gpu_catalog.machine_with` for a card that is not here.
-        settings: wishes of the user and needs of the run.
+    """Choose how a run uses this machine, or that of :func:`core.hardware.planning.gpu_catalog.machine_with`.
 
     Raises:
         UserError: settings contradict each other or the machine.

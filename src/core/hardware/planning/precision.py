@@ -45,12 +45,7 @@ def _check_precision(wanted: str, settings: PlanSettings, machine: Machine, gpu:
 
 
 def choose_precision(mixed: bool, capability: tuple[int, int] | None) -> Precision:
-    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else FP32.
-
-    Args:
-        mixed: whether the user wants mixed precision at all.
-        capability: compute capability of the GPU; None without one.
-    """
+    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else or unwanted FP32."""
     if not mixed or capability is None or capability < (7, 0):
         return "fp32"
     return "bf16" if capability >= FIRST_WITH["bf16"] else "fp16"

@@ -57,15 +57,10 @@ def step_work(
     execution: Execution = "eager",
     checkpointing: bool = False,
 ) -> Work:
-    """Return the work of one minibatch.
+    """Return the work of one minibatch of some samples.
 
-    Args:
-        spec: architecture of the policy.
-        half: whether matrix products run in BF16 or FP16.
-        batch: samples of the minibatch.
-        microbatch: most samples in one forward pass.
-        execution: execution of the step.
-        checkpointing: whether the backward pass computes activations again.
+    ``half``: matrix products run in BF16 or FP16. ``microbatch``: most samples in one forward pass. ``checkpointing``:
+    the backward pass computes activations again.
     """
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(spec)

@@ -133,12 +133,6 @@ def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False)
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:
-    """Return the largest power of two that is at most ``samples``, ``largest``, 65,536 and what memory holds.
-
-    Args:
-        samples: samples of a rollout, >= 1.
-        room: samples that memory holds at once.
-        largest: limit of the user, >= 1.
-    """
+    """Return the largest power of two, >= 1, within the samples, the room that memory has for them, the limits."""
     limit = max(1, min(samples, largest, LARGEST_BATCH, room))
     return 1 << (limit.bit_length() - 1)

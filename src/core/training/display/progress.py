@@ -14,8 +14,10 @@ from core.training.display.notebook import live_display
 class Progress:
     """Shows phase and figures of a run; a context manager.
 
+    A terminal or a notebook shows a table that changes, anything else plain lines.
+
     Args:
-        console: console to print on; a terminal or a notebook shows a table that changes, anything else plain lines.
+        console: console to print on.
         total: iterations of the run; None if unknown.
         done: iterations that are already done.
         metric: the simulator's main metric.

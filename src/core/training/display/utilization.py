@@ -16,13 +16,9 @@ from core.text import format_bytes
 
 
 class UtilizationTracker:
-    """Measurements of the machine since the start of a command.
+    """Measurements of the machine since the start of a command, where so many threads play.
 
-    Args:
-        sampler: sampler of the GPU; one that does nothing by default.
-        card: card of the catalogue that updates run on; None on the CPU and for an unknown one.
-        tf32: whether the float32 products of an update use TF32.
-        simulation_threads: threads that play.
+    The card is None on the CPU and for one that the catalogue does not have.
     """
 
     def __init__(
@@ -37,13 +33,7 @@ class UtilizationTracker:
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
-        """End an iteration; return what its record says of the machine.
-
-        Args:
-            record: other values of the record.
-            spec: architecture of the policy.
-            microbatch: most samples in a forward pass.
-        """
+        """End an iteration with these other values of its record; return what the record says of the machine."""
         precision, seconds = record["precision"], record["update_seconds"]
         sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
         rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)

@@ -30,12 +30,9 @@ POLICIES = {"trained": True, "trained_sampled": False}
 
 
 class CompiledPlayer:
-    """Plays episodes of a compiled simulator.
+    """Plays episodes of a compiled simulator, by heuristics or (with a spec) a trained policy.
 
-    Args:
-        simulator: simulator to play.
-        spec: architecture of the trained policy; None for heuristics alone.
-        threads: threads that play; the result does not depend on it.
+    The result does not depend on the number of threads.
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None, threads: int) -> None:
@@ -45,14 +42,7 @@ class CompiledPlayer:
     def play(
         self, name: str, actor_params: np.ndarray | None, episodes: int, seed: int, streams: str = "evaluation"
     ) -> tuple[Records, list[str]]:
-        """Play episodes with one policy.
-
-        Args:
-            name: name of a heuristic, or one of ``POLICIES``.
-            actor_params: float32[*], parameters of the trained policy; None for a heuristic.
-            episodes: number of episodes.
-            seed: seed of the random streams.
-            streams: name of the random streams.
+        """Play episodes with a heuristic or one of ``POLICIES``, which needs actor_params: float32[*].
 
         Returns:
             Records of the episodes, and lines for people.

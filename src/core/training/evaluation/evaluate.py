@@ -38,13 +38,7 @@ class Evaluation:
 
 
 def build_player(simulator: Simulator, spec: PolicySpec | None, threads: int) -> CompiledPlayer | GymnasiumPlayer:
-    """Return a player of a simulator; a policy is compiled when it plays first.
-
-    Args:
-        simulator: simulator to play.
-        spec: architecture of the trained policy; None for heuristics alone.
-        threads: threads that play a compiled simulator; the result does not depend on it.
-    """
+    """Return a player of a simulator, for heuristics alone without a spec; a policy is compiled when it plays first."""
     return CompiledPlayer(simulator, spec, threads) if simulator.compiled else GymnasiumPlayer(simulator, spec)
 
 
@@ -57,16 +51,10 @@ def evaluate(
     threads: int = 1,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
-    """Play episodes with each policy, and compute the simulator's bounds.
+    """Play episodes with a trained policy and the named heuristics, and compute the simulator's bounds.
 
-    Args:
-        simulator: simulator to play.
-        names: heuristics to play.
-        trained: policy played greedily as ``trained`` and by sampling as ``trained_sampled``; None for none.
-        episodes: episodes of each policy.
-        seed: seed of the random streams, which are not those of training.
-        threads: threads that play; the result does not depend on it.
-        progress: receives the name of each policy before it plays.
+    The policy is played greedily as ``trained`` and by sampling as ``trained_sampled``. The random streams are not
+    those of training, and the result does not depend on the threads. ``progress`` receives each name before it plays.
 
     Raises:
         SimulatorError: the simulator broke its contract.

@@ -18,9 +18,7 @@ from core.training.evaluation.compiled import POLICIES, Records
 class GymnasiumPlayer:
     """Plays episodes of a Gymnasium environment, one after another in one open environment.
 
-    Args:
-        simulator: environment to play.
-        spec: architecture of the trained policy; None for heuristics alone.
+    It plays heuristics, and with a spec a trained policy.
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None) -> None:

@@ -44,14 +44,6 @@ class PeriodicEvaluation:
 def greedy_player(
     simulator: Simulator, spec: PolicySpec, episodes: int, seed: int, threads: int
 ) -> Callable[[np.ndarray], Records]:
-    """Return a function that plays the greedy policy; it is compiled at the first call.
-
-    Args:
-        simulator: simulator of the run.
-        spec: architecture of the policy.
-        episodes: episodes of an evaluation.
-        seed: seed of the run's random streams.
-        threads: threads that play; the result does not depend on it.
-    """
+    """Return a function that plays the greedy policy; it is compiled at the first call."""
     player = cache(lambda: build_player(simulator, spec, threads))
     return lambda actor_params: player().play("trained", actor_params, episodes, seed, _STREAMS)[0]

@@ -73,12 +73,6 @@ class _Episodes(NamedTuple):
 def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
     """Simulate a scenario under the ``logged`` heuristic and compare it with the log that it was learned from.
 
-    Args:
-        log: event log.
-        scenario: scenario in a real time unit, with observations of its pairs.
-        episodes: number of episodes to simulate, at least 1.
-        seed: seed of their random streams.
-
     Raises:
         UserError: the scenario has no real time unit or no observations.
     """

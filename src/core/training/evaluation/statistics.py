@@ -39,8 +39,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
 def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean over the first axis and half the width of its 95 % interval (Student's t).
 
-    Args:
-        values: float64[n, ...]; a single value has an interval of no width.
+    The values are float64[n, ...]; a single value has an interval of no width.
     """
     from scipy.stats import t
 
@@ -52,12 +51,7 @@ def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _paired(values: np.ndarray, back: Callable[[np.ndarray], np.ndarray]) -> Paired:
-    """Return the mean of values and the ends of its two intervals.
-
-    Args:
-        values: float64[pairs].
-        back: function that maps all five numbers to the scale of the result.
-    """
+    """Return the mean of float64[pairs] and the ends of its two intervals, mapped back to the scale of the result."""
     mean, half = mean_and_margin(values)
     if len(values) == 1:
         return Paired(float(back(mean)))

@@ -24,11 +24,7 @@ class TrainedPolicy:
 
 
 def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:
-    """Read a policy from a checkpoint.
-
-    Args:
-        directory: run directory, whose last checkpoint is read, or checkpoint folder.
-        say: prints a line about each newer checkpoint that is damaged.
+    """Read a policy from a checkpoint folder, or from the last checkpoint of a run directory; say what is damaged.
 
     Raises:
         UserError: there is no intact checkpoint of this version, or none of a policy.

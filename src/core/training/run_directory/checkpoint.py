@@ -38,13 +38,10 @@ _OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler"
 
 
 def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any], kept: int = 1) -> None:
-    """Write a checkpoint; the earlier ones count until this one is complete.
+    """Write a checkpoint of tensors on any device and JSON values, ``"iteration"`` among them.
 
-    Args:
-        folder: checkpoint folder; made if needed.
-        tensors: tensors by name, on any device.
-        metadata: JSON values, ``"iteration"`` among them.
-        kept: number of checkpoints that stay: this one and earlier ones.
+    The folder is made if needed. Earlier checkpoints count until this one is complete; then ``kept`` stay, this one
+    included.
 
     Raises:
         OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
@@ -87,12 +84,9 @@ def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str
 def load_checkpoint(
     path: Path, say: Say = lambda line: None, before: int | None = None
 ) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read the newest intact checkpoint.
+    """Read the newest intact checkpoint, or the newest from before an iteration; say which newer ones are damaged.
 
-    Args:
-        path: checkpoint folder, or run directory, whose last checkpoint is read.
-        say: prints a line about each newer checkpoint that is damaged.
-        before: iteration that the checkpoint must precede; None for the newest one.
+    The path is a checkpoint folder, or a run directory, whose last checkpoint is read.
 
     Raises:
         UserError: there is no checkpoint, none is intact, or they are of another version.

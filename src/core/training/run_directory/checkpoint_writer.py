@@ -20,11 +20,8 @@ from core.training.run_directory.directory import RunDirectory, Which
 class WriteRetry:
     """Attempts to write, and one line for each kind of failure.
 
-    Args:
-        require: raises OSError where the run directory is no longer the run's own.
-
-    Attributes:
-        unsaved: reasons by the name of what is not written.
+    ``require`` raises OSError where the run directory is no longer the run's own. ``unsaved`` has the reasons by the
+    name of what is not written.
     """
 
     def __init__(self, require: Callable[[], None] = lambda: None) -> None:
@@ -84,13 +81,8 @@ class WriteRetry:
 class CheckpointWriter:
     """Writes checkpoints in a thread, at most one iteration's at a time: a disk can be slower than an iteration.
 
-    Args:
-        directory: run directory.
-        kept: number of last checkpoints that stay; one best checkpoint stays.
-        retry: attempts to write.
-
-    Attributes:
-        saved_iteration: iteration of the last checkpoint on the disk; 0 for none.
+    So many last checkpoints are kept, and one best checkpoint. ``saved_iteration`` is that of the last checkpoint on
+    the disk; 0 for none.
     """
 
     def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:

@@ -23,10 +23,7 @@ except ImportError:  # Windows
 
 
 class RunLock:
-    """The right to write in a run directory, until :meth:`release` or the end of the process.
-
-    Args:
-        directory: run directory; made if needed.
+    """The right to write in a run directory (made if needed), until :meth:`release` or the end of the process.
 
     Attributes:
         directory: run directory.
@@ -62,8 +59,7 @@ class RunLock:
     def release(self, abandon: bool = False) -> None:
         """Unlock the directory; may be called again.
 
-        Args:
-            abandon: whether to remove the directory too, if it was made for this run and is empty.
+        ``abandon`` removes the directory too, if it was made for this run and is empty.
         """
         if not self._file.closed and self._is_at_its_path(self._file):
             with suppress(OSError):

@@ -15,13 +15,8 @@ from core.training.run_directory.tensorboard import TensorBoardLog
 class MetricsLog:
     """Appends one JSON line an iteration to metrics.jsonl, and the same numbers to TensorBoard.
 
-    Args:
-        directory: run directory.
-        after: iteration after which lines are dropped first, because they have no checkpoint.
-        retry: attempts to write.
-
-    Attributes:
-        note: line for people about a missing TensorBoard, or None.
+    Lines after the iteration ``after`` are dropped first, because they have no checkpoint. ``note`` is a line for
+    people about a missing TensorBoard, or None.
 
     Raises:
         UserError: the file cannot be written.

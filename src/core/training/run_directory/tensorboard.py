@@ -9,10 +9,7 @@ from typing import Any
 class TensorBoardLog:
     """Writes numbers to TensorBoard; after a failure the run continues without it, since metrics.jsonl has the same.
 
-    Args:
-        folder: folder of TensorBoard's files.
-        after: iteration after which the numbers of an earlier process are not shown.
-        tell: takes a line for people.
+    Numbers that an earlier process wrote for iterations later than ``after`` are not shown.
 
     Raises:
         ImportError: TensorBoard is not installed.
