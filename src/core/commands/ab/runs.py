@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.commands.ab.processes import last_words, run_fresh
-from core.commands.ab.run_metrics import Records, played_the_same, run_figures
+from core.commands.ab.report import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
 from core.errors import UserError
 from core.training.run_directory.files import write_json
