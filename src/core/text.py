@@ -1,9 +1,20 @@
 """Text for people: one format for bytes, one for durations, one for counted words."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Say = Callable[[str], None]
 """Prints one line."""
+
+
+def say_on(console: "Console") -> Say:
+    """Return a function that prints text on a console as it is."""
+    return partial(console.print, highlight=False, markup=False, soft_wrap=True)
+
 
 _BYTE_UNITS = {"GB": (1e9, 1e10, 2), "MB": (1e6, 1e6, 1), "kB": (1e3, 0, 1)}
 """Bytes of a unit, the size from which it is used, and its decimals. Sizes below 10 GB in MB differ visibly."""

@@ -15,7 +15,7 @@ from core.simulators.loading import LoadedSimulator, from_source
 from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.evaluation.evaluate import Evaluation, evaluate, paired_values
+from core.training.evaluation.evaluate import Evaluation, best_heuristic, evaluate, paired_values
 from core.training.evaluation.statistics import paired_difference
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from core.training.run_directory.checkpoint import load_run
@@ -128,11 +128,9 @@ def _rounded(value: float, digits: int = 4) -> str:
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     """Return how the trained policy compares with the best heuristic, episode by episode on the same streams."""
     metric, lower_is_better = simulator.main_metric, simulator.main_metric_lower_is_better
-    values = {name: [r[metric] for r in result.records[name] if metric in r] for name in result.records}
-    means = {name: fmean(values[name]) for name in simulator.heuristics if values.get(name)}
-    if not means:
+    best = best_heuristic(result.records, simulator)
+    if best is None:
         return "No heuristic to compare with."
-    best = min(means, key=means.__getitem__) if lower_is_better else max(means, key=means.__getitem__)
     trained, heuristic = paired_values(result.records["trained"], result.records[best], metric)
     if len(trained) < 2:
         return f"Too few episodes to compare with {best}."

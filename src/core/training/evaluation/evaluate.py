@@ -1,7 +1,8 @@
 """Policies, heuristics and bounds side by side on the same random streams."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,13 @@ def summarise(records: Records) -> dict[str, dict[str, Any]]:
     """
     names = dict.fromkeys(name for record in records for name in record)
     return {name: _interval([record[name] for record in records if name in record]) for name in names}
+
+
+def best_heuristic(records: Mapping[str, Records], simulator: Simulator) -> str | None:
+    """Return the heuristic with the best mean of the main metric; None where no heuristic has it."""
+    metric, sign = simulator.main_metric, 1 if simulator.main_metric_lower_is_better else -1
+    values = {name: [r[metric] for r in records.get(name, ()) if metric in r] for name in simulator.heuristics}
+    return min((name for name in values if values[name]), key=lambda name: sign * fmean(values[name]), default=None)
 
 
 def paired_values(first: Records, second: Records, metric: str) -> tuple[list[float], list[float]]:
