@@ -12,7 +12,7 @@ pytest.importorskip("pydantic")
 
 from core.commands import gpu_monitor
 from core.commands.cli import main
-from core.commands.doctor.command import CHECKS
+from core.commands.doctor.checks import CHECKS
 from core.commands.plan.report import make_report
 from core.config import Config
 from core.hardware.detect import detect_machine

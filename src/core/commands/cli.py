@@ -26,9 +26,9 @@ EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
-    """Run the command line (``sys.argv`` by default) and return its exit code.
+    """Run a command line, by default that of this process, and return its exit code.
 
-    ``default_file`` has the hyperparameters where the words name no file.
+    ``default_file`` has the hyperparameters where the command line names no file.
     """
     try:
         return _run_mode(sys.argv[1:] if arguments is None else arguments, default_file)

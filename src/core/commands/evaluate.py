@@ -28,9 +28,7 @@ _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 def run_evaluate(
     config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None, console: Console, say: Say
 ) -> int:
-    """Evaluate a checkpoint beside heuristics (named with commas between; all by default), or heuristics alone.
-
-    Returns the exit code.
+    """Evaluate a checkpoint beside heuristics (names with commas; None for all), or these alone; return the exit code.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
@@ -55,10 +53,7 @@ def run_evaluate(
 
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
-    """Return simulator and policy of a checkpoint.
-
-    A flag may name another simulator; options that are given alone change the checkpoint's own.
-    """
+    """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(checkpoint, say)
     if any(sources[name] == "flag" for name in _SIMULATOR_FLAGS):
         loaded = load_configured(config)
@@ -93,10 +88,7 @@ def compare_policies(
 def evaluation_table(
     result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Return a table with a row for each policy and a column for each metric that is one number.
-
-    Further columns are in ``more``: header -> policy -> cell.
-    """
+    """Return a row for each policy and a column for each metric of one number; ``more`` is header -> policy -> cell."""
     more = more or {}
     summary = result.as_json()["policies"]
     metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]

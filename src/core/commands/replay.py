@@ -71,11 +71,7 @@ def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
 
 
 def _require_reachable(config: Config, iteration: int, last: int, kept: list[int]) -> None:
-    """Check that a run with some last iteration and some kept checkpoints can be brought back to an iteration.
-
-    Raises:
-        UserError: the run never came to it, or the learning rates on the way are unknown.
-    """
+    """Check that a run with some last iteration and some kept checkpoints can be brought back to an iteration."""
     directory = config.run_directory
     if not 1 <= iteration <= last + 1:
         raise UserError(f"--iteration is {iteration}, but the run in {directory} has {last} iterations (from 1).")

@@ -68,11 +68,7 @@ def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
 
 
 def _ask_torch(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
-    """Return the GPUs that torch lists, with their memory and processes; none and why if torch has no code for them.
-
-    Raises:
-        RuntimeError: CUDA does not start.
-    """
+    """Return the GPUs that torch lists, with their memory and processes; none and why if torch has no code for them."""
     import torch
 
     # Processes are counted for all GPUs before memory is asked for, which puts this process on a card.

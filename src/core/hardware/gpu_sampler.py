@@ -79,10 +79,7 @@ class PhaseSamples:
 
 
 class GpuSampler:
-    """Samples a GPU from a thread of its own every so many seconds; a context manager.
-
-    It finds the GPU by its UUID. Without NVML or GPU it does nothing.
-    """
+    """Samples a GPU, found by its UUID, from a thread of its own; a context manager that does nothing without NVML."""
 
     def __init__(self, gpu: Gpu | None = None, interval: float = INTERVAL) -> None:
         self._api = nvml() if gpu is not None else None

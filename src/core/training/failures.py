@@ -98,8 +98,7 @@ def _memory_line(iteration: int, event: dict[str, Any]) -> str:
 def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapping[str, int], gpu: bool) -> UserError:
     """Return the error of an update that does not fit into memory in the smallest microbatches.
 
-    ``iteration`` iterations are finished. ``sizes`` has the values of the flags that lower memory, in the order in
-    which to lower them.
+    ``sizes`` has the values of the flags that lower memory, in the order in which to lower them.
     """
     halves = {name: size // 2 for name, size in sizes.items() if size > 1}
     names = [name.replace("-", "_").upper() for name in halves]

@@ -62,11 +62,7 @@ class Best(NamedTuple):
     judged_by: JudgedBy = "iterations"
 
     def beaten_by(self, value: float | None, judged_by: JudgedBy, lower_is_better: bool) -> bool:
-        """Return whether other parameters are better.
-
-        An evaluation replaces the result of an iteration, which depends on luck. An iteration never replaces an
-        evaluation.
-        """
+        """Return whether others are better; an evaluation, which depends less on luck, comes before any iteration."""
         if value is None or (self.judged_by == "evaluations" and judged_by == "iterations"):
             return False
         if self.value is None or self.judged_by != judged_by:

@@ -50,7 +50,7 @@ class Comparison:
 def read_comparison(
     a: str | None, b: str | None, config: Config, options: Mapping[str, Any], file: Path | None
 ) -> Comparison:
-    """Read and check both sides, of flags of their own and flags, settings and file of both; nothing runs yet.
+    """Read and check both sides; nothing runs yet. Settings, flags (``options``) and file are those of both.
 
     Raises:
         UserError: a flag, a value or a simulator is not right.
@@ -94,11 +94,7 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
 
 
 def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
-    """Announce the comparison, and take the directory for it.
-
-    Raises:
-        UserError: the directory holds another comparison or a run, or a side cannot run here.
-    """
+    """Announce the comparison, and take the directory for it, unless that holds another one or a run."""
     path = comparison.directory / RESULT
     if path.exists():
         _require_same(comparison, path)
@@ -135,11 +131,7 @@ def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
 
 
 def _require_same(comparison: Comparison, path: Path) -> None:
-    """Check that ab.json is of this comparison, so that its runs count.
-
-    Raises:
-        UserError: it is of another comparison, or it is damaged.
-    """
+    """Check that ab.json is of this comparison, so that its runs count."""
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
         known = [before["a"]["values"], before["b"]["values"], before["seed"]]

@@ -58,10 +58,7 @@ def run_figures(records: Records, seconds: float, metric: str, batch_size: int) 
 
 
 def outcome_of(records: Records, metric: str) -> float | None:
-    """Return what a run learned: the metric's mean in its last evaluation, else in the later half of its iterations.
-
-    None where no episode of these ended.
-    """
+    """Return a metric's mean in a run's last evaluation, else in the later half of its iterations; None if unknown."""
     evaluations = [record["evaluation"]["metrics"] for record in records if record.get("evaluation")]
     if evaluations and metric in evaluations[-1]:
         return float(evaluations[-1][metric]["mean"])

@@ -34,7 +34,7 @@ class Side:
 
 
 def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Mapping[str, Any]) -> Side:
-    """Read and check the flags of a side, quoted as in a shell; the file and common flags are of both sides.
+    """Read and check the flags of a side, quoted as in a shell, beside the file and the flags that both sides have.
 
     Raises:
         UserError: a flag is unknown or not for a side, or its value is wrong.

@@ -57,10 +57,9 @@ def step_work(
     execution: Execution = "eager",
     checkpointing: bool = False,
 ) -> Work:
-    """Return the work of one minibatch of some samples.
+    """Return the work of one minibatch; a forward pass takes at most a microbatch of it.
 
-    ``half``: matrix products run in BF16 or FP16. ``microbatch``: most samples in one forward pass. ``checkpointing``:
-    the backward pass computes activations again.
+    ``half``: matrix products run in BF16 or FP16. ``checkpointing``: the backward pass computes activations again.
     """
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(spec)

@@ -1,7 +1,6 @@
 """Progress of a training run: a live display on a terminal and in a notebook, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -36,9 +35,7 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 

@@ -30,10 +30,7 @@ POLICIES = {"trained": True, "trained_sampled": False}
 
 
 class CompiledPlayer:
-    """Plays episodes of a compiled simulator, by heuristics or (with a spec) a trained policy.
-
-    The result does not depend on the number of threads.
-    """
+    """Plays episodes of a compiled simulator, on any number of threads the same; ``spec`` is the trained policy's."""
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None, threads: int) -> None:
         self._simulator, self._spec, self._threads = simulator, spec, threads

@@ -37,9 +37,9 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
 
 
 def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over the first axis and half the width of its 95 % interval (Student's t).
+    """Return the mean of float64[n, ...] over its first axis, and half the width of its 95 % interval (Student's t).
 
-    The values are float64[n, ...]; a single value has an interval of no width.
+    A single value has an interval of no width.
     """
     from scipy.stats import t
 

@@ -23,7 +23,6 @@ from core.training.run_directory.directory import (
     checkpoint_files,
     checkpoint_name,
     is_of_earlier_version,
-    iteration_of,
 )
 from core.training.run_directory.files import write_atomically
 
@@ -40,8 +39,7 @@ _OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler"
 def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any], kept: int = 1) -> None:
     """Write a checkpoint of tensors on any device and JSON values, ``"iteration"`` among them.
 
-    The folder is made if needed. Earlier checkpoints count until this one is complete; then ``kept`` stay, this one
-    included.
+    Earlier checkpoints count until this one is complete; then ``kept`` stay, this one included.
 
     Raises:
         OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
@@ -60,12 +58,7 @@ def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[s
         with suppress(OSError):
             _remove_others(folder, checkpoint_files(folder))
         raise
-    _remove_others(folder, checkpoints_before(folder, metadata["iteration"] + 1)[:kept])
-
-
-def checkpoints_before(folder: Path, iteration: int | None) -> list[Path]:
-    """Return the JSON files of checkpoints from before an iteration, intact or not, newest first; None for all."""
-    return [path for path in checkpoint_files(folder) if iteration is None or iteration_of(path) < iteration]
+    _remove_others(folder, checkpoint_files(folder, metadata["iteration"] + 1)[:kept])
 
 
 def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str, Tensor], dict[str, Any]]":
@@ -107,7 +100,7 @@ def _load(
     folder = _folder_of(path)
     damaged: dict[Path, str] = {}
     # Listed anew each time: a run that is still training may have replaced the files.
-    while left := [file for file in checkpoints_before(folder, before) if file not in damaged]:
+    while left := [file for file in checkpoint_files(folder, before) if file not in damaged]:
         try:
             tensors, metadata = _read(left[0], parse)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
