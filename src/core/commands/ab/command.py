@@ -15,7 +15,7 @@ from core.config import Config
 from core.errors import UserError
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 
@@ -59,13 +59,14 @@ def read_comparison(
         raise UserError('--mode ab needs --a "FLAGS" or --b "FLAGS": what one side has beside the flags of both.')
     if not config.run_directory:
         raise UserError("--mode ab needs --run-directory DIR, where its runs and ab.json go.")
+    directory = choose_directory(config.run_directory, "ab").path
     common = {name: value for name, value in options.items() if name not in OF_BOTH}
     sides = read_side("a", a or "", file, common), read_side("b", b or "", file, common)
     first, second = (load_configured(side.config).simulator for side in sides)
     metrics = (first.main_metric, second.main_metric)
     same = metrics[0] == metrics[1] and first.main_metric_lower_is_better == second.main_metric_lower_is_better
     common_metric = CommonMetric(metrics[0] if same else "", first.main_metric_lower_is_better)
-    return Comparison(sides, config.seed, Path(config.run_directory), metrics, common_metric)
+    return Comparison(sides, config.seed, directory, metrics, common_metric)
 
 
 def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Path:
@@ -76,8 +77,6 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
     """
     if pairs < 1:
         raise UserError(f"--pairs: {pairs} should be 1 or more.")
-    if comparison.directory.exists() and not comparison.directory.is_dir():
-        raise UserError(f"{comparison.directory} is a file; --run-directory needs a folder.")
     lock = RunLock(comparison.directory)
     try:
         _begin(comparison, pairs, say)

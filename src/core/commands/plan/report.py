@@ -149,7 +149,7 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
         description = "activations computed twice: slower, and no smaller than with smaller microbatches"
         changes.append(change(description, "--gradient-checkpointing", gradient_checkpointing=True))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
-        precision = choose_precision(True, gpu.capability)
+        precision = choose_precision(gpu.capability)
         changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
     if instances > 1:
         fewer = instances // 2

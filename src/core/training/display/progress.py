@@ -13,13 +13,8 @@ from core.training.display.notebook import live_display
 class Progress:
     """Shows phase and figures of a run; a context manager.
 
-    A terminal or a notebook shows a table that changes, anything else plain lines.
-
-    Args:
-        console: console to print on.
-        total: iterations of the run; None if unknown.
-        done: iterations that are already done.
-        metric: the simulator's main metric.
+    A terminal or a notebook shows a table that changes, anything else plain lines. The total is None if it is unknown;
+    ``done`` are the iterations before this process.
     """
 
     def __init__(self, console: Console, total: int | None, done: int, metric: str) -> None:
