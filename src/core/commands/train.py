@@ -19,7 +19,7 @@ EXIT_INTERRUPTED = 130
 def run_train(
     config: Config, sources: dict[str, str], resume: bool, file: Path | None, console: Console, say: Say
 ) -> int:
-    """Train, and return the exit code: 130 where somebody asked to stop. The file is the one that the user named."""
+    """Train, and return the exit code: 130 where somebody asked to stop. ``file`` is named in the command to resume."""
     run = build_run(config, sources, resume, say, file=file)
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
-from core.training.evaluation.periodic import PeriodicEvaluation
+from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.time_budget import Budget
 

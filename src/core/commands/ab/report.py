@@ -35,9 +35,9 @@ _LAST_COMPARED = "step"
 
 
 def run_figures(records: Records, seconds: float, metric: str, batch_size: int) -> dict[str, Any]:
-    """Return JSON values about a run whose process took some seconds, start and end included.
+    """Return JSON values about a run, from two or more records and the seconds of its process from start to end.
 
-    Its records are two or more; the first is warm-up and counts in no median. The metric may be ``"return"``.
+    The first record is warm-up and counts in no median. The metric may be ``"return"``.
 
     Returns:
         ``seconds``: medians over iterations of each phase, of the whole ``iteration``, of a ``step`` (an iteration

@@ -40,7 +40,10 @@ class Estimate:
 
 
 def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
-    """Collect a rollout here, update on a part of it where the run would update on this CPU, and divide the seconds."""
+    """Return how many episodes a budget (seconds) holds.
+
+    A rollout is collected here. On a part of it an update is measured, where the run would update on this CPU.
+    """
     say("Measuring the simulation of an iteration on this machine ...")
     on_gpu = report.gpu is not None and report.fits
     measured = measure(config, loaded, not on_gpu)

@@ -51,16 +51,13 @@ class Work:
 
 def step_work(
     spec: PolicySpec,
-    half: bool,
-    batch: int,
-    microbatch: int,
+    half: bool,  # whether matrix products run in BF16 or FP16
+    batch: int,  # samples of the minibatch
+    microbatch: int,  # most samples in one forward pass
     execution: Execution = "eager",
-    checkpointing: bool = False,
+    checkpointing: bool = False,  # whether the backward pass computes activations again
 ) -> Work:
-    """Return the work of one minibatch; a forward pass takes at most a microbatch of it.
-
-    ``half``: matrix products run in BF16 or FP16. ``checkpointing``: the backward pass computes activations again.
-    """
+    """Return the work of one minibatch."""
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(spec)
     again = _computed_again(spec, half) if checkpointing else (0, 0, 0)

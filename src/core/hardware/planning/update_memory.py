@@ -61,30 +61,17 @@ class MemoryEstimate:
 
 def estimate_memory(
     spec: PolicySpec,
-    half: bool,
-    samples: int,
-    batch: int,
-    microbatch: int,
-    pieces: int,
-    workspace: int = 0,
-    workers: int = 1,
-    checkpointing: bool = False,
-    host: bool = False,
+    half: bool,  # whether matrix products run in BF16 or FP16
+    samples: int,  # of the rollout
+    batch: int,  # samples of a minibatch
+    microbatch: int,  # most samples in one forward pass
+    pieces: int,  # trajectories that are joined to the rollout
+    workspace: int = 0,  # bytes from workspace_bytes
+    workers: int = 1,  # microbatches that are computed at once
+    checkpointing: bool = False,  # whether the backward pass computes a network's activations again
+    host: bool = False,  # whether the update is on the CPU, beside the trajectories: a single one is not copied there
 ) -> MemoryEstimate:
-    """Predict the bytes of an update.
-
-    Args:
-        spec: architecture of the policy.
-        half: whether matrix products run in BF16 or FP16.
-        samples: samples of the rollout.
-        batch: samples of a minibatch.
-        microbatch: most samples in one forward pass.
-        pieces: trajectories that are joined to the rollout.
-        workspace: bytes from :func:`workspace_bytes`.
-        workers: microbatches that are computed at once.
-        checkpointing: whether the backward pass computes a network's activations again.
-        host: whether the update runs on the CPU, beside the trajectories. A single one is not copied there.
-    """
+    """Predict the bytes of an update."""
     parameters, columns = 4 * layout_of(spec).size, column_bytes(spec)
     parts = -(-batch // microbatch)
     peak = max(stage.bytes(min(microbatch, batch)) for stage in step_memory_stages(spec, half, checkpointing))
@@ -133,6 +120,6 @@ def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False)
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:
-    """Return the largest power of two, >= 1, within the samples, the room that memory has for them, the limits."""
+    """Return the largest power of two within the samples, the room for them in memory, a user's limit, and 65,536."""
     limit = max(1, min(samples, largest, LARGEST_BATCH, room))
     return 1 << (limit.bit_length() - 1)

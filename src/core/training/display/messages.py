@@ -66,7 +66,7 @@ def evaluation_line(iteration: int, metric: str, evaluation: dict[str, Any]) -> 
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
-    """Return what became of the kernels of simulator, policy and update, loaded and compiled in some seconds."""
+    """Return what became of the kernels of simulator, policy and update, and the seconds of loading and compiling."""
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
     where = f" ({tally.folder})" if tally.folder else ""

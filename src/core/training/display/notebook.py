@@ -45,7 +45,7 @@ class NotebookTable:
 
 
 def live_display(console: Console, get_table: Callable[[], Table]) -> Live | NotebookTable | None:
-    """Return what shows a table that changes (as it is now); None where only lines can be shown."""
+    """Return what shows a table that changes, asked for as it is now; None where only lines can be shown."""
     if console.quiet:
         return None
     if in_notebook():

@@ -12,15 +12,7 @@ from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
 from core.simulators.compile import compile_heuristic
-from core.simulators.simulator import (
-    OK,
-    Function,
-    Simulator,
-    describe_fault,
-    metrics_of,
-    naming_the_episode,
-    new_state,
-)
+from core.simulators.simulator import OK, Function, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
@@ -30,7 +22,7 @@ POLICIES = {"trained": True, "trained_sampled": False}
 
 
 class CompiledPlayer:
-    """Plays episodes of a compiled simulator, on any number of threads the same; ``spec`` is the trained policy's."""
+    """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's."""
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None, threads: int) -> None:
         self._simulator, self._spec, self._threads = simulator, spec, threads

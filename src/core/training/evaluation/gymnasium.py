@@ -16,7 +16,7 @@ from core.training.evaluation.compiled import POLICIES, Records
 
 
 class GymnasiumPlayer:
-    """Plays episodes of a Gymnasium environment in one that stays open; ``spec`` is the trained policy's."""
+    """Plays episodes of a Gymnasium environment in one that stays open. The spec is the trained policy's."""
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)

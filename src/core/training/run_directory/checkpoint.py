@@ -18,12 +18,7 @@ from safetensors import SafetensorError
 
 from core.errors import UserError
 from core.text import Say
-from core.training.run_directory.directory import (
-    RunDirectory,
-    checkpoint_files,
-    checkpoint_name,
-    is_of_earlier_version,
-)
+from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
 
 if TYPE_CHECKING:
