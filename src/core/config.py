@@ -93,11 +93,7 @@ class Config(BaseModel):
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
-    """Merge defaults, a hyperparameters file and flags.
-
-    Args:
-        file: Python file of UPPERCASE names; None for the defaults alone.
-        flags: lower-case names with the values of the command line (text or bool).
+    """Merge defaults, a hyperparameters file and flags (text or bool by lower-case name).
 
     Returns:
         The Config, and for each name the origin of its value: ``"default"``, ``"file"`` or ``"flag"``.
@@ -222,13 +218,7 @@ def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
 
 
 def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> None:
-    """Refuse names that Config does not have, and bools where it has none or nothing else.
-
-    Args:
-        values: values by lower-case name.
-        where: names as users see them.
-        spell: function that spells a suggested name.
-    """
+    """Refuse names that Config does not have, and bools where it has none or nothing else."""
     for name, value in values.items():
         known = Config.model_fields.get(name)
         if known is None:

@@ -32,13 +32,7 @@ def _path(path: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return how a sentence about an unknown name ends: ``; did you mean X?``, ``; otherwise.`` or a full stop.
-
-    Args:
-        name: unknown name.
-        known: names that exist.
-        otherwise: clause to end with where no known name is similar.
-    """
+    """Return how a sentence about an unknown name ends: ``; did you mean X?``, ``; otherwise.`` or a full stop."""
     near = get_close_matches(name, list(known), 1)
     if near:
         return f"; did you mean {near[0]}?"

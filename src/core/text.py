@@ -1,9 +1,20 @@
 """Text for people: one format for bytes, one for durations, one for counted words."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Say = Callable[[str], None]
 """Prints one line."""
+
+
+def say_on(console: "Console") -> Say:
+    """Return a function that prints text on a console as it is."""
+    return partial(console.print, highlight=False, markup=False, soft_wrap=True)
+
 
 _BYTE_UNITS = {"GB": (1e9, 1e10, 2), "MB": (1e6, 1e6, 1), "kB": (1e3, 0, 1)}
 """Bytes of a unit, the size from which it is used, and its decimals. Sizes below 10 GB in MB differ visibly."""
@@ -12,23 +23,14 @@ _HOUR, _DAY = 3600, 86_400
 
 
 def format_bytes(size: float, unit: str = "") -> str:
-    """Return a number of bytes in decimal units, such as ``443.0 MB`` or ``48.00 GB``.
-
-    Args:
-        size: bytes, >= 0.
-        unit: ``"GB"``, ``"MB"`` or ``"kB"``; by default the one that suits the size.
-    """
+    """Return bytes in decimal units, such as ``443.0 MB`` or ``48.00 GB``: in a given unit, else in one that suits."""
     unit = unit or next(name for name, (_, least, _) in _BYTE_UNITS.items() if size >= least)
     length, _, decimals = _BYTE_UNITS[unit]
     return f"{size / length:,.{decimals}f} {unit}"
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration such as ``12.3 ms``, ``41.4 s``, ``3 min 5 s``, ``2 h 58 min`` or ``5 d 2 h``.
-
-    Args:
-        seconds: length of time, >= 0.
-    """
+    """Return a duration such as ``12.3 ms``, ``41.4 s``, ``3 min 5 s``, ``2 h 58 min`` or ``5 d 2 h``."""
     if round(seconds) >= 60:
         return _whole_units(seconds)
     for unit, length in (("s", 1.0), ("ms", 1e-3)):

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from core import __version__
 
 if TYPE_CHECKING:
-    from core.api.evaluate import evaluate
-    from core.api.evaluation_table import EvaluationTable
+    from core.api.evaluate import EvaluationTable, evaluate
     from core.api.load_policy import load_policy
     from core.api.train import TrainingRun, train
     from core.config import Config as Hyperparameters
@@ -57,7 +56,7 @@ __all__ = [
 _SOURCES = {
     "Box": "core.simulators.spaces",
     "Discrete": "core.simulators.spaces",
-    "EvaluationTable": "core.api.evaluation_table",
+    "EvaluationTable": "core.api.evaluate",
     "Hyperparameters": "core.config",
     "LoadedPolicy": "core.policies.loaded_policy",
     "MultiDiscrete": "core.simulators.spaces",

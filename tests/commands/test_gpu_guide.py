@@ -12,7 +12,7 @@ pytest.importorskip("pydantic")
 
 from core.commands import gpu_monitor
 from core.commands.cli import main
-from core.commands.doctor.command import CHECKS
+from core.commands.doctor.checks import CHECKS
 from core.commands.plan.report import make_report
 from core.config import Config
 from core.hardware.detect import detect_machine
@@ -126,7 +126,7 @@ def test_the_table_of_cards_is_the_catalogue():
         tf32 = "on" if card.capability >= FIRST_WITH["tf32"] else "none"
         mfu = "-" if marks is None else " / ".join(f"{low}-{high}" for low, high in marks) + " %"
         figures = f"{usual.minibatch:,} | {usual.parallel_episodes:,} | {mfu}"
-        precision = choose_precision(True, card.capability).upper()
+        precision = choose_precision(card.capability).upper()
         lines.append(f"| {card.name} | {tier_of(gpu)} | {precision} | {tf32} | {figures} |")
     assert "|---|---|---|---|---|---|---|\n" + "\n".join(lines) + "\n\n" in page("reference/cards.md")
 

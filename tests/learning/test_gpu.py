@@ -129,7 +129,7 @@ def test_the_plan_of_this_gpu():
     )
     plan = make_plan(machine, settings)
     assert plan.device == "cuda"
-    assert plan.precision == choose_precision(True, torch.cuda.get_device_capability()) == "bf16"
+    assert plan.precision == choose_precision(torch.cuda.get_device_capability()) == "bf16"
     assert plan.tf32
     free = torch.cuda.mem_get_info()[0]
     assert plan.batch_size == auto_batch_size(10**7, int(machine.gpu.free_bytes * SAFETY) // by_half[True], 65_536)

@@ -10,7 +10,6 @@ from core.learning.torch_settings import apply_global_settings, autocast, grad_s
 @pytest.mark.parametrize(
     ("capability", "expected"),
     [
-        (None, "fp32"),
         ((6, 1), "fp32"),
         ((7, 0), "fp16"),
         ((7, 5), "fp16"),
@@ -21,8 +20,7 @@ from core.learning.torch_settings import apply_global_settings, autocast, grad_s
     ],
 )
 def test_the_format_follows_the_compute_capability(capability, expected):
-    assert choose_precision(True, capability) == expected
-    assert choose_precision(False, capability) == "fp32"
+    assert choose_precision(capability) == expected
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])

@@ -1,17 +1,25 @@
 """``longstride.evaluate``: a trained policy beside heuristics and bounds, as a table."""
 
+import io
 from pathlib import Path
+from typing import Any
 
-from core.api.evaluation_table import EvaluationTable
-from core.api.train import TrainingRun, console_for, load
-from core.commands.evaluate import compare_policies, require_same_simulator
+from rich.console import Console
+from rich.table import Table
+
+from core.api.train import TrainingRun, console_for, import_pandas, load
+from core.commands.evaluate import compare_policies, comparison_sentence, evaluation_table, require_same_simulator
 from core.config import Config
 from core.errors import UserError
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
+from core.text import say_on
 from core.training.build.run_settings import values_of_a_run
+from core.training.display.notebook import html_of
+from core.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values, summarise
 from core.training.evaluation.trained_policy import trained_policy
 from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.directory import run_directory_of
 
 
 def evaluate(
@@ -22,7 +30,7 @@ def evaluate(
     *,
     seed: int = 0,
     quiet: bool = False,
-) -> EvaluationTable:
+) -> "EvaluationTable":
     """Compare a trained policy with heuristics and bounds on the same random streams.
 
     Args:
@@ -36,11 +44,7 @@ def evaluate(
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
     """
-    console = console_for(quiet)
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
+    say = say_on(console_for(quiet))
     directory = run.directory if isinstance(run, TrainingRun) else Path(run)
     tensors, metadata = load_run(directory, say)
     config = Config(seed=seed, evaluation_episodes=_episodes_of(directory) if episodes is None else episodes)
@@ -60,5 +64,96 @@ def evaluate(
 
 def _episodes_of(directory: Path) -> int:
     """Return the episodes of an evaluation that a run was set to."""
-    run = directory.parents[1] if directory.parent.name == "checkpoints" else directory
-    return int(values_of_a_run(run).get("evaluation_episodes", Config().evaluation_episodes))
+    values = values_of_a_run(run_directory_of(directory).path)
+    return int(values.get("evaluation_episodes", Config().evaluation_episodes))
+
+
+class EvaluationTable:
+    """Trained policy, heuristics and bounds on the same episodes, a row each.
+
+    ``print`` shows it as text, a notebook as a table, :meth:`to_pandas` gives the numbers.
+
+    Args:
+        evaluation: finished evaluation.
+        simulator: simulator that was played.
+
+    Attributes:
+        episodes: number of episodes of each policy.
+        records: policy -> its episodes' records: the return and the simulator's metrics.
+        rows: policy -> ``kind`` (``"policy"``, ``"heuristic"``, ``"bound"``); ``metrics``: name -> mean, low and high
+            end of the 95 % interval; ``difference``: the same numbers of the main metric minus that of the best
+            heuristic, episode by episode, or None.
+        main_metric: metric that policies are compared by.
+        best_heuristic: name of the best heuristic; None without heuristics.
+        messages: sentences about episodes that ended in an unusual way.
+    """
+
+    def __init__(self, evaluation: Evaluation, simulator: Simulator) -> None:
+        self._evaluation, self._simulator = evaluation, simulator
+        self.episodes, self.records, self.messages = evaluation.episodes, evaluation.records, evaluation.messages
+        self.main_metric, self.best_heuristic = simulator.main_metric, best_heuristic(self.records, simulator)
+        self.rows: dict[str, dict[str, Any]] = {
+            name: {"kind": self._kind(name), "metrics": metrics, "difference": self._difference(name)}
+            for name, metrics in self.as_json()["policies"].items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``--mode evaluate`` writes to evaluation.json."""
+        return self._evaluation.as_json()
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with a row for each policy.
+
+        Columns: ``kind``; for each metric its mean, ``<metric>_low`` and ``<metric>_high``; ``difference``,
+        ``difference_low`` and ``difference_high`` to the best heuristic. A metric of several numbers is a list.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        pandas = import_pandas("table.rows")
+        table = {}
+        for name, row in self.rows.items():
+            cells: dict[str, Any] = {"kind": row["kind"]}
+            for column, value in [*row["metrics"].items(), ("difference", row["difference"])]:
+                for suffix, key in (("", "mean"), ("_low", "low"), ("_high", "high")):
+                    cells[column + suffix] = value[key] if value else float("nan")
+            table[name] = cells
+        return pandas.DataFrame.from_dict(table, orient="index").rename_axis("policy")
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=1000, force_jupyter=False).print(self._table())
+        return "\n".join([*(line.rstrip() for line in text.getvalue().splitlines()), *self._sentences()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return html_of(self._table(), self._sentences())
+
+    def _sentences(self) -> list[str]:
+        compared = [comparison_sentence(self._evaluation, self._simulator)] if self.best_heuristic else []
+        return [*compared, *self.messages[:3]]
+
+    def _table(self) -> Table:
+        column = {name: _in_words(row["difference"]) for name, row in self.rows.items()}
+        title = f"{self.main_metric.replace('_', ' ')} minus {self.best_heuristic}'s"
+        return evaluation_table(self._evaluation, self._simulator, {title: column} if self.best_heuristic else {})
+
+    def _kind(self, name: str) -> str:
+        if name in self._simulator.heuristics:
+            return "heuristic"
+        return "bound" if name in self._simulator.bounds else "policy"
+
+    def _difference(self, name: str) -> dict[str, float] | None:
+        """Return mean and 95 % interval of a policy minus the best heuristic, episode by episode."""
+        if self.best_heuristic is None or name == self.best_heuristic:
+            return None
+        pairs = paired_values(self.records[name], self.records[self.best_heuristic], self.main_metric)
+        return summarise([{"difference": a - b} for a, b in zip(*pairs, strict=True)]).get("difference")
+
+
+def _in_words(difference: dict[str, float] | None) -> str:
+    if difference is None:
+        return "-"
+    return f"{difference['mean']:+,.4g} ± {(difference['high'] - difference['low']) / 2:,.2g}"

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from core.api.data_frames import import_pandas
-from core.commands.interrupt import StopOnInterrupt
+from core.commands.train import StopOnInterrupt
 from core.config import Config
 from core.errors import UserError
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
+from core.text import say_on
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured
 from core.training.run_directory.metrics_log import read_metrics
@@ -87,10 +87,7 @@ def train(
     sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
     changes = {"simulator": loaded.source["simulator"], "run_directory": str(run_directory or given.run_directory)}
     config, console = given.model_copy(update=changes), console_for(quiet)
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
+    say = say_on(console)
     with _same_torch_threads():
         run = build_run(config, sources, resume, say, loaded)
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
@@ -105,11 +102,7 @@ def train(
 
 
 def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
-    """Return the simulator that a caller of the API passes.
-
-    Args:
-        simulator: simulator, or its name.
-        config: settings, which describe a simulator given by name further.
+    """Return the simulator that a caller of the API passes; settings describe one that is given by name.
 
     Raises:
         UserError: it is neither, it cannot be built, or the settings name another one.
@@ -144,3 +137,18 @@ def _same_torch_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def import_pandas(otherwise: str) -> Any:
+    """Return the module pandas; ``otherwise`` is an expression that has the same without it.
+
+    Raises:
+        UserError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise UserError(
+            f"pandas is not installed; pip install pandas adds it. {otherwise} has the same as dictionaries."
+        ) from None
+    return pandas

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from core.config import Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
+from core.text import say_on
 
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume",),
@@ -25,11 +26,9 @@ EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
-    """Run the command line and return its exit code.
+    """Run a command line, by default that of this process, and return its exit code.
 
-    Args:
-        arguments: words of the command line; ``sys.argv`` by default.
-        default_file: hyperparameters file to read where none is named.
+    ``default_file`` has the hyperparameters where the command line names no file.
     """
     try:
         return _run_mode(sys.argv[1:] if arguments is None else arguments, default_file)
@@ -56,6 +55,11 @@ def installed() -> int:
     return main(default_file=file if file.is_file() else None)
 
 
+def console_of_output() -> Console:
+    """Return the console of standard output: as wide as a terminal, else as ``COLUMNS`` or 200 characters."""
+    return Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200")))
+
+
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     """Read a command line and run its mode; each mode imports what it needs, which takes seconds."""
     options = vars(_parser().parse_known_flags(_joined(arguments)))
@@ -63,11 +67,8 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     own = {name: options.pop(name) for names in _USES.values() for name in names}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
-    console = Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200")))
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
+    console = console_of_output()
+    say = say_on(console)
     if mode == "train":
         from core.commands.train import run_train
 

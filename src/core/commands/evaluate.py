@@ -15,7 +15,7 @@ from core.simulators.loading import LoadedSimulator, from_source
 from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.evaluation.evaluate import Evaluation, evaluate, paired_values
+from core.training.evaluation.evaluate import Evaluation, best_heuristic, evaluate, paired_values
 from core.training.evaluation.statistics import paired_difference
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from core.training.run_directory.checkpoint import load_run
@@ -28,15 +28,7 @@ _SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 def run_evaluate(
     config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None, console: Console, say: Say
 ) -> int:
-    """Evaluate a checkpoint beside heuristics, or heuristics alone; return the exit code.
-
-    Args:
-        config: settings of this command.
-        sources: origin of each value.
-        checkpoint: run directory or checkpoint folder; None for heuristics alone.
-        policies: names of heuristics, separated by commas; None for all.
-        console: console for the table.
-        say: prints a line.
+    """Evaluate a checkpoint beside heuristics (names with commas; None for all), or these alone; return the exit code.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
@@ -61,10 +53,7 @@ def run_evaluate(
 
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
-    """Return simulator and policy of a checkpoint.
-
-    A flag may name another simulator; options that are given alone change the checkpoint's own.
-    """
+    """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(checkpoint, say)
     if any(sources[name] == "flag" for name in _SIMULATOR_FLAGS):
         loaded = load_configured(config)
@@ -78,14 +67,7 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -
 def compare_policies(
     config: Config, simulator: Simulator, trained: TrainedPolicy | None, names: list[str] | None, say: Say
 ) -> Evaluation:
-    """Play a trained policy, heuristics and bounds on the same random streams.
-
-    Args:
-        config: settings with the number of episodes, the seed and the threads.
-        simulator: simulator to play.
-        trained: trained policy; None for heuristics alone.
-        names: heuristics to play; None for all.
-        say: prints a line.
+    """Play a trained policy, heuristics (``names``; None for all) and bounds on the same random streams.
 
     Raises:
         UserError: a heuristic is unknown, or there is nothing to play.
@@ -106,13 +88,7 @@ def compare_policies(
 def evaluation_table(
     result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Return the table of an evaluation: a row for each policy, a column for each metric that is one number.
-
-    Args:
-        result: finished evaluation.
-        simulator: simulator that was played.
-        more: further columns: header -> policy -> cell.
-    """
+    """Return a row for each policy and a column for each metric of one number; ``more`` is header -> policy -> cell."""
     more = more or {}
     summary = result.as_json()["policies"]
     metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
@@ -144,11 +120,9 @@ def _rounded(value: float, digits: int = 4) -> str:
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     """Return how the trained policy compares with the best heuristic, episode by episode on the same streams."""
     metric, lower_is_better = simulator.main_metric, simulator.main_metric_lower_is_better
-    values = {name: [r[metric] for r in result.records[name] if metric in r] for name in result.records}
-    means = {name: fmean(values[name]) for name in simulator.heuristics if values.get(name)}
-    if not means:
+    best = best_heuristic(result.records, simulator)
+    if best is None:
         return "No heuristic to compare with."
-    best = min(means, key=means.__getitem__) if lower_is_better else max(means, key=means.__getitem__)
     trained, heuristic = paired_values(result.records["trained"], result.records[best], metric)
     if len(trained) < 2:
         return f"Too few episodes to compare with {best}."

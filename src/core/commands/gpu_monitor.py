@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -12,17 +11,15 @@ from itertools import count
 from typing import Any
 
 import psutil
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from core.commands.cli import EXIT_BAD_INPUT, console_of_output
 from core.config import Parser
 from core.errors import UserError
 from core.hardware.gpu_sampler import take_sample
 from core.hardware.nvml import ask, nvml
 from core.text import format_bytes
-
-EXIT_BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +69,7 @@ def _process_name(pid: int) -> str | None:
 
 
 def _watch(api: Any, options: argparse.Namespace) -> None:
-    console = Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200")))
+    console = console_of_output()
     is_live = console.is_terminal and not options.json
     with Live(console=console, auto_refresh=False) if is_live else nullcontext() as live:
         for number in count(1):

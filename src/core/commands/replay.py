@@ -23,17 +23,10 @@ from core.training.trainer import Trainer
 
 
 def run_replay(config: Config, sources: dict[str, str], iteration: int | None, console: Console, say: Say) -> int:
-    """Repeat an iteration of a run, with the updates between the nearest checkpoint and it; return the exit code.
+    """Repeat an iteration (from 1) of a run, with the updates between the nearest checkpoint and it.
 
-    Nothing in the run directory changes. A Gymnasium environment cannot be put into the middle of an episode, so its
-    runs are repeated from their beginning.
-
-    Args:
-        config: settings of this command.
-        sources: origin of each value; flags replace the run's own settings.
-        iteration: number of the iteration, from 1.
-        console: console for the progress.
-        say: prints a line.
+    Flags replace the run's own settings; nothing in the run directory changes. A Gymnasium environment cannot be put
+    into the middle of an episode, so its runs are repeated from their beginning.
 
     Returns:
         0 if every trajectory is the same, 1 if one differs.
@@ -78,11 +71,7 @@ def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
 
 
 def _require_reachable(config: Config, iteration: int, last: int, kept: list[int]) -> None:
-    """Check that a run with some last iteration and some kept checkpoints can be brought back to an iteration.
-
-    Raises:
-        UserError: the run never came to it, or the learning rates on the way are unknown.
-    """
+    """Check that a run with some last iteration and some kept checkpoints can be brought back to an iteration."""
     directory = config.run_directory
     if not 1 <= iteration <= last + 1:
         raise UserError(f"--iteration is {iteration}, but the run in {directory} has {last} iterations (from 1).")

@@ -2,11 +2,12 @@
 
 import shlex
 import signal
+import threading
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from core.commands.interrupt import StopOnInterrupt
 from core.config import Config
 from core.errors import this_command
 from core.text import Say, format_duration
@@ -18,16 +19,7 @@ EXIT_INTERRUPTED = 130
 def run_train(
     config: Config, sources: dict[str, str], resume: bool, file: Path | None, console: Console, say: Say
 ) -> int:
-    """Train, and return the exit code: 130 where somebody asked to stop.
-
-    Args:
-        config: settings of the run.
-        sources: origin of each value.
-        resume: whether to continue the run in the run directory.
-        file: hyperparameters file that the user named; None without one.
-        console: console for the progress.
-        say: prints a line.
-    """
+    """Train, and return the exit code: 130 where somebody asked to stop. ``file`` is named in the command to resume."""
     run = build_run(config, sources, resume, say, file=file)
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)
@@ -48,3 +40,34 @@ def _last_lines(run: Run, done: bool) -> list[str]:
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
     command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"
     return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
+
+
+class StopOnInterrupt:
+    """Turns the first of some signals into a request to stop after the iteration; the second interrupts at once.
+
+    Outside the main thread, where Python handles no signals, it changes nothing.
+    """
+
+    def __init__(self, say: Say, *signals: signal.Signals) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        self._say, self._signals, self._stop = say, signals if is_main else (), False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopOnInterrupt":
+        for number in self._signals:
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def requested(self) -> bool:
+        """Return whether a signal asked to stop."""
+        return self._stop
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+        self._say("Stopping after this iteration. Press Ctrl-C again to stop at once.")

@@ -32,11 +32,7 @@ def detect_machine() -> Machine:
 
 
 def free_and_total_bytes(index: int = 0) -> tuple[int, int]:
-    """Return free and total memory of a GPU in bytes: the smaller figure of torch and NVML, where NVML answers.
-
-    Args:
-        index: number of the GPU in torch's order.
-    """
+    """Return free and total bytes of a GPU by torch's index: the smaller of torch's and, where it answers, NVML's."""
     import torch
 
     properties = torch.cuda.get_device_properties(index)
@@ -72,11 +68,7 @@ def _detect_gpus(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
 
 
 def _ask_torch(api: Any | None) -> tuple[tuple[Gpu, ...], str]:
-    """Return the GPUs that torch lists, with their memory and processes; none and why if torch has no code for them.
-
-    Raises:
-        RuntimeError: CUDA does not start.
-    """
+    """Return the GPUs that torch lists, with their memory and processes; none and why if torch has no code for them."""
     import torch
 
     # Processes are counted for all GPUs before memory is asked for, which puts this process on a card.

@@ -19,42 +19,23 @@ _TRIAD_FLOATS, _TRIAD_REPEATS = 16_384, 200
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """State of the process and of the system around it.
-
-    Attributes:
-        torch_version: version of torch, for people.
-        torch_cuda: CUDA version that torch is built for; None for a build without.
-        driver_gpus: names of the GPUs that the driver lists.
-        visible: CUDA_VISIBLE_DEVICES; None if it is not set.
-        omp_threads: OMP_NUM_THREADS; None if it is not set.
-        torch_threads: threads that torch would use.
-        load: processes that run or wait to, mean of the last minute.
-        throttled: reasons for a GPU clock lower than it could be; None if unknown.
-        pinned: whether memory can be pinned for the GPU; None without one.
-        disk_path: folder whose disk is meant.
-        disk_free: free bytes of that disk; None if the system does not say.
-    """
+    """State of the process and of the system around it."""
 
     torch_version: str = ""
-    torch_cuda: str | None = None
-    driver_gpus: tuple[str, ...] = ()
-    visible: str | None = None
-    omp_threads: str | None = None
-    torch_threads: int = 1
-    load: float = 0.0
-    throttled: tuple[str, ...] | None = None
-    pinned: bool | None = None
-    disk_path: str = "."
-    disk_free: int | None = None
+    torch_cuda: str | None = None  # CUDA version that torch is built for; None for a build without
+    driver_gpus: tuple[str, ...] = ()  # names of the GPUs that the driver lists
+    visible: str | None = None  # CUDA_VISIBLE_DEVICES; None if it is not set
+    omp_threads: str | None = None  # OMP_NUM_THREADS; None if it is not set
+    torch_threads: int = 1  # threads that torch would use
+    load: float = 0.0  # processes that run or wait to, mean of the last minute
+    throttled: tuple[str, ...] | None = None  # reasons for a GPU clock lower than it could be; None if unknown
+    pinned: bool | None = None  # whether memory can be pinned for the GPU; None without one
+    disk_path: str = "."  # folder whose disk is meant
+    disk_free: int | None = None  # free bytes of that disk; None if the system does not say
 
 
 def run_diagnostics(directory: Path, gpu: Gpu | None) -> Diagnostics:
-    """Return the diagnostics of this process.
-
-    Args:
-        directory: folder of the run, which need not exist yet.
-        gpu: GPU that a run would use; None for none.
-    """
+    """Return the diagnostics of this process, for a run in a folder that need not exist yet."""
     import torch
 
     api = nvml()

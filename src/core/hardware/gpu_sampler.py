@@ -26,21 +26,13 @@ _MEANS = ("utilisation", "power_watts", "sm_mhz", "throttled")
 
 
 class Sample(NamedTuple):
-    """State of a GPU at one moment; None where NVML does not know (much of a MIG slice).
+    """State of a GPU at one moment; None where NVML does not know (much of a MIG slice)."""
 
-    Attributes:
-        utilisation: percent of NVML's last period (a sixth of a second to a second) in which a kernel ran.
-        memory_bytes: memory used by all processes.
-        power_watts: power draw.
-        sm_mhz: clock of the multiprocessors.
-        throttled: reasons for a clock lower than it could be; empty if it is not.
-    """
-
-    utilisation: float | None
-    memory_bytes: int | None
-    power_watts: float | None
-    sm_mhz: float | None
-    throttled: tuple[str, ...] | None
+    utilisation: float | None  # percent of NVML's last period (a sixth of a second to a second) in which a kernel ran
+    memory_bytes: int | None  # memory used by all processes
+    power_watts: float | None  # power draw
+    sm_mhz: float | None  # clock of the multiprocessors
+    throttled: tuple[str, ...] | None  # reasons for a clock lower than it could be; empty if it is not
 
 
 def take_sample(api: Any | None, handle: Any | None) -> Sample:
@@ -87,12 +79,7 @@ class PhaseSamples:
 
 
 class GpuSampler:
-    """Samples a GPU from a thread of its own; a context manager. Without NVML or GPU it does nothing.
-
-    Args:
-        gpu: GPU to watch, found by its UUID; None for none.
-        interval: seconds between two samples.
-    """
+    """Samples a GPU, found by its UUID, from a thread of its own; a context manager that does nothing without NVML."""
 
     def __init__(self, gpu: Gpu | None = None, interval: float = INTERVAL) -> None:
         self._api = nvml() if gpu is not None else None

@@ -42,14 +42,11 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
 
 @contextmanager
 def report_gpu_loss(command: str = "", saved: Callable[[], int] | None = None) -> Iterator[None]:
-    """Turn the error of a GPU that failed into a sentence that says how to continue.
+    """Turn the error of a GPU that failed into a sentence that says how to continue with a command.
 
     Training cannot continue in this process, not even on the CPU: CUDA would have to return parameters and optimiser,
-    and does not answer any more. The last checkpoint has them.
-
-    Args:
-        command: command that trains this run.
-        saved: returns the iteration of the last checkpoint, 0 for none; None before training.
+    and does not answer any more. The last checkpoint has them: ``saved`` returns its iteration, 0 for none; None before
+    training.
 
     Raises:
         GpuLostError: in place of that error.
@@ -101,12 +98,7 @@ def _memory_line(iteration: int, event: dict[str, Any]) -> str:
 def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapping[str, int], gpu: bool) -> UserError:
     """Return the error of an update that does not fit into memory in the smallest microbatches.
 
-    Args:
-        error: last error.
-        iteration: number of finished iterations.
-        command: command that trains this run.
-        sizes: values of the flags that lower memory, in the order in which to lower them.
-        gpu: whether the memory is a GPU's.
+    ``sizes`` has the values of the flags that lower memory, in the order in which to lower them.
     """
     halves = {name: size // 2 for name, size in sizes.items() if size > 1}
     names = [name.replace("-", "_").upper() for name in halves]

@@ -16,17 +16,11 @@ JudgedBy = Literal["iterations", "evaluations"]
 
 
 class Collected(NamedTuple):
-    """A collected rollout.
+    """A collected rollout."""
 
-    Attributes:
-        instances: trajectory and finished episodes of each environment instance.
-        seconds: time of the collection.
-        fallbacks: returns to good parameters before it succeeded.
-    """
-
-    instances: Sequence[InstanceTrajectory]
-    seconds: float
-    fallbacks: list[dict[str, Any]]
+    instances: Sequence[InstanceTrajectory]  # trajectory and finished episodes of each environment instance
+    seconds: float  # time of the collection
+    fallbacks: list[dict[str, Any]]  # returns to good parameters before it succeeded
 
     @property
     def trajectories(self) -> list[Trajectory]:
@@ -68,11 +62,7 @@ class Best(NamedTuple):
     judged_by: JudgedBy = "iterations"
 
     def beaten_by(self, value: float | None, judged_by: JudgedBy, lower_is_better: bool) -> bool:
-        """Return whether other parameters are better.
-
-        An evaluation replaces the result of an iteration, which depends on luck. An iteration never replaces an
-        evaluation.
-        """
+        """Return whether others are better; an evaluation, which depends less on luck, comes before any iteration."""
         if value is None or (self.judged_by == "evaluations" and judged_by == "iterations"):
             return False
         if self.value is None or self.judged_by != judged_by:

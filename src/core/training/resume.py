@@ -13,13 +13,7 @@ from core.training.trainer import Trainer
 
 
 def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None = None) -> list[str]:
-    """Let a trainer continue from the last intact checkpoint of a run.
-
-    Args:
-        trainer: trainer with the run's settings.
-        directory: run directory.
-        say: prints a line.
-        before: iteration that the checkpoint must precede; None for the last one.
+    """Let a trainer with the run's settings continue from the last intact checkpoint, or the last before an iteration.
 
     Returns:
         A sentence about each later checkpoint, which is damaged.

@@ -5,58 +5,35 @@ from pathlib import Path
 
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
-from core.training.evaluation.periodic import PeriodicEvaluation
+from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.time_budget import Budget
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of the iteration loop.
+    """Settings of the iteration loop."""
 
-    Attributes:
-        iterations: iterations of the whole run.
-        instances: environment instances that play in an iteration, each with its own random streams.
-        rollout_steps: environment steps of each instance in an iteration; 0 for a whole episode.
-        seed: seed of the run's random streams.
-        gamma: discount.
-        value_lambda: lambda of the critic's targets.
-        discount_per: ``"time"`` or ``"decision"``.
-        schedule: schedule of learning rates, clip ranges and entropy coefficient.
-        normalise_observations: whether running statistics of the observations are learned.
-        normalise_rewards: whether rewards are divided by the spread of the discounted return.
-        directory: run directory, for messages.
-        episode_time_limit: most seconds that a collection may take; 0 for no limit.
-        command: command that trains this run, for messages.
-    """
-
-    iterations: int
-    instances: int
-    rollout_steps: int
-    seed: int
-    gamma: float
-    value_lambda: float
-    discount_per: str
-    schedule: Schedule
-    normalise_observations: bool
-    normalise_rewards: bool
-    directory: Path
-    episode_time_limit: float
-    command: str
+    iterations: int  # iterations of the whole run
+    instances: int  # environment instances that play in an iteration, each with its own random streams
+    rollout_steps: int  # environment steps of each instance in an iteration; 0 for a whole episode
+    seed: int  # seed of the run's random streams
+    gamma: float  # discount
+    value_lambda: float  # lambda of the critic's targets
+    discount_per: str  # "time" or "decision"
+    schedule: Schedule  # schedule of learning rates, clip ranges and entropy coefficient
+    normalise_observations: bool  # whether running statistics of the observations are learned
+    normalise_rewards: bool  # whether rewards are divided by the spread of the discounted return
+    directory: Path  # run directory, for messages
+    episode_time_limit: float  # most seconds that a collection may take; 0 for no limit
+    command: str  # command that trains this run, for messages
 
 
 @dataclass(frozen=True)
 class Services:
-    """Parts of a run beside learning.
-
-    Attributes:
-        checkpoints: writer of the checkpoints.
-        budget: time budget; None for as long as it takes.
-        evaluation: evaluation at intervals; None for none.
-        utilization: measurements of the machine.
-    """
+    """Parts of a run beside learning."""
 
     checkpoints: CheckpointWriter
-    budget: Budget | None = None
-    evaluation: PeriodicEvaluation | None = None
-    utilization: UtilizationTracker = field(default_factory=UtilizationTracker)
+    budget: Budget | None = None  # None for as long as it takes
+    evaluation: PeriodicEvaluation | None = None  # evaluation at intervals; None for none
+    utilization: UtilizationTracker = field(default_factory=UtilizationTracker)  # measurements of the machine

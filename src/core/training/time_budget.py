@@ -36,12 +36,7 @@ def parse_duration(text: str) -> float:
 
 
 class Budget:
-    """Time that a run has, over all of its resumptions.
-
-    Args:
-        seconds: time of the whole run.
-        clock: seconds since some moment, never backwards.
-    """
+    """Seconds that a run has, over all of its resumptions; the clock, in seconds, never goes backwards."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock = seconds, clock
@@ -62,10 +57,8 @@ class Budget:
     def another_iteration(self, more: float = 0.0) -> bool:
         """Measure the iteration that ends here, if any, and return whether another one will end inside the budget.
 
-        Nothing is known of the length of the first iteration: it begins if any time is left.
-
-        Args:
-            more: seconds that the next iteration takes beyond the usual.
+        Nothing is known of the length of the first iteration: it begins if any time is left. ``more``: seconds that the
+        next one takes beyond the usual.
         """
         elapsed = self.elapsed
         if self._iteration_begin is not None:

@@ -1,4 +1,4 @@
-"""--mode ab: what is refused before anything runs, turns, what a kill leaves, failing sides, fresh processes."""
+"""--mode ab: what is refused before anything runs, turns, what a kill leaves, failing sides, fresh runs."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 
-from core.commands.ab import processes, runs
+from core.commands.ab import runs
 from core.commands.ab.side import read_side
 from core.commands.cli import main
 from core.config import Parser, add_flags, flags_of
@@ -227,7 +227,7 @@ def test_flags_are_read_as_what_they_were_made_from():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "_COMMAND", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+    monkeypatch.setattr(runs, "_COMMAND", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     log, inherited = tmp_path / "log", signal.signal(number, signal.default_int_handler)  # nohup ignores SIGHUP
 
     def terminate():
@@ -239,7 +239,7 @@ def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
     before = signal.getsignal(number)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        processes.run_fresh([], log)
+        runs.run_fresh([], log)
     thread.join()
     assert signal.getsignal(number) is before
     signal.signal(number, inherited)
@@ -250,10 +250,10 @@ def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
 def test_last_words(tmp_path):
     log = tmp_path / "log"
     log.write_text("Plan:\nerror: No GPU.\nmore\n")
-    assert processes.last_words(2, log) == "No GPU."
+    assert runs.last_words(2, log) == "No GPU."
     log.write_text("Traceback\nValueError: x\n")
-    assert processes.last_words(1, log) == "exit code 1, ValueError: x."
-    assert processes.last_words(-9, log) == "signal 9 ended it."
+    assert runs.last_words(1, log) == "exit code 1, ValueError: x."
+    assert runs.last_words(-9, log) == "signal 9 ended it."
 
 
 @pytest.mark.slow

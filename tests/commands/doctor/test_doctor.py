@@ -12,8 +12,9 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 
 from core.commands.cli import main
-from core.commands.doctor import gpu_checks, run_checks
-from core.commands.doctor.command import CHECKS, findings_table
+from core.commands.doctor import checks
+from core.commands.doctor.checks import CHECKS
+from core.commands.doctor.command import findings_table
 from core.commands.doctor.finding import DoctorInput, Finding
 from core.config import Config
 from core.errors import UserError
@@ -76,116 +77,116 @@ def test_a_machine_on_which_all_is_well(examined):
 def test_a_cpu_without_any_gpu_is_no_fault(examined):
     run = examined(card=None, diagnostics=replace(WELL, torch_cuda=None, driver_gpus=(), pinned=None, throttled=None))
     assert {f.level for f in diagnose(run)} == {"ok", "not measured"}
-    assert level(gpu_checks.driver, run) == "ok"
+    assert level(checks.driver, run) == "ok"
 
 
 def test_torch_without_cuda_beside_a_gpu_is_broken(examined):
-    assert level(gpu_checks.torch_build, examined(diagnostics=replace(WELL, torch_cuda=None))) == "broken"
-    assert level(gpu_checks.torch_build, examined(diagnostics=replace(WELL, torch_cuda=None, driver_gpus=()))) == "ok"
+    assert level(checks.torch_build, examined(diagnostics=replace(WELL, torch_cuda=None))) == "broken"
+    assert level(checks.torch_build, examined(diagnostics=replace(WELL, torch_cuda=None, driver_gpus=()))) == "ok"
 
 
 def test_driver_and_capability(examined, monkeypatch):
     run = examined()
     old = replace(run.machine, gpus=(), gpu_note="torch cannot use the NVIDIA A40 that the driver lists")
-    assert level(gpu_checks.driver, replace(run, machine=old)) == "broken"
+    assert level(checks.driver, replace(run, machine=old)) == "broken"
     install(monkeypatch, [of_catalogue(find_card("B200"))], architectures=["sm_80", "sm_90"])
-    finding = gpu_checks.driver(replace(run, machine=detect_machine()))
+    finding = checks.driver(replace(run, machine=detect_machine()))
     assert finding.level == "broken"
     assert "compute capability 10.0" in finding.measured
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     hidden = replace(run, machine=detect_machine(), diagnostics=replace(WELL, visible=""))
-    assert level(gpu_checks.driver, hidden) == "warning"
-    assert level(gpu_checks.driver, run) == "ok"
+    assert level(checks.driver, hidden) == "warning"
+    assert level(checks.driver, run) == "ok"
 
 
 def test_a_gpu_that_is_not_used(examined):
-    assert level(gpu_checks.device, examined(device="cpu")) == "warning"
+    assert level(checks.device, examined(device="cpu")) == "warning"
     impossible = examined(card=None, device="cuda")
-    assert level(gpu_checks.device, impossible) == "broken"
+    assert level(checks.device, impossible) == "broken"
     assert {f.level for f in diagnose(impossible)} >= {"broken"}, "no check stumbles over the missing plan"
 
 
 def test_formats(examined):
-    assert level(gpu_checks.precision, examined(use_mixed_precision=False)) == "warning"
-    assert level(gpu_checks.precision, examined("T4")) == "ok"
-    assert level(gpu_checks.tf32, examined(use_tf32=False)) == "warning"
-    assert level(gpu_checks.tf32, examined("T4")) == "ok", "it has none"
+    assert level(checks.precision, examined(use_mixed_precision=False)) == "warning"
+    assert level(checks.precision, examined("T4")) == "ok"
+    assert level(checks.tf32, examined(use_tf32=False)) == "warning"
+    assert level(checks.tf32, examined("T4")) == "ok", "it has none"
 
 
 @pytest.mark.parametrize(("busy", "expected"), [((10, 29.8), "warning"), ((10, 30), "ok"), ((), "not measured")])
 def test_utilisation_under_twenty_percent(examined, busy, expected):
     records = [{"gpu": {"updating": {"utilisation": value}}} for value in busy]
-    assert level(gpu_checks.utilisation, examined(records=records)) == expected
+    assert level(checks.utilisation, examined(records=records)) == expected
 
 
 def test_utilisation_of_a_run_without_nvml_is_not_measured(examined):
-    assert level(gpu_checks.utilisation, examined(records=[{"gpu": None}])) == "not measured"
+    assert level(checks.utilisation, examined(records=[{"gpu": None}])) == "not measured"
 
 
 def test_clocks(examined):
     hot = replace(WELL, throttled=("heat (hardware)",))
-    assert "now slowed by heat (hardware)" in gpu_checks.clocks(examined(diagnostics=hot)).measured
-    assert level(gpu_checks.clocks, examined(diagnostics=hot)) == "warning"
+    assert "now slowed by heat (hardware)" in checks.clocks(examined(diagnostics=hot)).measured
+    assert level(checks.clocks, examined(diagnostics=hot)) == "warning"
     slow = [{"gpu": {"updating": {"throttled": share}}} for share in (0.0, 21.0)]
-    assert level(gpu_checks.clocks, examined(records=slow)) == "warning"
-    assert level(gpu_checks.clocks, examined(records=slow[:1])) == "ok"
-    assert level(gpu_checks.clocks, examined(diagnostics=replace(WELL, throttled=None))) == "not measured"
+    assert level(checks.clocks, examined(records=slow)) == "warning"
+    assert level(checks.clocks, examined(records=slow[:1])) == "ok"
+    assert level(checks.clocks, examined(diagnostics=replace(WELL, throttled=None))) == "not measured"
 
 
 def test_pinned_memory(examined):
-    assert level(gpu_checks.pinned, examined(diagnostics=replace(WELL, pinned=False))) == "broken"
+    assert level(checks.pinned, examined(diagnostics=replace(WELL, pinned=False))) == "broken"
 
 
 def test_a_batch_too_small_for_the_card(examined):
     """Usual are 2,048 on an A40 and 8,192 on an H100."""
-    assert level(run_checks.batch, examined(batch_size=1024)) == "warning"
-    assert run_checks.batch(examined(batch_size=1024)).remedy == "--batch-size 2048"
-    assert level(run_checks.batch, examined(batch_size=2048)) == "ok"
-    assert level(run_checks.batch, examined("H100", batch_size=4096)) == "warning"
-    assert "EPISODES_PER_UPDATE" in run_checks.batch(examined(samples=2000)).remedy
-    assert level(run_checks.batch, examined(card=None, batch_size=64)) == "ok"
+    assert level(checks.batch, examined(batch_size=1024)) == "warning"
+    assert checks.batch(examined(batch_size=1024)).remedy == "--batch-size 2048"
+    assert level(checks.batch, examined(batch_size=2048)) == "ok"
+    assert level(checks.batch, examined("H100", batch_size=4096)) == "warning"
+    assert "EPISODES_PER_UPDATE" in checks.batch(examined(samples=2000)).remedy
+    assert level(checks.batch, examined(card=None, batch_size=64)) == "ok"
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(499, "warning"), (500, "ok")])
 def test_episodes_too_short(examined, steps, expected):
-    assert level(run_checks.episodes, examined(samples=steps)) == expected
-    assert level(run_checks.episodes, examined(samples=1, records=[{"steps": steps}])) == expected
+    assert level(checks.episodes, examined(samples=steps)) == expected
+    assert level(checks.episodes, examined(samples=1, records=[{"steps": steps}])) == expected
 
 
 @pytest.mark.parametrize("knobs", [{"simulation_threads": 9}, {"update_threads": 9}, {}])
 def test_more_threads_than_cores(examined, knobs):
     diagnostics = WELL if knobs else replace(WELL, omp_threads="9")
-    finding = run_checks.threads(examined(diagnostics=diagnostics, **knobs))
+    finding = checks.threads(examined(diagnostics=diagnostics, **knobs))
     assert (finding.level, "is 9" in finding.measured) == ("warning", True)
-    assert level(run_checks.threads, examined(diagnostics=replace(WELL, omp_threads="8"), simulation_threads=8)) == "ok"
+    assert level(checks.threads, examined(diagnostics=replace(WELL, omp_threads="8"), simulation_threads=8)) == "ok"
 
 
 def test_load(examined):
-    assert level(run_checks.load, examined(diagnostics=replace(WELL, load=8.1))) == "warning"
-    assert level(run_checks.load, examined(diagnostics=replace(WELL, load=8.0))) == "ok"
+    assert level(checks.load, examined(diagnostics=replace(WELL, load=8.1))) == "warning"
+    assert level(checks.load, examined(diagnostics=replace(WELL, load=8.0))) == "ok"
 
 
 def test_memory_that_ran_out_and_fragments(examined):
     event = {"bytes_asked": 100, "bytes_free": 50, "microbatch_after": 1024}
     full, fragments = (examined(records=[{"out_of_memory": [{**event, "bytes_free": n}]}]) for n in (50, 500))
-    assert (level(run_checks.memory, full), level(run_checks.fragmentation, full)) == ("warning", "ok")
-    assert (level(run_checks.memory, fragments), level(run_checks.fragmentation, fragments)) == ("warning", "warning")
+    assert (level(checks.memory, full), level(checks.fragmentation, full)) == ("warning", "ok")
+    assert (level(checks.memory, fragments), level(checks.fragmentation, fragments)) == ("warning", "warning")
 
 
 def test_an_allocator_without_expandable_segments(examined, monkeypatch):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128")
-    assert level(run_checks.fragmentation, examined()) == "warning"
+    assert level(checks.fragmentation, examined()) == "warning"
 
 
 def test_numbers_that_exploded(examined):
-    assert level(run_checks.numbers, examined(records=[RECORD])) == "ok", "a skipped step is harmless"
-    assert level(run_checks.numbers, examined(records=[{**RECORD, "fallbacks": [{}]}])) == "warning"
+    assert level(checks.numbers, examined(records=[RECORD])) == "ok", "a skipped step is harmless"
+    assert level(checks.numbers, examined(records=[{**RECORD, "fallbacks": [{}]}])) == "warning"
 
 
 @pytest.mark.parametrize(("free", "expected"), [(49, "broken"), (50, "warning"), (1123, "warning"), (1124, "ok")])
 def test_disk(examined, free, expected):
     """Three that are kept, the best and one on its way are 50 MB; a GiB beside them is 1,073.7 MB."""
-    assert level(run_checks.disk, examined(diagnostics=replace(WELL, disk_free=free * 10**6))) == expected
+    assert level(checks.disk, examined(diagnostics=replace(WELL, disk_free=free * 10**6))) == expected
 
 
 def test_what_is_asked_of_this_machine(tmp_path, monkeypatch):

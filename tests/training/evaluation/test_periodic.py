@@ -18,7 +18,7 @@ from core.seeding import stream
 from core.simulators.simulator import new_state
 from core.training.build.run import build_run
 from core.training.display.messages import evaluation_line
-from core.training.evaluation.periodic import PeriodicEvaluation
+from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.record import Best
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import MetricsLog, read_metrics

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("tensorboard")
 
-from core.training.run_directory.tensorboard import TensorBoardLog
+from core.training.run_directory.metrics_log import TensorBoardLog
 
 
 def test_its_file_holds_the_figures(tmp_path):

@@ -15,7 +15,7 @@ from core.config import Config
 from core.errors import UserError
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 
@@ -25,28 +25,16 @@ RESULT = "ab.json"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two settings to compare, and where.
+    """Two settings to compare, and where."""
 
-    Attributes:
-        sides: A and B.
-        seed: seed of both runs of the first pair; each further pair has the next one.
-        directory: folder of the comparison.
-        metrics: main metric of each side's simulator.
-        common_metric: main metric of both sides.
-    """
-
-    sides: tuple[Side, Side]
-    seed: int
-    directory: Path
-    metrics: tuple[str, str]
-    common_metric: CommonMetric
+    sides: tuple[Side, Side]  # A and B
+    seed: int  # seed of both runs of the first pair; each further pair has the next one
+    directory: Path  # folder of the comparison
+    metrics: tuple[str, str]  # main metric of each side's simulator
+    common_metric: CommonMetric  # main metric of both sides
 
     def runs(self, pair: int) -> tuple[SideRun, SideRun]:
-        """Return the runs of A and B in a pair.
-
-        Args:
-            pair: number of the pair, from 1.
-        """
+        """Return the runs of A and B in a pair, counted from 1."""
         a, b = (SideRun(side, pair, self.seed + pair - 1, self.directory) for side in self.sides)
         return a, b
 
@@ -62,14 +50,7 @@ class Comparison:
 def read_comparison(
     a: str | None, b: str | None, config: Config, options: Mapping[str, Any], file: Path | None
 ) -> Comparison:
-    """Read and check both sides; nothing runs yet.
-
-    Args:
-        a: flags of side A; None for none.
-        b: flags of side B; None for none.
-        config: settings that both have in common.
-        options: flags of both, lower-case names with the values of the command line.
-        file: hyperparameters file of both.
+    """Read and check both sides; nothing runs yet. Settings, flags (``options``) and file are those of both.
 
     Raises:
         UserError: a flag, a value or a simulator is not right.
@@ -78,31 +59,24 @@ def read_comparison(
         raise UserError('--mode ab needs --a "FLAGS" or --b "FLAGS": what one side has beside the flags of both.')
     if not config.run_directory:
         raise UserError("--mode ab needs --run-directory DIR, where its runs and ab.json go.")
+    directory = choose_directory(config.run_directory, "ab").path
     common = {name: value for name, value in options.items() if name not in OF_BOTH}
     sides = read_side("a", a or "", file, common), read_side("b", b or "", file, common)
     first, second = (load_configured(side.config).simulator for side in sides)
     metrics = (first.main_metric, second.main_metric)
     same = metrics[0] == metrics[1] and first.main_metric_lower_is_better == second.main_metric_lower_is_better
     common_metric = CommonMetric(metrics[0] if same else "", first.main_metric_lower_is_better)
-    return Comparison(sides, config.seed, Path(config.run_directory), metrics, common_metric)
+    return Comparison(sides, config.seed, directory, metrics, common_metric)
 
 
 def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Path:
-    """Make the missing runs, print the report, and return the path of ab.json.
-
-    Args:
-        comparison: settings to compare.
-        pairs: runs of each side, >= 1.
-        console: console for the table.
-        say: prints a line.
+    """Make the missing runs of each side, print the report, and return the path of ab.json.
 
     Raises:
         UserError: a run failed, or the directory holds something else.
     """
     if pairs < 1:
         raise UserError(f"--pairs: {pairs} should be 1 or more.")
-    if comparison.directory.exists() and not comparison.directory.is_dir():
-        raise UserError(f"{comparison.directory} is a file; --run-directory needs a folder.")
     lock = RunLock(comparison.directory)
     try:
         _begin(comparison, pairs, say)
@@ -119,11 +93,7 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
 
 
 def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
-    """Announce the comparison, and take the directory for it.
-
-    Raises:
-        UserError: the directory holds another comparison or a run, or a side cannot run here.
-    """
+    """Announce the comparison, and take the directory for it, unless that holds another one or a run."""
     path = comparison.directory / RESULT
     if path.exists():
         _require_same(comparison, path)
@@ -160,11 +130,7 @@ def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
 
 
 def _require_same(comparison: Comparison, path: Path) -> None:
-    """Check that ab.json is of this comparison, so that its runs count.
-
-    Raises:
-        UserError: it is of another comparison, or it is damaged.
-    """
+    """Check that ab.json is of this comparison, so that its runs count."""
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
         known = [before["a"]["values"], before["b"]["values"], before["seed"]]

@@ -1,4 +1,4 @@
-"""Report of a comparison: times by phase, the learned metric, and sentences about both."""
+"""From the records of runs to a report: times by phase, the learned metric, sentences; pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from core.commands.ab.run_metrics import ITERATION, PHASES
 from core.text import format_duration
 from core.training.evaluation.statistics import Paired, paired_difference, paired_ratio
 
+Records = Sequence[dict[str, Any]]
 Pairs = Sequence[dict[str, Any]]
 FEW = 5
+PHASES = ("simulation", "transfer", "update")
+ITERATION = "iteration"
+"""The three phases together."""
 
 
 class CommonMetric(NamedTuple):
@@ -31,12 +34,56 @@ _LAST_COMPARED = "step"
 """The last row of the comparison; those after it are only shown."""
 
 
+def run_figures(records: Records, seconds: float, metric: str, batch_size: int) -> dict[str, Any]:
+    """Return JSON values about a run, from two or more records and the seconds of its process from start to end.
+
+    The first record is warm-up and counts in no median. The metric may be ``"return"``.
+
+    Returns:
+        ``seconds``: medians over iterations of each phase, of the whole ``iteration``, of a ``step`` (an iteration
+        divided by its steps), and apart from them the ``first_iteration`` and the time ``outside_iterations`` (start,
+        loading, compiling, evaluations, saving); the ``outcome``; and what was ``chosen``, by the plan or in the run.
+    """
+    times = [_times(record) for record in records]
+    return {
+        "iterations": len(records),
+        "seconds": {
+            **{name: median(each[name] for each in times[1:]) for name in times[0]},
+            "first_iteration": times[0][ITERATION],
+            "outside_iterations": seconds - sum(each[ITERATION] for each in times),
+        },
+        "outcome": outcome_of(records, metric),
+        "chosen": {**{name: records[-1][name] for name in ("execution", "precision")}, "batch_size": batch_size},
+    }
+
+
+def outcome_of(records: Records, metric: str) -> float | None:
+    """Return a metric's mean in a run's last evaluation, else in the later half of its iterations; None if unknown."""
+    evaluations = [record["evaluation"]["metrics"] for record in records if record.get("evaluation")]
+    if evaluations and metric in evaluations[-1]:
+        return float(evaluations[-1][metric]["mean"])
+    later = records[(len(records) + 1) // 2 :]
+    values = [r["return"] if metric == "return" else r["metrics"].get(metric) for r in later]
+    known = [float(value) for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def played_the_same(a: Records, b: Records) -> bool:
+    """Return whether two runs played the same steps to the bit, in every iteration."""
+    digests_a, digests_b = ([record.get("trajectory_sha256") for record in records] for records in (a, b))
+    return digests_a == digests_b and None not in digests_a
+
+
+def _times(record: dict[str, Any]) -> dict[str, float]:
+    phases = {phase: float(record[f"{phase}_seconds"]) for phase in PHASES}
+    whole = sum(phases.values())
+    return {**phases, ITERATION: whole, "step": whole / record["steps"]}
+
+
 def compare(pairs: Pairs, metric: CommonMetric) -> dict[str, Any]:
     """Return JSON values: for each time both medians and the ratio B / A, for the metric the difference B - A.
 
-    Args:
-        pairs: values of :func:`core.commands.ab.runs.read_pair`, one or more.
-        metric: main metric of both sides.
+    The pairs, one or more, are those of :func:`core.commands.ab.runs.read_pair`.
     """
     a, b = ([pair[side]["seconds"] for pair in pairs] for side in "ab")
     result = {

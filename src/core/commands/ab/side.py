@@ -19,42 +19,22 @@ OF_BOTH = ("seed", "run_directory")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two settings that are compared.
-
-    Attributes:
-        name: ``"a"`` or ``"b"``.
-        text: flags of this side alone, as they were given.
-        file: hyperparameters file; None for the defaults alone.
-        options: lower-case names with the values of the command line, those of both sides included.
-        config: all settings of the side.
-    """
+    """One of the two settings that are compared."""
 
     name: Literal["a", "b"]
-    text: str
-    file: Path | None
-    options: dict[str, Any]
+    text: str  # flags of this side alone, as they were given
+    file: Path | None  # hyperparameters file; None for the defaults alone
+    options: dict[str, Any]  # lower-case names with the values of the command line, those of both sides included
     config: Config
 
     def arguments(self, mode: str, directory: Path, **more: str) -> list[str]:
-        """Return the arguments of a command with these settings.
-
-        Args:
-            mode: mode of the command.
-            directory: run directory of the command.
-            more: values of Config that replace the side's own.
-        """
+        """Return the arguments of a command with these settings, or ``more`` values of Config in their place."""
         file = ["--hyperparameters", str(self.file)] if self.file else []
         return ["--mode", mode, *file, *flags_of({**self.options, **more, "run_directory": str(directory)})]
 
 
 def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Mapping[str, Any]) -> Side:
-    """Read and check the flags of a side.
-
-    Args:
-        name: name of the side.
-        text: flags of the side, quoted as in a shell.
-        file: hyperparameters file of both sides, unless this one names another.
-        common: flags of both sides, lower-case names with the values of the command line.
+    """Read and check the flags of a side, quoted as in a shell, beside the file and the flags that both sides have.
 
     Raises:
         UserError: a flag is unknown or not for a side, or its value is wrong.

@@ -1,13 +1,12 @@
 """--mode doctor: all checks, the table of their findings, and the exit code."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from core.commands.doctor import gpu_checks, run_checks
+from core.commands.doctor.checks import CHECKS
 from core.commands.doctor.finding import DoctorInput, Finding
 from core.config import Config
 from core.errors import UserError
@@ -23,34 +22,11 @@ from core.training.run_directory.metrics_log import read_metrics
 
 _COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
 
-CHECKS: tuple[Callable[[DoctorInput], Finding], ...] = (
-    gpu_checks.torch_build,
-    gpu_checks.driver,
-    gpu_checks.device,
-    gpu_checks.precision,
-    gpu_checks.tf32,
-    gpu_checks.utilisation,
-    gpu_checks.clocks,
-    gpu_checks.pinned,
-    run_checks.batch,
-    run_checks.episodes,
-    run_checks.memory,
-    run_checks.fragmentation,
-    run_checks.numbers,
-    run_checks.threads,
-    run_checks.load,
-    run_checks.disk,
-)
-
 
 def run_doctor(config: Config, sources: dict[str, str], console: Console, say: Say) -> int:
     """Run all checks, print the table and a last sentence; return the exit code: 1 if something is broken.
 
-    Args:
-        config: settings of the run; those of a run in its run directory replace all that no flag sets.
-        sources: sources of the settings' values.
-        console: console for the table.
-        say: prints a line.
+    Settings of a run in its run directory replace all that no flag sets.
 
     Raises:
         UserError: the simulator cannot be loaded, or the run's config.json is damaged.

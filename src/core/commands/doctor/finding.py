@@ -14,19 +14,12 @@ Level = Literal["ok", "warning", "broken", "not measured"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check.
-
-    Attributes:
-        check: name of the check.
-        level: ``broken`` where a run cannot work as asked, ``warning`` where it wastes something.
-        measured: what was measured, with its figures.
-        remedy: what to do; empty if nothing.
-    """
+    """The result of a check."""
 
     check: str
-    level: Level
-    measured: str
-    remedy: str = ""
+    level: Level  # `broken` where a run cannot work as asked, `warning` where it wastes something
+    measured: str  # what was measured, with its figures
+    remedy: str = ""  # what to do; empty if nothing
 
 
 def warn_if(problem: bool, check: str, measured: str, remedy: str) -> Finding:
@@ -41,27 +34,16 @@ def needs_run(check: str) -> Finding:
 
 @dataclass(frozen=True)
 class DoctorInput:
-    """A run on a machine, as the checks see it.
-
-    Attributes:
-        config: settings of the run.
-        machine: the detected machine.
-        samples: expected samples of a rollout.
-        plan: plan of the run; None where settings and machine contradict each other.
-        plan_error: reason for having no plan.
-        checkpoint_bytes: size of one checkpoint.
-        diagnostics: state of the process and of the system around it.
-        records: records of the run's metrics.jsonl; empty where there is none.
-    """
+    """A run on a machine, as the checks see it."""
 
     config: Config
     machine: Machine
-    samples: int
-    plan: Plan | None
-    plan_error: str
-    checkpoint_bytes: int
-    diagnostics: Diagnostics
-    records: Sequence[dict[str, Any]] = ()
+    samples: int  # expected samples of a rollout
+    plan: Plan | None  # None where settings and machine contradict each other
+    plan_error: str  # reason for having no plan
+    checkpoint_bytes: int  # of one checkpoint
+    diagnostics: Diagnostics  # state of the process and of the system around it
+    records: Sequence[dict[str, Any]] = ()  # records of the run's metrics.jsonl; empty where there is none
 
     @property
     def gpu(self) -> Gpu | None:

@@ -3,7 +3,6 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -13,7 +12,6 @@ from core.config import Config, flags_of
 from core.errors import UserError, this_command
 from core.hardware.detect import detect_machine
 from core.hardware.planning.gpu_catalog import find_card, machine_with
-from core.hardware.types import Machine
 from core.text import Say, format_bytes, format_duration
 from core.training.build.plan import announce
 from core.training.build.presets import with_preset
@@ -27,15 +25,9 @@ from core.training.time_budget import parse_duration
 def run_plan(
     config: Config, sources: dict[str, str], gpu: str | None, file: Path | None, console: Console, say: Say
 ) -> Path:
-    """Plan, print and write; return the path of plan.json.
+    """Plan for this machine or a card of the catalogue, print and write; return the path of plan.json.
 
-    Args:
-        config: settings of the run.
-        sources: sources of the settings' values.
-        gpu: name of a card of the catalogue; None for this machine.
-        file: hyperparameters file that the user named, for the command to run; None without one.
-        console: console for tables.
-        say: prints a line.
+    ``file`` is the one that the user named for hyperparameters; the command to run names it too.
 
     Raises:
         UserError: the input is wrong, or the run directory holds a run.
@@ -56,7 +48,8 @@ def run_plan(
     command = _command(config, sources, file, report)
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)
-    write_json(path, _content(report, machine, command, estimate))
+    content = {**report.plan.as_json(), "machine": asdict(machine), **report.as_json(), "command": command}
+    write_json(path, content | ({"time_budget": asdict(estimate)} if estimate else {}))
     return path
 
 
@@ -65,17 +58,6 @@ def _plan_path(config: Config) -> Path:
     if config.run_directory and RunDirectory(directory).holds_run():
         raise UserError(f"{directory} holds a run, whose plan.json says how it was made; name another --run-directory.")
     return RunDirectory(directory).plan
-
-
-def _content(report: PlanReport, machine: Machine, command: str, estimate: Estimate | None) -> dict[str, Any]:
-    budget = {} if estimate is None else {"time_budget": asdict(estimate)}
-    return {
-        **report.plan.as_json(),
-        "machine": asdict(machine),
-        **report.as_json(),
-        "command": command,
-        **budget,
-    }
 
 
 def _verdict(report: PlanReport) -> list[str]:

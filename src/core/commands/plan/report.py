@@ -35,18 +35,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predicted time of an update on a card.
+    """Predicted time of an update on a card."""
 
-    Attributes:
-        execution: of the executions that the plan tries, the one with the shortest update.
-        work: work of an update with that execution.
-        seconds: time that each resource would need; empty where no figures of the card are known.
-        by_execution: seconds of an update for each execution that the plan tries; empty in that case.
-    """
-
-    execution: Execution
-    work: roofline.Work
-    seconds: dict[str, float]
+    execution: Execution  # of the executions that the plan tries, the one with the shortest update
+    work: roofline.Work  # work of an update with that execution
+    seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
+    # seconds of an update for each execution that the plan tries; empty in that case
     by_execution: dict[Execution, float]
 
     @property
@@ -62,33 +56,19 @@ class Prediction:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What is known of a run before it begins.
+    """What is known of a run before it begins."""
 
-    Attributes:
-        plan: use of the machine by the run: of its CPU, where the GPU has no room.
-        wanted: the plan for that GPU, if it had room; the figures below are of this one.
-        gpu: GPU that the plan is for; None for a run without one.
-        fits: whether the run would use that GPU; without one, whether the host has room for it.
-        memory: bytes of an update at its peak.
-        room: bytes that the plan may fill: the free ones, less the safety margin.
-        largest_microbatch: samples that memory holds at once beside all else.
-        largest_minibatch: power of two that AUTO_BATCH_SIZE would choose if BATCH_SIZE were no limit.
-        prediction: time of an update.
-        changes: changes that save memory.
-        enough: a flag with which the run fits; empty where it fits as it is, or where none is known.
-    """
-
-    plan: Plan
-    wanted: Plan
-    gpu: Gpu | None
-    fits: bool
-    memory: MemoryEstimate
-    room: int
-    largest_microbatch: int
-    largest_minibatch: int
+    plan: Plan  # use of the machine by the run: of its CPU, where the GPU has no room
+    wanted: Plan  # the plan for that GPU, if it had room; the figures below are of this one
+    gpu: Gpu | None  # GPU that the plan is for; None for a run without one
+    fits: bool  # whether the run would use that GPU; without one, whether the host has room for it
+    memory: MemoryEstimate  # bytes of an update at its peak
+    room: int  # bytes that the plan may fill: the free ones, less the safety margin
+    largest_microbatch: int  # samples that memory holds at once beside all else
+    largest_minibatch: int  # power of two that AUTO_BATCH_SIZE would choose if BATCH_SIZE were no limit
     prediction: Prediction
-    changes: list[Change]
-    enough: str
+    changes: list[Change]  # they save memory
+    enough: str  # a flag with which the run fits; empty where it fits as it is, or where none is known
 
     @property
     def context_bytes(self) -> int:
@@ -169,7 +149,7 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
         description = "activations computed twice: slower, and no smaller than with smaller microbatches"
         changes.append(change(description, "--gradient-checkpointing", gradient_checkpointing=True))
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
-        precision = choose_precision(True, gpu.capability)
+        precision = choose_precision(gpu.capability)
         changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
     if instances > 1:
         fewer = instances // 2

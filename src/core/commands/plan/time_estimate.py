@@ -28,36 +28,21 @@ _SPREAD = {"measured": 1.5, "predicted": 3.0}
 
 @dataclass(frozen=True)
 class Estimate:
-    """Training episodes inside a budget.
+    """Training episodes inside a budget."""
 
-    Attributes:
-        episodes: expected number; None where the update's time is not known.
-        low: number if everything is slower.
-        high: number if everything is faster.
-        startup_seconds: time until the first iteration.
-        simulation_seconds: time of an iteration's simulation.
-        update_seconds: time of an iteration's update; None if it is not known.
-        basis: source of the figures, for people.
-    """
-
-    episodes: int | None
-    low: int
-    high: int
-    startup_seconds: float
-    simulation_seconds: float
-    update_seconds: float | None
-    basis: str
+    episodes: int | None  # expected number; None where the update's time is not known
+    low: int  # number if everything is slower
+    high: int  # number if everything is faster
+    startup_seconds: float  # time until the first iteration
+    simulation_seconds: float  # time of an iteration's simulation
+    update_seconds: float | None  # time of an iteration's update; None if it is not known
+    basis: str  # source of the figures, for people
 
 
 def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
-    """Collect a rollout here, update on a part of it where the run would update on this CPU, and divide the budget.
+    """Return how many episodes a budget (seconds) holds.
 
-    Args:
-        config: settings of the run.
-        loaded: simulator of the run.
-        report: report of the plan.
-        budget: seconds.
-        say: prints a line.
+    A rollout is collected here. On a part of it an update is measured, where the run would update on this CPU.
     """
     say("Measuring the simulation of an iteration on this machine ...")
     on_gpu = report.gpu is not None and report.fits
@@ -79,13 +64,7 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
 
 
 def iterations_in(seconds: float, iteration: float, spread: float) -> tuple[int, int, int]:
-    """Return how many iterations fit into a time, and how many if each were slower or faster by a factor.
-
-    Args:
-        seconds: time for all iterations.
-        iteration: seconds of one iteration.
-        spread: factor, >= 1.
-    """
+    """Return how many iterations fit into some seconds, and how many if each were slower or faster by a factor."""
     number = max(seconds, 0.0) / iteration
     return int(number), int(number / spread), int(number * spread)
 

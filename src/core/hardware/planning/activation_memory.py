@@ -52,14 +52,10 @@ def column_bytes(spec: PolicySpec) -> dict[str, int]:
 
 
 def step_memory_stages(spec: PolicySpec, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
-    """Return the stages of one microbatch that can be the peak.
+    """Return the stages of one microbatch that can be the peak, in half precision or not.
 
     Not counted are parameters, the gradients that they hold from the step before, the optimiser's state, the rollout.
-
-    Args:
-        spec: architecture of the policy.
-        half: whether matrix products run in BF16 or FP16.
-        checkpointing: whether the backward pass computes a network's activations again.
+    ``checkpointing``: the backward pass computes a network's activations again.
     """
     return [*_forward(spec, half, checkpointing), *_backward(spec, half, checkpointing)]
 

@@ -69,11 +69,7 @@ def _samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
 
 
 def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
-    """Choose the minibatch: the user's, or the power of two within samples, memory and the user's limit.
-
-    Args:
-        settings: wishes of the user.
-        room: samples that memory holds at once.
+    """Choose the minibatch: the user's, or the power of two within samples, room (in samples) and the user's limit.
 
     Raises:
         UserError: BATCH_SIZE is not positive.
@@ -124,13 +120,7 @@ def lockstep(settings: PlanSettings, threads: int) -> tuple[int, str]:
 
 
 def threads(name: str, wanted: int, machine: Machine) -> tuple[int, str]:
-    """Choose a number of threads: the user's, or one for each usable core.
-
-    Args:
-        name: name of the hyperparameter.
-        wanted: its value; 0 for all usable cores.
-        machine: machine that runs the threads.
-    """
+    """Choose the threads of a hyperparameter: the user's number, or one for each usable core where that is 0."""
     cores = machine.usable_cores
     if wanted:
         return wanted, f"{name} is {wanted}" + (f", more than the {cores} usable cores" if wanted > cores else "")

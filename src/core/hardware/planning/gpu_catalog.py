@@ -19,29 +19,17 @@ Tier = Literal["h100", "a100", "high", "medium", "low", "cpu"]
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU model.
+    """One GPU model."""
 
-    Attributes:
-        name: unique name, for people.
-        driver_name: name that the driver gives.
-        gigabytes: memory, decimal GB.
-        bandwidth: bandwidth of the memory, GB/s.
-        bf16: peak TFLOP/s of dense products with BF16 inputs; None where the card lacks the format.
-        fp16: peak TFLOP/s with float16 inputs.
-        tf32: peak TFLOP/s with TF32 inputs; None where the card lacks the format.
-        fp32: peak TFLOP/s without tensor cores.
-        capability: compute capability, (major, minor).
-    """
-
-    name: str
-    driver_name: str
-    gigabytes: int
-    bandwidth: int
-    bf16: float | None
-    fp16: float
-    tf32: float | None
-    fp32: float
-    capability: tuple[int, int]
+    name: str  # unique name, for people
+    driver_name: str  # name that the driver gives
+    gigabytes: int  # memory, decimal GB
+    bandwidth: int  # bandwidth of the memory, GB/s
+    bf16: float | None  # peak TFLOP/s of dense products with BF16 inputs; None where the card lacks the format
+    fp16: float  # peak TFLOP/s with float16 inputs
+    tf32: float | None  # peak TFLOP/s with TF32 inputs; None where the card lacks the format
+    fp32: float  # peak TFLOP/s without tensor cores
+    capability: tuple[int, int]  # compute capability, (major, minor)
 
 
 # fmt: off
@@ -99,16 +87,11 @@ class TierDefaults:
     """What is usual on a card for policies that act and learn on the GPU.
 
     Here the policy acts on the CPU, and episodes and minibatch decide what is learned, so these two only inform.
-
-    Attributes:
-        parallel_episodes: episodes played at once.
-        minibatch: samples of a minibatch.
-        compile: whether ``torch.compile`` makes up for its warm-up.
     """
 
-    parallel_episodes: int = 256
-    minibatch: int = 2048
-    compile: bool = False
+    parallel_episodes: int = 256  # episodes played at once
+    minibatch: int = 2048  # samples of a minibatch
+    compile: bool = False  # whether `torch.compile` makes up for its warm-up
 
 
 _TIERS: dict[Tier, TierDefaults] = {

@@ -6,13 +6,7 @@ from core.text import counted, format_bytes
 
 
 def trajectories(rollout: HostRollout, machine: Machine, pinned: bool) -> tuple[int, str]:
-    """Return the bytes that the trajectories of an iteration take, and the reason, a phrase.
-
-    Args:
-        rollout: memory that the trajectories need.
-        machine: machine that holds them.
-        pinned: whether all rows are allocated at once, for a GPU to read.
-    """
+    """Return the bytes of an iteration's trajectories (``pinned``: with all rows allocated at once), and the reason."""
     size = rollout.pinned_bytes if pinned else rollout.bytes
     more = "more than the " if size > machine.free_bytes else ""
     return size, f"{_shape_in_words(rollout, pinned)}; {more}{format_bytes(machine.free_bytes)} free"

@@ -21,51 +21,29 @@ _LABELS = {"batch_size": "batch", "trajectory_bytes": "trajectory"}
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run uses the machine.
-
-    Attributes:
-        device: ``"cuda"`` or ``"cpu"``.
-        device_name: name of the GPU, or ``"CPU"``.
-        tier: tier of the GPU, ``"cpu"`` without one.
-        usual: defaults of such a card, for comparison.
-        precision: number format of matrix products in the update.
-        tf32: whether float32 products on the GPU use TF32.
-        cudnn_benchmark: whether cuDNN tries kernels.
-        batch_size: most samples in a minibatch.
-        microbatch: most samples in one forward pass.
-        parallel_episodes: environment instances that play in an iteration.
-        trajectory_bytes: bytes of the host's memory that their trajectories take.
-        simulation_threads: threads that play them.
-        lockstep: most episodes that a thread plays side by side.
-        update_threads: torch's threads.
-        update_execution: execution of the steps; ``"auto"`` for the fastest of what the next two allow.
-        compile: whether steps are compiled by torch, or that is tried.
-        graph_capture: whether steps are replayed as a CUDA graph, or that is tried.
-        gradient_checkpointing: whether activations are computed twice to save memory.
-        allocator: settings of torch's CUDA allocator, ``"default"`` for none.
-        reasons: a phrase for each choice, from ``device`` on.
-    """
+    """How a run uses the machine."""
 
     device: Literal["cuda", "cpu"]
-    device_name: str
-    tier: Tier
-    usual: TierDefaults
-    precision: Precision
-    tf32: bool
-    cudnn_benchmark: bool
-    batch_size: int
-    microbatch: int
-    parallel_episodes: int
-    trajectory_bytes: int
-    simulation_threads: int
-    lockstep: int
-    update_threads: int
+    device_name: str  # of the GPU, or "CPU"
+    tier: Tier  # of the GPU, "cpu" without one
+    usual: TierDefaults  # defaults of such a card, for comparison
+    precision: Precision  # number format of matrix products in the update
+    tf32: bool  # whether float32 products on the GPU use TF32
+    cudnn_benchmark: bool  # whether cuDNN tries kernels
+    batch_size: int  # most samples in a minibatch
+    microbatch: int  # most samples in one forward pass
+    parallel_episodes: int  # environment instances that play in an iteration
+    trajectory_bytes: int  # bytes of the host's memory that their trajectories take
+    simulation_threads: int  # threads that play them
+    lockstep: int  # most episodes that a thread plays side by side
+    update_threads: int  # torch's threads
+    # execution of the steps; "auto" for the fastest of what the next two allow
     update_execution: Execution | Literal["auto"]
-    compile: bool
-    graph_capture: bool
-    gradient_checkpointing: bool
-    allocator: str
-    reasons: dict[str, str]
+    compile: bool  # whether steps are compiled by torch, or that is tried
+    graph_capture: bool  # whether steps are replayed as a CUDA graph, or that is tried
+    gradient_checkpointing: bool  # whether activations are computed twice to save memory
+    allocator: str  # settings of torch's CUDA allocator, "default" for none
+    reasons: dict[str, str]  # a phrase for each choice, from device on
 
     @property
     def executions(self) -> tuple[Execution, ...]:
@@ -93,11 +71,7 @@ class Plan:
 
 
 def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
-    """Choose how a run uses a machine.
-
-    Args:
-        machine: this machine, or :func:`core.hardware.planning.gpu_catalog.machine_with` for a card that is not here.
-        settings: wishes of the user and needs of the run.
+    """Choose how a run uses this machine, or that of :func:`core.hardware.planning.gpu_catalog.machine_with`.
 
     Raises:
         UserError: settings contradict each other or the machine.

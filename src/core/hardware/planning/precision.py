@@ -24,7 +24,7 @@ def plan_precision(settings: PlanSettings, machine: Machine, gpu: Gpu | None, wh
         return wanted, f"PRECISION is {wanted}"
     if not settings.mixed_precision:
         return "fp32", "USE_MIXED_PRECISION is off"
-    return choose_precision(True, gpu.capability), f"compute capability {gpu.compute}"
+    return choose_precision(gpu.capability), f"compute capability {gpu.compute}"
 
 
 def _check_precision(wanted: str, settings: PlanSettings, machine: Machine, gpu: Gpu | None, why_device: str) -> None:
@@ -44,14 +44,9 @@ def _check_precision(wanted: str, settings: PlanSettings, machine: Machine, gpu:
     raise UserError(f"PRECISION is {wanted}, but {problem}.")
 
 
-def choose_precision(mixed: bool, capability: tuple[int, int] | None) -> Precision:
-    """Return the format of matrix products: BF16 from compute capability 8.0, FP16 on 7.x, else FP32.
-
-    Args:
-        mixed: whether the user wants mixed precision at all.
-        capability: compute capability of the GPU; None without one.
-    """
-    if not mixed or capability is None or capability < (7, 0):
+def choose_precision(capability: tuple[int, int]) -> Precision:
+    """Return the format of matrix products on a GPU: BF16 from compute capability 8.0, FP16 on 7.x, else FP32."""
+    if capability < (7, 0):
         return "fp32"
     return "bf16" if capability >= FIRST_WITH["bf16"] else "fp16"
 

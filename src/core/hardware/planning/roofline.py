@@ -38,45 +38,26 @@ _OUTSIDE_LOSS = 44
 
 @dataclass(frozen=True)
 class Work:
-    """Work of an update.
+    """Work of an update."""
 
-    Attributes:
-        flops: floating-point operations of matrix products in the planned precision.
-        wide_flops: floating-point operations in float32, of the heads and of the values before the update.
-        traffic: bytes that operations read and write in the card's memory.
-        launches: launches by the host.
-        steps: steps of the optimiser.
-        transfers: bytes over the bus.
-        replayed: operations of graphs, which the host does not launch one by one.
-    """
-
-    flops: int
-    wide_flops: int
-    traffic: int
-    launches: int
-    steps: int
-    transfers: int
-    replayed: int = 0
+    flops: int  # floating-point operations of matrix products in the planned precision
+    wide_flops: int  # floating-point operations in float32, of the heads and of the values before the update
+    traffic: int  # bytes that operations read and write in the card's memory
+    launches: int  # by the host
+    steps: int  # of the optimiser
+    transfers: int  # bytes over the bus
+    replayed: int = 0  # operations of graphs, which the host does not launch one by one
 
 
 def step_work(
     spec: PolicySpec,
-    half: bool,
-    batch: int,
-    microbatch: int,
+    half: bool,  # whether matrix products run in BF16 or FP16
+    batch: int,  # samples of the minibatch
+    microbatch: int,  # most samples in one forward pass
     execution: Execution = "eager",
-    checkpointing: bool = False,
+    checkpointing: bool = False,  # whether the backward pass computes activations again
 ) -> Work:
-    """Return the work of one minibatch.
-
-    Args:
-        spec: architecture of the policy.
-        half: whether matrix products run in BF16 or FP16.
-        batch: samples of the minibatch.
-        microbatch: most samples in one forward pass.
-        execution: execution of the step.
-        checkpointing: whether the backward pass computes activations again.
-    """
+    """Return the work of one minibatch."""
     parts = -(-batch // microbatch)
     hidden, heads = _matrix_flops(spec)
     again = _computed_again(spec, half) if checkpointing else (0, 0, 0)

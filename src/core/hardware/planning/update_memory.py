@@ -32,30 +32,20 @@ BESIDE_A_GPU = _DISCOUNTS + _ADVANTAGES + 3 * 4
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Predicted bytes of an update, by component.
+    """Predicted bytes of an update, by component."""
 
-    Attributes:
-        parameters: parameters of actor and critic, with the normalisations.
-        gradients: gradients that the parameters hold; with several microbatches also their sum and the last one's.
-        optimizer: the two moments of Adam.
-        snapshots: parameters and moments of the last good state, and those that the update began with.
-        activations: activations of a microbatch at the peak of its step, with the gradients made by then.
-        rollout: observations, actions, log-probabilities, masks, action features, advantages and returns. On the host
-            with the discounts, and without the columns that a single trajectory holds already.
-        indices: permutation of an epoch, with the weights of the samples.
-        workspace: workspace of the library of matrix products.
-        joining: second copy of a rollout's column while trajectories are joined, less the columns that do not exist
-            yet; there are no activations then. On the host, nothing is copied: the needs of advantages and minibatches.
-    """
-
-    parameters: int
-    gradients: int
-    optimizer: int
-    snapshots: int
-    activations: int
+    parameters: int  # parameters of actor and critic, with the normalisations
+    gradients: int  # gradients that the parameters hold; with several microbatches also their sum and the last one's
+    optimizer: int  # the two moments of Adam
+    snapshots: int  # parameters and moments of the last good state, and those that the update began with
+    activations: int  # activations of a microbatch at the peak of its step, with the gradients made by then
+    # observations, actions, log-probabilities, masks, action features, advantages and returns. On the host with the
+    # discounts, and without the columns that a single trajectory holds already
     rollout: int
-    indices: int
-    workspace: int
+    indices: int  # permutation of an epoch, with the weights of the samples
+    workspace: int  # workspace of the library of matrix products
+    # second copy of a rollout's column while trajectories are joined, less the columns that do not exist yet; there
+    # are no activations then. On the host, nothing is copied: the needs of advantages and minibatches
     joining: int
 
     @property
@@ -71,30 +61,17 @@ class MemoryEstimate:
 
 def estimate_memory(
     spec: PolicySpec,
-    half: bool,
-    samples: int,
-    batch: int,
-    microbatch: int,
-    pieces: int,
-    workspace: int = 0,
-    workers: int = 1,
-    checkpointing: bool = False,
-    host: bool = False,
+    half: bool,  # whether matrix products run in BF16 or FP16
+    samples: int,  # of the rollout
+    batch: int,  # samples of a minibatch
+    microbatch: int,  # most samples in one forward pass
+    pieces: int,  # trajectories that are joined to the rollout
+    workspace: int = 0,  # bytes from workspace_bytes
+    workers: int = 1,  # microbatches that are computed at once
+    checkpointing: bool = False,  # whether the backward pass computes a network's activations again
+    host: bool = False,  # whether the update is on the CPU, beside the trajectories: a single one is not copied there
 ) -> MemoryEstimate:
-    """Predict the bytes of an update.
-
-    Args:
-        spec: architecture of the policy.
-        half: whether matrix products run in BF16 or FP16.
-        samples: samples of the rollout.
-        batch: samples of a minibatch.
-        microbatch: most samples in one forward pass.
-        pieces: trajectories that are joined to the rollout.
-        workspace: bytes from :func:`workspace_bytes`.
-        workers: microbatches that are computed at once.
-        checkpointing: whether the backward pass computes a network's activations again.
-        host: whether the update runs on the CPU, beside the trajectories. A single one is not copied there.
-    """
+    """Predict the bytes of an update."""
     parameters, columns = 4 * layout_of(spec).size, column_bytes(spec)
     parts = -(-batch // microbatch)
     peak = max(stage.bytes(min(microbatch, batch)) for stage in step_memory_stages(spec, half, checkpointing))
@@ -143,12 +120,6 @@ def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False)
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:
-    """Return the largest power of two that is at most ``samples``, ``largest``, 65,536 and what memory holds.
-
-    Args:
-        samples: samples of a rollout, >= 1.
-        room: samples that memory holds at once.
-        largest: limit of the user, >= 1.
-    """
+    """Return the largest power of two within the samples, the room for them in memory, a user's limit, and 65,536."""
     limit = max(1, min(samples, largest, LARGEST_BATCH, room))
     return 1 << (limit.bit_length() - 1)

@@ -20,7 +20,7 @@ from core.simulators.simulator import function_of
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.setup import Setup
-from core.training.evaluation.periodic import PeriodicEvaluation, greedy_player
+from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.settings import Services, TrainingSettings
 from core.training.trainer import Trainer

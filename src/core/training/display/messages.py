@@ -33,13 +33,7 @@ def batch_line(plan: Plan) -> str:
 
 
 def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
-    """Return the block about the GPU's memory, in decimal GB.
-
-    Args:
-        name: name of the GPU, as the driver gives it.
-        total_bytes: all memory of the GPU.
-        free_bytes: memory that no process uses.
-    """
+    """Return the block about the GPU's memory, in decimal GB."""
     allocated = total_bytes - free_bytes
     return [
         f"GPU Utilization ({name}):",
@@ -72,12 +66,7 @@ def evaluation_line(iteration: int, metric: str, evaluation: dict[str, Any]) -> 
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:
-    """Return what became of the kernels of simulator, policy and update.
-
-    Args:
-        seconds: time of loading and compiling.
-        tally: numbers of compiled and loaded kernels.
-    """
+    """Return what became of the kernels of simulator, policy and update, and the seconds of loading and compiling."""
     done = [f"compiled {tally.compiled}"] if tally.compiled or not tally.loaded else []
     done += [f"loaded {tally.loaded}"] if tally.loaded else []
     where = f" ({tally.folder})" if tally.folder else ""

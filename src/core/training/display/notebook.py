@@ -15,11 +15,7 @@ _SECONDS_BETWEEN_UPDATES = 0.25
 
 
 class NotebookTable:
-    """A table that stands in the output of a cell and changes there.
-
-    Args:
-        get_table: returns the table as it is now.
-    """
+    """A table that stands in the output of a cell and changes there; ``get_table`` returns it as it is now."""
 
     def __init__(self, get_table: Callable[[], Table]) -> None:
         self._get_table = get_table
@@ -49,12 +45,7 @@ class NotebookTable:
 
 
 def live_display(console: Console, get_table: Callable[[], Table]) -> Live | NotebookTable | None:
-    """Return what shows a table that changes; None where only lines can be shown.
-
-    Args:
-        console: where a program prints.
-        get_table: returns the table as it is now.
-    """
+    """Return what shows a table that changes, asked for as it is now; None where only lines can be shown."""
     if console.quiet:
         return None
     if in_notebook():

@@ -1,7 +1,6 @@
 """Progress of a training run: a live display on a terminal and in a notebook, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -14,11 +13,8 @@ from core.training.display.notebook import live_display
 class Progress:
     """Shows phase and figures of a run; a context manager.
 
-    Args:
-        console: console to print on; a terminal or a notebook shows a table that changes, anything else plain lines.
-        total: iterations of the run; None if unknown.
-        done: iterations that are already done.
-        metric: the simulator's main metric.
+    A terminal or a notebook shows a table that changes, anything else plain lines. The total is None if it is unknown;
+    ``done`` are the iterations before this process.
     """
 
     def __init__(self, console: Console, total: int | None, done: int, metric: str) -> None:
@@ -34,9 +30,7 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 

@@ -1,29 +1,33 @@
 """Use of the machine by a run: the GPU by phase, simulation and updates beside the machine's peaks."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.hardware.diagnostics import measure_cache_bandwidth
 from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.activation_memory import parameter_count
-from core.hardware.planning.efficiency import achieved, rate_mfu
-from core.hardware.planning.gpu_catalog import Card, card_of
+from core.hardware.planning.gpu_catalog import MODEL_FLOPS_UTILISATION, Card, card_of
 from core.hardware.planning.plan import Plan
-from core.hardware.planning.roofline import update_work
-from core.hardware.types import Machine
+from core.hardware.planning.roofline import Work, update_work
+from core.hardware.planning.roofline import seconds as seconds_at_peak
+from core.hardware.types import Machine, Precision
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
 
 
-class UtilizationTracker:
-    """Measurements of the machine since the start of a command.
+class Achieved(NamedTuple):
+    """Rates that an update achieved; None where the card's figures are not known, and on the CPU."""
 
-    Args:
-        sampler: sampler of the GPU; one that does nothing by default.
-        card: card of the catalogue that updates run on; None on the CPU and for an unknown one.
-        tf32: whether the float32 products of an update use TF32.
-        simulation_threads: threads that play.
-    """
+    update_flops_per_second: float  # floating-point operations of matrix products a second
+    # bytes that operations read and wrote a second, as if nothing stayed in a cache
+    update_bytes_per_second: float | None
+    # model FLOPs utilisation: the share of the time that the arithmetic would take at the card's peaks
+    mfu: float | None
+    bandwidth_share: float | None  # the share of the time that the traffic would take at the card's bandwidth
+
+
+class UtilizationTracker:
+    """Measurements of the machine since the start of a command; the card is None on the CPU and where it is unknown."""
 
     def __init__(
         self,
@@ -37,13 +41,7 @@ class UtilizationTracker:
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
-        """End an iteration; return what its record says of the machine.
-
-        Args:
-            record: other values of the record.
-            spec: architecture of the policy.
-            microbatch: most samples in a forward pass.
-        """
+        """End an iteration with these other values of its record; return what the record says of the machine."""
         precision, seconds = record["precision"], record["update_seconds"]
         sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
         rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
@@ -104,3 +102,29 @@ def build_utilization_tracker(plan: Plan, machine: Machine) -> UtilizationTracke
     """Return the tracker of a run; its GPU is sampled where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
     return UtilizationTracker(GpuSampler(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
+
+
+def achieved(work: Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:
+    """Compare the work of updates with the seconds that they took, transfers left out.
+
+    Without a card (on the CPU, or where it is not known) only the arithmetic counts, as the traffic is that of a GPU's
+    operations.
+    """
+    flops = (work.flops + work.wide_flops) / seconds
+    if card is None:
+        return Achieved(flops, None, None, None)
+    at_peak = seconds_at_peak(work, card, precision, tf32)
+    return Achieved(flops, work.traffic / seconds, at_peak["arithmetic"] / seconds, at_peak["traffic"] / seconds)
+
+
+def rate_mfu(card: Card, mfu: float) -> str:
+    """Return how a utilisation, 0 .. 1, compares with what is called good on a card; empty if there are no marks."""
+    if card.name not in MODEL_FLOPS_UTILISATION:
+        return ""
+    good, excellent = MODEL_FLOPS_UTILISATION[card.name]
+    percent = 100 * mfu
+    word = "excellent" if percent >= excellent[0] else "good" if percent >= good[0] else "below good"
+    return (
+        f"{word}: for language models on this card {good[0]}-{good[1]} % is good, "
+        f"{excellent[0]}-{excellent[1]} % excellent"
+    )

@@ -12,15 +12,7 @@ from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
 from core.simulators.compile import compile_heuristic
-from core.simulators.simulator import (
-    OK,
-    Function,
-    Simulator,
-    describe_fault,
-    metrics_of,
-    naming_the_episode,
-    new_state,
-)
+from core.simulators.simulator import OK, Function, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
@@ -30,13 +22,7 @@ POLICIES = {"trained": True, "trained_sampled": False}
 
 
 class CompiledPlayer:
-    """Plays episodes of a compiled simulator.
-
-    Args:
-        simulator: simulator to play.
-        spec: architecture of the trained policy; None for heuristics alone.
-        threads: threads that play; the result does not depend on it.
-    """
+    """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's."""
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None, threads: int) -> None:
         self._simulator, self._spec, self._threads = simulator, spec, threads
@@ -45,14 +31,7 @@ class CompiledPlayer:
     def play(
         self, name: str, actor_params: np.ndarray | None, episodes: int, seed: int, streams: str = "evaluation"
     ) -> tuple[Records, list[str]]:
-        """Play episodes with one policy.
-
-        Args:
-            name: name of a heuristic, or one of ``POLICIES``.
-            actor_params: float32[*], parameters of the trained policy; None for a heuristic.
-            episodes: number of episodes.
-            seed: seed of the random streams.
-            streams: name of the random streams.
+        """Play episodes with a heuristic or one of ``POLICIES``, which needs actor_params: float32[*].
 
         Returns:
             Records of the episodes, and lines for people.

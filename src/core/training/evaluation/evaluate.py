@@ -1,39 +1,33 @@
-"""Policies, heuristics and bounds side by side on the same random streams."""
+"""Policies, heuristics and bounds side by side on the same random streams, and evaluations while a run trains."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from core.policies.spec import PolicySpec
 from core.seeding import stream
-from core.simulators.simulator import (
-    Function,
-    Simulator,
-    compile_functions,
-    metrics_of,
-    naming_the_episode,
-    new_state,
-)
+from core.simulators.simulator import Function, Simulator, compile_functions, metrics_of, naming_the_episode, new_state
 from core.training.evaluation.compiled import POLICIES, CompiledPlayer, Records
 from core.training.evaluation.gymnasium import GymnasiumPlayer
 from core.training.evaluation.statistics import mean_and_margin
 from core.training.evaluation.trained_policy import TrainedPolicy
 
+_PERIODIC = "periodic evaluation"
+"""Random streams of evaluations while a run trains."""
+
 
 @dataclass
 class Evaluation:
-    """Episodes of several policies.
+    """Episodes of several policies."""
 
-    Attributes:
-        episodes: number of episodes, with the same random streams for each policy.
-        records: records of the episodes by policy.
-        messages: lines that users should read, for example about a policy that ran into a capacity.
-    """
-
-    episodes: int
-    records: dict[str, Records] = field(default_factory=dict)
+    episodes: int  # number of episodes, with the same random streams for each policy
+    records: dict[str, Records] = field(default_factory=dict)  # of the episodes by policy
+    # lines that users should read, for example about a policy that ran into a capacity
     messages: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -43,13 +37,7 @@ class Evaluation:
 
 
 def build_player(simulator: Simulator, spec: PolicySpec | None, threads: int) -> CompiledPlayer | GymnasiumPlayer:
-    """Return a player of a simulator; a policy is compiled when it plays first.
-
-    Args:
-        simulator: simulator to play.
-        spec: architecture of the trained policy; None for heuristics alone.
-        threads: threads that play a compiled simulator; the result does not depend on it.
-    """
+    """Return a player of a simulator, for heuristics alone without a spec; a policy is compiled when it plays first."""
     return CompiledPlayer(simulator, spec, threads) if simulator.compiled else GymnasiumPlayer(simulator, spec)
 
 
@@ -62,16 +50,10 @@ def evaluate(
     threads: int = 1,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
-    """Play episodes with each policy, and compute the simulator's bounds.
+    """Play episodes with a trained policy and the named heuristics, and compute the simulator's bounds.
 
-    Args:
-        simulator: simulator to play.
-        names: heuristics to play.
-        trained: policy played greedily as ``trained`` and by sampling as ``trained_sampled``; None for none.
-        episodes: episodes of each policy.
-        seed: seed of the random streams, which are not those of training.
-        threads: threads that play; the result does not depend on it.
-        progress: receives the name of each policy before it plays.
+    The policy is played greedily as ``trained`` and by sampling as ``trained_sampled``. The random streams are not
+    those of training, and the result does not depend on the threads. ``progress`` receives each name before it plays.
 
     Raises:
         SimulatorError: the simulator broke its contract.
@@ -99,6 +81,13 @@ def summarise(records: Records) -> dict[str, dict[str, Any]]:
     return {name: _interval([record[name] for record in records if name in record]) for name in names}
 
 
+def best_heuristic(records: Mapping[str, Records], simulator: Simulator) -> str | None:
+    """Return the heuristic with the best mean of the main metric; None where no heuristic has it."""
+    metric, sign = simulator.main_metric, 1 if simulator.main_metric_lower_is_better else -1
+    values = {name: [r[metric] for r in records.get(name, ()) if metric in r] for name in simulator.heuristics}
+    return min((name for name in values if values[name]), key=lambda name: sign * fmean(values[name]), default=None)
+
+
 def paired_values(first: Records, second: Records, metric: str) -> tuple[list[float], list[float]]:
     """Return a metric of two policies in the episodes in which both have it."""
     pairs = [(a[metric], b[metric]) for a, b in zip(first, second, strict=True) if metric in a and metric in b]
@@ -117,3 +106,36 @@ def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> R
             reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
             records.append(metrics_of(simulator, states, bound))
     return records
+
+
+@dataclass(frozen=True)
+class PeriodicEvaluation:
+    """Evaluations while a run trains: the greedy policy on the same random streams every time.
+
+    Their streams are no streams of training, so a run learns the same bits with and without them. Nor are they the
+    streams of ``--mode evaluate``: they choose the best checkpoint, and a choice flatters what it was made by.
+    """
+
+    every: int  # iterations from one evaluation to the next, >= 1
+    last: int  # the run's last iteration, after which it is evaluated too
+    # plays the greedy policy with actor parameters, float32[*], and returns the episodes' records
+    play: Callable[[np.ndarray], Records]
+
+    def due(self, iteration: int) -> bool:
+        """Return whether the policy is evaluated after an iteration (counted from 1)."""
+        return iteration % self.every == 0 or iteration == self.last
+
+    def run(self, actor_params: np.ndarray) -> dict[str, Any]:
+        """Return JSON values: number of episodes, seconds, mean and 95 % interval of each number."""
+        begin = time.perf_counter()
+        records = self.play(actor_params)
+        metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
+        return {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
+
+
+def greedy_player(
+    simulator: Simulator, spec: PolicySpec, episodes: int, seed: int, threads: int
+) -> Callable[[np.ndarray], Records]:
+    """Return a function that plays the greedy policy; it is compiled at the first call."""
+    player = cache(lambda: build_player(simulator, spec, threads))
+    return lambda actor_params: player().play("trained", actor_params, episodes, seed, _PERIODIC)[0]

@@ -16,12 +16,7 @@ from core.training.evaluation.compiled import POLICIES, Records
 
 
 class GymnasiumPlayer:
-    """Plays episodes of a Gymnasium environment, one after another in one open environment.
-
-    Args:
-        simulator: environment to play.
-        spec: architecture of the trained policy; None for heuristics alone.
-    """
+    """Plays episodes of a Gymnasium environment in one that stays open. The spec is the trained policy's."""
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)

@@ -36,47 +36,28 @@ class Compared:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Log beside simulation; times in hours.
+    """Log beside simulation; times in hours."""
 
-    Attributes:
-        log: file of the log.
-        scenario: name of the scenario.
-        episodes: number of simulated episodes.
-        seed: seed of their random streams.
-        cases: cases that began.
-        events: events; in the simulation, arrived cases times the routing's expected number of activities.
-        mean_cycle_time: time from first start to last end of a case; in the simulation from arrival, of finished cases.
-        median_cycle_time: median of the same.
-        p90_cycle_time: 90th percentile of the same.
-        cycle_time_distance: Wasserstein distance of the two distributions of cycle times.
-        cycle_time_ks: Kolmogorov-Smirnov distance of the same, 0 (equal) to 1.
-        hours_a_case: work on a case; in the log within its working hours, shared by simultaneous records of a resource.
-        hours_worked: all work; in the log, only that of the scenario's resources.
-        utilisation: hours worked as a share of the hours on duty in the scenario.
-        activities: events of each activity.
-        resources: hours worked by each resource.
-        open_cases: simulated cases that are open at the end.
-        sentences: differences of the two, in words.
-    """
-
-    log: str
-    scenario: str
-    episodes: int
-    seed: int
-    cases: Compared
-    events: Compared
+    log: str  # file of the log
+    scenario: str  # name of the scenario
+    episodes: int  # number of simulated episodes
+    seed: int  # seed of their random streams
+    cases: Compared  # cases that began
+    events: Compared  # events; in the simulation, arrived cases times the routing's expected number of activities
+    # time from first start to last end of a case; in the simulation from arrival, of finished cases
     mean_cycle_time: Compared
-    median_cycle_time: Compared
-    p90_cycle_time: Compared
-    cycle_time_distance: float
-    cycle_time_ks: float
+    median_cycle_time: Compared  # median of the same
+    p90_cycle_time: Compared  # 90th percentile of the same
+    cycle_time_distance: float  # Wasserstein distance of the two distributions of cycle times
+    cycle_time_ks: float  # Kolmogorov-Smirnov distance of the same, 0 (equal) to 1
+    # work on a case; in the log within its working hours, shared by simultaneous records of a resource
     hours_a_case: Compared
-    hours_worked: Compared
-    utilisation: Compared
-    activities: dict[str, Compared]
-    resources: dict[str, Compared]
-    open_cases: float
-    sentences: tuple[str, ...] = ()
+    hours_worked: Compared  # all work; in the log, only that of the scenario's resources
+    utilisation: Compared  # hours worked as a share of the hours on duty in the scenario
+    activities: dict[str, Compared]  # events of each activity
+    resources: dict[str, Compared]  # hours worked by each resource
+    open_cases: float  # simulated cases that are open at the end
+    sentences: tuple[str, ...] = ()  # differences of the two, in words
 
 
 class _Episodes(NamedTuple):
@@ -91,12 +72,6 @@ class _Episodes(NamedTuple):
 
 def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
     """Simulate a scenario under the ``logged`` heuristic and compare it with the log that it was learned from.
-
-    Args:
-        log: event log.
-        scenario: scenario in a real time unit, with observations of its pairs.
-        episodes: number of episodes to simulate, at least 1.
-        seed: seed of their random streams.
 
     Raises:
         UserError: the scenario has no real time unit or no observations.

@@ -14,20 +14,13 @@ class Paired:
 
     For few pairs a bootstrap interval is too narrow. For five normal values it holds the true mean 83 times in 100;
     Student's t, which assumes normal values, 95 times. So Student's interval is shown, and the bootstrap is recorded.
-
-    Attributes:
-        value: arithmetic mean; geometric mean for ratios.
-        low: lower end, Student's t.
-        high: upper end, Student's t.
-        bootstrap_low: lower end, percentile bootstrap over pairs.
-        bootstrap_high: upper end, percentile bootstrap over pairs.
     """
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    bootstrap_low: float | None = None
-    bootstrap_high: float | None = None
+    value: float  # arithmetic mean; geometric mean for ratios
+    low: float | None = None  # lower end, Student's t
+    high: float | None = None  # upper end, Student's t
+    bootstrap_low: float | None = None  # lower end, percentile bootstrap over pairs
+    bootstrap_high: float | None = None  # upper end, percentile bootstrap over pairs
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Paired | None:
@@ -44,10 +37,9 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
 
 
 def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over the first axis and half the width of its 95 % interval (Student's t).
+    """Return the mean of float64[n, ...] over its first axis, and half the width of its 95 % interval (Student's t).
 
-    Args:
-        values: float64[n, ...]; a single value has an interval of no width.
+    A single value has an interval of no width.
     """
     from scipy.stats import t
 
@@ -59,12 +51,7 @@ def mean_and_margin(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _paired(values: np.ndarray, back: Callable[[np.ndarray], np.ndarray]) -> Paired:
-    """Return the mean of values and the ends of its two intervals.
-
-    Args:
-        values: float64[pairs].
-        back: function that maps all five numbers to the scale of the result.
-    """
+    """Return the mean of float64[pairs] and the ends of its two intervals, mapped back to the scale of the result."""
     mean, half = mean_and_margin(values)
     if len(values) == 1:
         return Paired(float(back(mean)))

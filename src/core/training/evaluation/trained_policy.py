@@ -17,23 +17,14 @@ from core.training.run_directory.checkpoint import load_arrays
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """The actor of a trained policy.
+    """The actor of a trained policy."""
 
-    Attributes:
-        actor_params: float32[*], parameters of the actor in the flat layout.
-        spec: architecture of the policy.
-    """
-
-    actor_params: np.ndarray
-    spec: PolicySpec
+    actor_params: np.ndarray  # float32[*], parameters of the actor in the flat layout
+    spec: PolicySpec  # architecture of the policy
 
 
 def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:
-    """Read a policy from a checkpoint.
-
-    Args:
-        directory: run directory, whose last checkpoint is read, or checkpoint folder.
-        say: prints a line about each newer checkpoint that is damaged.
+    """Read a policy from a checkpoint folder, or from the last checkpoint of a run directory; say what is damaged.
 
     Raises:
         UserError: there is no intact checkpoint of this version, or none of a policy.

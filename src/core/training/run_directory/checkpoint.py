@@ -18,13 +18,7 @@ from safetensors import SafetensorError
 
 from core.errors import UserError
 from core.text import Say
-from core.training.run_directory.directory import (
-    RunDirectory,
-    checkpoint_files,
-    checkpoint_name,
-    is_of_earlier_version,
-    iteration_of,
-)
+from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
 
 if TYPE_CHECKING:
@@ -38,13 +32,9 @@ _OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler"
 
 
 def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any], kept: int = 1) -> None:
-    """Write a checkpoint; the earlier ones count until this one is complete.
+    """Write a checkpoint of tensors on any device and JSON values, ``"iteration"`` among them.
 
-    Args:
-        folder: checkpoint folder; made if needed.
-        tensors: tensors by name, on any device.
-        metadata: JSON values, ``"iteration"`` among them.
-        kept: number of checkpoints that stay: this one and earlier ones.
+    Earlier checkpoints count until this one is complete; then ``kept`` stay, this one included.
 
     Raises:
         OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
@@ -63,12 +53,7 @@ def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[s
         with suppress(OSError):
             _remove_others(folder, checkpoint_files(folder))
         raise
-    _remove_others(folder, checkpoints_before(folder, metadata["iteration"] + 1)[:kept])
-
-
-def checkpoints_before(folder: Path, iteration: int | None) -> list[Path]:
-    """Return the JSON files of checkpoints from before an iteration, intact or not, newest first; None for all."""
-    return [path for path in checkpoint_files(folder) if iteration is None or iteration_of(path) < iteration]
+    _remove_others(folder, checkpoint_files(folder, metadata["iteration"] + 1)[:kept])
 
 
 def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str, Tensor], dict[str, Any]]":
@@ -87,12 +72,9 @@ def load_run(path: Path, say: Say, before: int | None = None) -> "tuple[dict[str
 def load_checkpoint(
     path: Path, say: Say = lambda line: None, before: int | None = None
 ) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Read the newest intact checkpoint.
+    """Read the newest intact checkpoint, or the newest from before an iteration; say which newer ones are damaged.
 
-    Args:
-        path: checkpoint folder, or run directory, whose last checkpoint is read.
-        say: prints a line about each newer checkpoint that is damaged.
-        before: iteration that the checkpoint must precede; None for the newest one.
+    The path is a checkpoint folder, or a run directory, whose last checkpoint is read.
 
     Raises:
         UserError: there is no checkpoint, none is intact, or they are of another version.
@@ -113,7 +95,7 @@ def _load(
     folder = _folder_of(path)
     damaged: dict[Path, str] = {}
     # Listed anew each time: a run that is still training may have replaced the files.
-    while left := [file for file in checkpoints_before(folder, before) if file not in damaged]:
+    while left := [file for file in checkpoint_files(folder, before) if file not in damaged]:
         try:
             tensors, metadata = _read(left[0], parse)
         except (OSError, ValueError, KeyError, SafetensorError) as error:

@@ -18,13 +18,9 @@ from core.training.run_directory.directory import RunDirectory, Which
 
 
 class WriteRetry:
-    """Attempts to write, and one line for each kind of failure.
+    """Attempts to write, and one line for each kind of failure; ``unsaved`` has reasons by what is not written.
 
-    Args:
-        require: raises OSError where the run directory is no longer the run's own.
-
-    Attributes:
-        unsaved: reasons by the name of what is not written.
+    ``require`` raises OSError where the run directory is no longer the run's own.
     """
 
     def __init__(self, require: Callable[[], None] = lambda: None) -> None:
@@ -84,13 +80,7 @@ class WriteRetry:
 class CheckpointWriter:
     """Writes checkpoints in a thread, at most one iteration's at a time: a disk can be slower than an iteration.
 
-    Args:
-        directory: run directory.
-        kept: number of last checkpoints that stay; one best checkpoint stays.
-        retry: attempts to write.
-
-    Attributes:
-        saved_iteration: iteration of the last checkpoint on the disk; 0 for none.
+    ``kept`` last checkpoints stay, and one best. ``saved_iteration`` is that of the last one on the disk; 0 for none.
     """
 
     def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:

@@ -13,36 +13,20 @@ _EARLIER_VERSIONS = ("episode-*.json", "checkpoint.json")
 
 
 class RunDirectory:
-    """Paths of a run; none of them has to exist.
-
-    Args:
-        path: folder of the run.
-
-    Attributes:
-        config: every setting of the run, and where it comes from.
-        plan: use of the machine, with reasons.
-        scenario: scenario of a process simulator.
-        fidelity: event log and simulation compared, JSON.
-        fidelity_report: the same as Markdown.
-        metrics: one JSON line an iteration.
-        tensorboard: folder of TensorBoard's files.
-        learning_curve: main metric over the iterations, a picture.
-        evaluation: result of ``--mode evaluate``.
-        lock: file that the training process locks.
-    """
+    """Paths of a run; none of them has to exist."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.config = self.path / "config.json"
-        self.plan = self.path / "plan.json"
-        self.scenario = self.path / "scenario.json"
-        self.fidelity = self.path / "fidelity.json"
-        self.fidelity_report = self.path / "fidelity.md"
-        self.metrics = self.path / "metrics.jsonl"
-        self.tensorboard = self.path / "tensorboard"
-        self.learning_curve = self.path / "learning_curve.png"
-        self.evaluation = self.path / "evaluation.json"
-        self.lock = self.path / "run.lock"
+        self.config = self.path / "config.json"  # every setting of the run, and where it comes from
+        self.plan = self.path / "plan.json"  # use of the machine, with reasons
+        self.scenario = self.path / "scenario.json"  # scenario of a process simulator
+        self.fidelity = self.path / "fidelity.json"  # event log and simulation compared, JSON
+        self.fidelity_report = self.path / "fidelity.md"  # the same as Markdown
+        self.metrics = self.path / "metrics.jsonl"  # one JSON line an iteration
+        self.tensorboard = self.path / "tensorboard"  # folder of TensorBoard's files
+        self.learning_curve = self.path / "learning_curve.png"  # main metric over the iterations, a picture
+        self.evaluation = self.path / "evaluation.json"  # result of --mode evaluate
+        self.lock = self.path / "run.lock"  # file that the training process locks
 
     def __str__(self) -> str:
         return str(self.path)
@@ -97,10 +81,10 @@ def iteration_of(checkpoint: Path) -> int:
     return int(checkpoint.stem.rpartition("-")[2])
 
 
-def checkpoint_files(folder: Path) -> list[Path]:
-    """Return the JSON files of the checkpoints in a folder, newest first."""
+def checkpoint_files(folder: Path, before: int | None = None) -> list[Path]:
+    """Return the JSON files of the checkpoints in a folder, newest first, or of those from before an iteration."""
     paths = (path for path in folder.glob("iteration-*.json") if path.stem.rpartition("-")[2].isdecimal())
-    return sorted(paths, key=iteration_of, reverse=True)
+    return sorted((p for p in paths if before is None or iteration_of(p) < before), key=iteration_of, reverse=True)
 
 
 def is_of_earlier_version(folder: Path) -> bool:

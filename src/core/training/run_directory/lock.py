@@ -23,14 +23,9 @@ except ImportError:  # Windows
 
 
 class RunLock:
-    """The right to write in a run directory, until :meth:`release` or the end of the process.
+    """The right to write in a run directory (made if needed), until :meth:`release` or the end of the process.
 
-    Args:
-        directory: run directory; made if needed.
-
-    Attributes:
-        directory: run directory.
-        note: line for people about a missing lock, or None.
+    ``note`` is a line for people about a missing lock, or None.
 
     Raises:
         UserError: another process has it, or the directory cannot be written.
@@ -60,11 +55,7 @@ class RunLock:
             raise OSError(errno.ENOENT, "the run directory was moved or removed")
 
     def release(self, abandon: bool = False) -> None:
-        """Unlock the directory; may be called again.
-
-        Args:
-            abandon: whether to remove the directory too, if it was made for this run and is empty.
-        """
+        """Unlock the directory, once or again; ``abandon`` removes it too, if it was made for this run and is empty."""
         if not self._file.closed and self._is_at_its_path(self._file):
             with suppress(OSError):
                 self._path.unlink()  # a process that has just opened it notices in _locked that it is gone

@@ -7,15 +7,7 @@ from core.training.run_directory.metrics_log import read_metrics
 
 
 def plot_learning_curve(directory: Path, metric: str) -> str:
-    """Draw the main metric over the iterations to ``learning_curve.png``.
-
-    Args:
-        directory: run directory, whose metrics.jsonl is read.
-        metric: name of the simulator's main metric, or ``"return"``.
-
-    Returns:
-        A sentence: where the picture is, or why there is none.
-    """
+    """Draw a metric or the return over the iterations to ``learning_curve.png``; say where it is or why it is not."""
     path = RunDirectory(directory).learning_curve
     try:
         from matplotlib.figure import Figure

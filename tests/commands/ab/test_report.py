@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.commands.ab.report import CommonMetric, compare, table_of
-from core.commands.ab.run_metrics import outcome_of, played_the_same, run_figures
+from core.commands.ab.report import CommonMetric, compare, outcome_of, played_the_same, run_figures, table_of
 from core.training.evaluation.statistics import paired_difference, paired_ratio
 
 
