@@ -15,13 +15,7 @@ class RunningStatistics:
     """Count, mean and sum of squared deviations per column, merged batch by batch (Chan, Golub and LeVeque, 1983).
 
     Columns that have only ever held 0 and 1 are left alone: they are indicators, already of a good scale, and a zero
-    that stays zero costs the compiled forward pass nothing.
-
-    Attributes:
-        count: float64[1], number of observations seen.
-        mean: float64[O].
-        squares: float64[O], sum of squared deviations from the mean.
-        indicator: bool[O], whether a column has held only 0 and 1 so far.
+    that stays zero costs the compiled forward pass nothing. Arrays are float64[1], float64[O] twice and bool[O].
     """
 
     count: np.ndarray
