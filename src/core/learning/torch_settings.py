@@ -31,8 +31,7 @@ def grad_scaler(device: torch.device, precision: Precision) -> torch.amp.GradSca
 def apply_allocator(settings: str) -> bool:
     """Set up the CUDA allocator and try it; return whether the settings hold (else torch's own are back).
 
-    Args:
-        settings: settings as in the environment variable PYTORCH_ALLOC_CONF; they replace all others.
+    They are those of the environment variable PYTORCH_ALLOC_CONF, and replace all others.
     """
     try:
         _set_allocator(settings)

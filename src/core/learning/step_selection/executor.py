@@ -26,15 +26,7 @@ def compile_loss(loss: LossFunction) -> LossFunction:
 class Executor:
     """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``.
 
-    Args:
-        stepper: stepper of all steps; a :class:`TorchStepper` for what is captured or compiled by torch.
-        execution: first way to take steps.
-        graphs: captures; CUDA's by default.
-        compiler: compiler of the loss.
-
-    Attributes:
-        stepper: the same stepper.
-        execution: way to take the next steps.
+    What is captured or compiled by torch needs a :class:`TorchStepper`. Captures are CUDA's by default.
     """
 
     def __init__(
