@@ -10,13 +10,7 @@ T = TypeVar("T")
 
 
 def from_config(kind: type[T], config: Config, **others: Any) -> T:
-    """Return settings whose fields are given, or have the value of the same name in a Config.
-
-    Args:
-        kind: dataclass or NamedTuple.
-        config: settings of the run.
-        others: fields that the Config does not have, or has under another name.
-    """
+    """Return settings, a dataclass or NamedTuple: fields as given, else the values of the same names in a Config."""
     names = kind.__annotations__.keys() & Config.model_fields.keys() - others.keys()
     return kind(**others, **{name: getattr(config, name) for name in names})
 
