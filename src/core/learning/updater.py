@@ -63,10 +63,7 @@ class UpdateReport(NamedTuple):
 
 
 class Updater:
-    """Owns the model on the update's device and its optimiser.
-
-    Collectors copy the actor of ``host``; on the CPU it is also the model that is trained.
-    """
+    """Owns the model on the update's device, which is the host's on the CPU, and its optimiser."""
 
     def __init__(self, host: ActorCritic, device: torch.device, algorithm: Algorithm, settings: UpdateSettings) -> None:
         self.host, self.device, self.algorithm, self.settings = host, device, algorithm, settings
@@ -88,11 +85,6 @@ class Updater:
         return self.stepper.memory.microbatch
 
     @property
-    def precision(self) -> Precision:
-        """Number format of the matrix products now."""
-        return self.stepper.precision
-
-    @property
     def learning_rates(self) -> dict[str, float]:
         """Learning rates of ``"actor"`` and ``"critic"`` after all returns to good parameters, before the schedule."""
         return {part: rate * self.guard.rate_factor for part, (rate, _) in self.settings.adam.items()}
@@ -111,7 +103,7 @@ class Updater:
             DivergedError: the parameters are not finite, and no remedy is left.
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
-        begin, precision = time.perf_counter(), self.precision
+        begin, precision = time.perf_counter(), self.stepper.precision
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
@@ -160,7 +152,7 @@ class Updater:
         recovery = {
             "planned": self._planned,
             "microbatch": self.microbatch,
-            "precision": self.precision,
+            "precision": self.stepper.precision,
             "execution": self.runner.chosen,
             **self.guard.state_dict(),
         }

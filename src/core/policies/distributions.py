@@ -27,7 +27,6 @@ _NODES = 16
 """Points of the quadrature in the entropy of a squashed Gaussian: within 2e-5 nats a number at a standard deviation of
 1, 0.02 at e, 0.3 (of 12) at e^2; a test holds it to 1e-3 up to 1.3."""
 
-
 _QUADRATURES: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
 
@@ -86,10 +85,7 @@ def log_slope(x: Tensor) -> Tensor:
 
 
 def masked_log_softmax(logits: Tensor, masks: Tensor) -> Tensor:
-    """Return log-probabilities of logits, float[B, n]; those of forbidden actions are about -1e30.
-
-    Masks are bool[B, n], with at least one True in each row.
-    """
+    """Return log-probabilities, float32[B, n]; about -1e30 where masks, bool[B, n] with a True in each row, forbid."""
     return torch.log_softmax(torch.where(masks, to_float32(logits), _FORBIDDEN), dim=-1)
 
 

@@ -110,7 +110,7 @@ class LoadedPolicy:
         return (actions[0] if one else actions).astype(self._dtype)
 
     def _required(self, features: np.ndarray | None) -> np.ndarray:
-        """Return action features, once they are given where, and only where, the policy was trained with them."""
+        """Return action features; they must be given where, and only where, the policy was trained with them."""
         if features is None:
             n, k = self._features_shape
             raise UserError(

@@ -8,8 +8,6 @@ from core.policies.distributions import distribution_of
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import PolicySpec
 
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
-
 
 class ActorCritic(nn.Module):
     """Two multilayer perceptrons that share the normalisation of observations.
@@ -28,7 +26,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.spec, self.layout = spec, layout_of(spec)
         self.distribution = distribution_of(spec.action_space)
-        self.activation = ACTIVATIONS[spec.activation]
+        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
         for name, shape in self.layout.shapes.items():
@@ -62,10 +60,7 @@ class ActorCritic(nn.Module):
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
-        """Return float32[B, outputs]: unmasked logits, or a Gaussian policy's means.
-
-        Features are float32[B, outputs, k], of the actions; not read where the policy has none.
-        """
+        """Return float32[B, outputs]: unmasked logits, or a Gaussian's means; features are float32[B, outputs, k]."""
         logits = self._forward("actor", normalised)
         if self.spec.action_features == 0 or features is None:
             return logits

@@ -15,7 +15,8 @@ class RunningStatistics:
     """Count, mean and sum of squared deviations per column, merged batch by batch (Chan, Golub and LeVeque, 1983).
 
     Columns that have only ever held 0 and 1 are left alone: they are indicators, already of a good scale, and a zero
-    that stays zero costs the compiled forward pass nothing. Arrays are float64[1], float64[O] twice and bool[O].
+    that stays zero costs the compiled forward pass nothing. The count is float64[1]; of the O columns mean and squares
+    are float64[O], and bool[O] says which have been indicators so far.
     """
 
     count: np.ndarray

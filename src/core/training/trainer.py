@@ -22,12 +22,7 @@ from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
-from core.training.failures import (
-    report_update_errors,
-    require_finite,
-    require_finite_parameters,
-    update_failure_lines,
-)
+from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
 from core.training.run_directory.directory import Which
 from core.training.run_directory.metrics_log import MetricsLog
@@ -61,9 +56,7 @@ class Trainer:
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether the iterations are done or the time budget is over (False: asked to stop).
-
-        ``should_stop`` is called after each iteration.
+        """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
 
         Raises:
             SimulatorError: the simulator broke its contract; finished iterations are saved.

@@ -65,10 +65,7 @@ def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str
 
 
 def difference(result: StepResult, expected: StepResult, tolerance: float | None) -> str:
-    """Return how a result differs from that of eager steps by more than a relative error, a phrase; else nothing.
-
-    With a tolerance of None every bit must be the same.
-    """
+    """Return, in words, how a result differs from eager steps' by more than a share of the norm (None: by any bit)."""
     if tolerance is None:
         bits = (torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in zip(result, expected, strict=True))
         names = [name for name, same in zip(StepResult._fields, bits, strict=True) if not same]  # NaN equals itself
@@ -81,10 +78,7 @@ def difference(result: StepResult, expected: StepResult, tolerance: float | None
 
 
 class Snapshot:
-    """The state before trials, which steps change and :meth:`put_back` restores.
-
-    One step that is skipped makes the state of the stepper's optimiser. Minibatches are those of an epoch.
-    """
+    """The state before trials on an epoch's minibatches, which steps change and :meth:`put_back` restores."""
 
     def __init__(self, stepper: TorchStepper, rollout: Samples, minibatches: Minibatches) -> None:
         self._stepper, self.rollout, self.minibatches = stepper, rollout, minibatches
@@ -92,7 +86,7 @@ class Snapshot:
         # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.
         self._small_scale = {**self._scale, "scale": min(self._scale["scale"], _SCALE)} if self._scale else {}
         indices, weights = (torch.from_numpy(part[0]).to(stepper.device) for part in minibatches)
-        stepper.step(rollout, indices, weights * torch.nan)
+        stepper.step(rollout, indices, weights * torch.nan)  # is skipped, but makes the state of the optimiser
         self._tensors = snapshot(stepper)
 
     def put_back(self, tries: bool = True) -> None:

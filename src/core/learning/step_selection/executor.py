@@ -24,10 +24,7 @@ def compile_loss(loss: LossFunction) -> LossFunction:
 
 
 class Executor:
-    """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``.
-
-    What is captured or compiled by torch needs a :class:`TorchStepper`. Captures are CUDA's by default.
-    """
+    """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``; captures are CUDA's by default."""
 
     def __init__(
         self, stepper: Stepper, execution: Execution, graphs: Graphs | None = None, compiler: Compiler = compile_loss

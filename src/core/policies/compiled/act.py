@@ -75,10 +75,7 @@ def _build_first_bad(space: ActionSpace) -> Function:
 
 
 def _build_draw(spec: PolicySpec) -> Function:
-    """Compile ``draw(outputs, params, mask, action)``, which replaces noise by an action.
-
-    It draws what ``Sampling.sample`` draws from a generator that gives this noise.
-    """
+    """Compile ``draw(outputs, params, mask, action)``; it replaces noise by what ``Sampling.sample`` draws from it."""
     space = spec.action_space
     if isinstance(space, Box):
         (low, high), count, log_std = np.ascontiguousarray(space.bounds), space.outputs, log_std_offset(spec)

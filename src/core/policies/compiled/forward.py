@@ -42,10 +42,7 @@ class Network(NamedTuple):
 
 
 class ActorArrays(NamedTuple):
-    """Arrays of one instance that acts by the compiled actor: its flat parameters, state and scratch, all float32.
-
-    The state is what the policy carries to the next step, float32[state_size]; zero when an episode begins.
-    """
+    """Flat parameters, state (zero when an episode begins) and scratch of one instance; float32[*] each."""
 
     params: np.ndarray
     state: np.ndarray

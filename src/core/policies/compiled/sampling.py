@@ -60,10 +60,7 @@ def add_action_features(logits, features, mask, params, offset):  # type: ignore
 
 @njit(nogil=True)
 def sample_masked(logits, mask, n, uniform):  # type: ignore[no-untyped-def]
-    """Draw one of n actions from softmax(logits) restricted to the mask, which allows one, by inversion.
-
-    ``uniform`` is in [0, 1). It returns the action and its log-probability (float32 precision).
-    """
+    """Return one of n actions, drawn from softmax(logits) under the mask by inversion, and its log-probability."""
     highest = -np.inf
     for j in range(n):
         if mask[j] and logits[j] > highest:

@@ -114,7 +114,9 @@ def build_run(
         on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
         if not resume:
             directory.require_free()
-        for line in [*filter(None, [lock.note]), *loaded.notes, *_hints(config, loaded)]:
+        is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
+        hints = [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
+        for line in [*filter(None, [lock.note]), *loaded.notes, *hints]:
             say(line)
         command = train_command(config, sources, directory.path, file)
         setup = set_up(config, loaded.simulator, loaded.source)
@@ -148,13 +150,6 @@ def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> 
         raise UserError("--resume needs --run-directory DIR, the run to continue.")
     name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
     return choose_directory(config.run_directory, name)
-
-
-def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
-    """Return what the check of a user's own simulator advises."""
-    if config.simulator == PROCESS or not loaded.simulator.compiled:
-        return []
-    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)]
 
 
 def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int, say: Say) -> None:

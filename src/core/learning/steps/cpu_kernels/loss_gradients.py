@@ -45,10 +45,7 @@ class Piece(NamedTuple):
 
 
 class HeadParameters(NamedTuple):
-    """Parameters of the actor beside its layers, and the place of their gradient, overwritten; float32[k] each.
-
-    They are the weights of the action features, or the log-standard deviations of a Gaussian.
-    """
+    """Parameters of the actor beside its layers, float32[k], and the place of their gradient, overwritten."""
 
     values: np.ndarray
     gradient: np.ndarray

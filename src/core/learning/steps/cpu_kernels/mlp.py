@@ -32,14 +32,11 @@ class Network(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Arrays of one piece of a minibatch, made once.
+    """Arrays of one piece of a minibatch, made once: float32 but for the loss terms, float64[6].
 
-    Attributes:
-        x: float32[>= rows * inputs], normalised observations.
-        activations: float32[>= rows * sum of the other widths], activations of either network.
-        deltas: float32[2, >= rows * widest hidden layer], derivatives by hidden activations.
-        gradient: float32, of the shape of the flat parameters; 0 for what is not learned.
-        terms: float64[6], loss terms.
+    They hold the normalised observations [>= rows * inputs], activations of either network [>= rows * sum of the other
+    widths], derivatives by hidden ones [2, >= rows * widest hidden layer], and the gradient, of the shape of the flat
+    parameters and 0 for what is not learned.
     """
 
     x: np.ndarray
@@ -69,10 +66,7 @@ def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True)
 def forward(flat, network, rows, workspace):  # type: ignore[no-untyped-def]
-    """Compute all layers for the rows that :func:`gather` has written to a workspace.
-
-    The outputs pass through no activation function and end the workspace's activations.
-    """
+    """Compute all layers for the rows that :func:`gather` wrote; the outputs, not activated, end the activations."""
     sizes, offset, start, last = network.sizes, network.offset, 0, len(network.sizes) - 2
     source = workspace.x[: rows * sizes[0]].reshape((rows, sizes[0]))
     for layer in range(last + 1):

@@ -144,10 +144,7 @@ class KernelStepper:
 
 
 def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[Any]) -> str:
-    """Return why the compiled kernels cannot take the steps of a run, a phrase; empty if they can.
-
-    Coefficients of the loss are those at the start and at the end of the run.
-    """
+    """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
     if spec.family != "mlp":
         return f"compiled kernels are for multilayer perceptrons, not for {spec.family}"
     if not isinstance(algorithm, Ppo):
