@@ -20,7 +20,7 @@ from core.learning.algorithms.interface import Samples
 from core.learning.algorithms.ppo import Ppo, PpoCoefficients
 from core.learning.minibatches import Minibatches
 from core.learning.step_selection.executor import Executor
-from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
+from core.learning.steps.cpu_kernels.mlp import hold_to_one_thread
 from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.steps.interface import UpdateSettings
 from core.learning.steps.torch_step import TorchStepper

@@ -26,7 +26,7 @@ import torch
 from numba import njit
 from streams import Drift
 
-from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
+from core.learning.steps.cpu_kernels.mlp import hold_to_one_thread
 from core.policies.compiled.forward import (
     align_params,
     build_network,

@@ -26,7 +26,7 @@ from core.hardware.planning.gpu_catalog import (
     tier_of,
 )
 from core.hardware.planning.precision import FIRST_WITH, choose_precision
-from core.learning.step_selection.execution_trial import ExecutionTrial, fastest, trial_lines
+from core.learning.step_selection.autotune import ExecutionTrial, fastest, trial_lines
 from core.simulators.loading import load_simulator
 from core.training.display.messages import memory_lines, update_line
 from core.training.display.utilization import UtilizationTracker

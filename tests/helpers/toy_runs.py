@@ -14,8 +14,7 @@ from core.learning.algorithms.ppo import Ppo, PpoCoefficients
 from core.learning.schedule import Coefficients
 from core.learning.steps.interface import UpdateSettings, by_name
 from core.learning.steps.torch_step import TorchStepper
-from core.learning.update_stats import UpdateReport
-from core.learning.updater import Updater
+from core.learning.updater import Updater, UpdateReport
 from core.policies.networks import ActorCritic, initialise
 from core.rollout.collector import InstanceTrajectory, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector

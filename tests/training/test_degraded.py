@@ -31,8 +31,7 @@ from core.training.build import components
 from core.training.build import run as run_builder
 from core.training.build.components import build_collector
 from core.training.build.plan import plan_run
-from core.training.build.rollout_size import rollout_size
-from core.training.build.setup import set_up
+from core.training.build.setup import rollout_size, set_up
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from core.training.run_directory.metrics_log import MetricsLog
 

@@ -33,13 +33,10 @@ F = TypeVar("F")
 
 @dataclass
 class CacheStats:
-    """Counts of the cached kernels of this process.
+    """Counts of the cached kernels of this process: loaded, or compiled as the folder lacked them or could not be used.
 
-    Attributes:
-        loaded: number of kernels loaded from the folder.
-        compiled: number of kernels compiled because the folder lacked them or could not be used.
-        folder: folder in use; None before the first kernel and without a folder.
-        note: sentence that the folder cannot be used; empty if it can, or if it is switched off.
+    The folder is None before the first kernel and without one. The note is a sentence that it cannot be used; empty if
+    it can, or if it is switched off.
     """
 
     loaded: int = 0
@@ -73,14 +70,10 @@ def compile_for(kernel: Any, arguments: Sequence[Any]) -> None:
 
 
 class _KernelCache(_Cache):
-    """The hooks that Numba calls before and after it compiles a function; a failure here does not stop it.
-
-    Args:
-        dispatcher: Numba's dispatcher of the function.
-    """
+    """The hooks that Numba calls before and after it compiles a function; a failure here does not stop it."""
 
     def __init__(self, dispatcher: Any) -> None:
-        self._dispatcher, self._enabled = dispatcher, True
+        self._dispatcher = dispatcher
         self._names: dict[Any, str] = {}
 
     @property
@@ -89,7 +82,7 @@ class _KernelCache(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function of a signature, or None."""
-        folder = _folder() if self._enabled else None
+        folder = _folder()
         if folder is None:
             return None
         target_context.refresh()
@@ -97,8 +90,12 @@ class _KernelCache(_Cache):
             self._names[sig] = fingerprint(self._dispatcher, tuple(sig), target_context.codegen().magic_tuple())
         except UnhashableError:
             return None
-        function = _rebuilt(read(folder, self._names[sig]), target_context)
-        if function is None or function.signature.args != tuple(sig):
+        try:
+            state = pickle.loads(read(folder, self._names[sig]) or b"")
+            function: Any = compiler.CompileResult._rebuild(target_context, *state)  # type: ignore[no-untyped-call]
+        except Exception:  # there is no such file, or classes or Numba's internals have changed
+            return None
+        if function.signature.args != tuple(sig):
             return None
         CACHE_STATS.loaded += 1
         return function
@@ -117,15 +114,9 @@ class _KernelCache(_Cache):
             return
 
     def enable(self) -> None:
-        """Load and write functions."""
-        self._enabled = True
+        """Do nothing: the environment switches it off, and a file with another fingerprint is never read."""
 
-    def disable(self) -> None:
-        """Load no function."""
-        self._enabled = False
-
-    def flush(self) -> None:
-        """Do nothing: a file with another fingerprint is never read."""
+    disable = flush = enable
 
 
 def _is_complete(library: Any) -> bool:
@@ -136,17 +127,6 @@ def _is_complete(library: Any) -> bool:
     """
     left_open = (value.name.startswith(RuntimeLinker.PREFIX) for value in library._final_module.global_variables)
     return not library.has_dynamic_globals and not any(left_open)
-
-
-def _rebuilt(content: bytes | None, target_context: Any) -> Any:
-    """Return a compiled function from its file, or None: classes and Numba's internals may have changed."""
-    if content is None:
-        return None
-    try:
-        state = pickle.loads(content)
-        return compiler.CompileResult._rebuild(target_context, *state)  # type: ignore[no-untyped-call]
-    except Exception:
-        return None
 
 
 def _folder() -> Path | None:
@@ -163,10 +143,8 @@ def _folder() -> Path | None:
 
 
 def _give_up(reason: str) -> None:
-    CACHE_STATS.folder, CACHE_STATS.note = (
-        None,
-        f"Compiled kernels cannot be kept in {reason}; every run compiles them.",
-    )
+    CACHE_STATS.folder = None
+    CACHE_STATS.note = f"Compiled kernels cannot be kept in {reason}; every run compiles them."
 
 
 def _number_functions_from_anywhere() -> None:

@@ -22,21 +22,9 @@ from numba.core.extending import _Intrinsic
 from core.jit_cache.source_digest import UnhashableError, is_trusted, package_digest, source_tokens
 
 _CODE = (
-    "co_argcount",
-    "co_posonlyargcount",
-    "co_kwonlyargcount",
-    "co_flags",
-    "co_code",
-    "co_exceptiontable",
-    "co_names",
-    "co_varnames",
-    "co_freevars",
-    "co_cellvars",
-    "co_name",
-    "co_qualname",
-    "co_filename",
-    "co_firstlineno",
-    "co_linetable",
+    *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_code", "co_exceptiontable"),
+    *("co_names", "co_varnames", "co_freevars", "co_cellvars", "co_name", "co_qualname", "co_filename"),
+    *("co_firstlineno", "co_linetable"),
 )
 """File and lines too: compiled exceptions carry them."""
 
@@ -49,10 +37,7 @@ _TUPLE_TYPES = types.Tuple, types.UniTuple, types.NamedTuple, types.NamedUniTupl
 def fingerprint(dispatcher: Any, signature: tuple[Any, ...], machine: tuple[str, ...]) -> str:
     """Return the digest of all that a kernel's machine code depends on.
 
-    Args:
-        dispatcher: Numba's dispatcher of the kernel.
-        signature: types of the arguments.
-        machine: target of the generated code, from Numba's ``codegen().magic_tuple()``.
+    The signature has the types of its arguments; the machine is Numba's ``codegen().magic_tuple()``.
 
     Raises:
         UnhashableError: the kernel reaches a value of an unknown kind.
@@ -86,27 +71,14 @@ def _describe(kind: Any) -> str:
 
 
 class _Walk:
-    """Adds everything that can be reached from a value to a digest.
-
-    Attributes:
-        digest: digest of all added values.
-        modules: names of the modules of all added functions.
-    """
+    """Adds everything that can be reached from a value to a digest, and notes the modules of all functions."""
 
     def __init__(self) -> None:
         self.digest, self.modules = hashlib.sha256(), set[str]()
         self._seen: dict[Any, tuple[int, Any]] = {}
 
     def add(self, value: Any, names: frozenset[str] = frozenset()) -> None:
-        """Add a value.
-
-        Args:
-            value: value of any kind.
-            names: attributes that may be read, if the value is a module.
-
-        Raises:
-            UnhashableError: the value is of an unknown kind.
-        """
+        """Add a value; if it is a module, the attributes of these names. What is of an unknown kind is refused."""
         if isinstance(value, enum.Enum):
             self._put("member", f"{type(value).__module__}.{value}", repr(value.value))
         elif isinstance(value, _ATOMS):
@@ -182,7 +154,11 @@ class _Walk:
         names = _names_in(function.__code__)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             self._put(name)
-            self.add(_content(cell), names)
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                raise UnhashableError("a variable that is not set yet") from None
+            self.add(content, names)
         for name in sorted(names & function.__globals__.keys()):
             self._put(name)
             self.add(function.__globals__[name], names)
@@ -223,13 +199,6 @@ def _names_in(code: CodeType) -> frozenset[str]:
     inner = (_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     strings = (constant for constant in code.co_consts if isinstance(constant, str))
     return frozenset(code.co_names).union(strings, *inner)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        raise UnhashableError("a variable that is not set yet") from None
 
 
 def _name_of(value: Any) -> str:

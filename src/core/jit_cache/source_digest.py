@@ -37,9 +37,7 @@ def is_trusted(module: ModuleType) -> bool:
     path = _file_of(module)
     if path is None:
         return module.__name__ in sys.builtin_module_names
-    if any(path.is_relative_to(folder) for folder in _LIBRARIES):
-        return True
-    return any(path.is_relative_to(folder) for folder in _STANDARD) and not _is_installed(path)
+    return _is_in(_LIBRARIES, path) or (_is_in(_STANDARD, path) and not _is_installed(path))
 
 
 def source_tokens(names: Sequence[str]) -> Iterator[str]:
@@ -47,9 +45,6 @@ def source_tokens(names: Sequence[str]) -> Iterator[str]:
 
     Importing a module may have effects (such as an extension of Numba), so files count whole. Of an installed package
     only the file itself counts, by its size and time.
-
-    Args:
-        names: names of the modules.
 
     Raises:
         UnhashableError: a module came from no file.
@@ -64,7 +59,8 @@ def source_tokens(names: Sequence[str]) -> Iterator[str]:
         if name in modules:
             continue
         module = modules[name] = sys.modules.get(name)
-        if module is not None and (path := _file_of(module)) and not _is_ours_or_installed(path):
+        path = _file_of(module)
+        if module and path and not (_is_in([_PACKAGE, *_STANDARD], path) or _is_installed(path)):
             waiting += _imports_of(module)
     for name in sorted(modules):
         if stamp := _stamp(modules[name]):
@@ -101,6 +97,5 @@ def _is_installed(path: Path) -> bool:
     return any(name in path.parts for name in _INSTALLED)
 
 
-def _is_ours_or_installed(path: Path) -> bool:
-    ours = path.is_relative_to(_PACKAGE) or any(path.is_relative_to(folder) for folder in _STANDARD)
-    return ours or _is_installed(path)
+def _is_in(folders: Sequence[Path], path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)

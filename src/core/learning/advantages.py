@@ -18,7 +18,7 @@ def gae(
     ended: np.ndarray,
     gae_lambda: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return advantages and returns of a rollout.
+    """Return advantages and returns of a rollout, float32[T]; returns, the critic's targets, are advantages + values.
 
     Args:
         rewards: float32[T], rewards.
@@ -28,9 +28,6 @@ def gae(
         terminated: bool[T], whether the process ended after t: the next value is 0.
         ended: bool[T], whether the episode terminated or was truncated after t: the sum over later deltas stops.
         gae_lambda: lambda in [0, 1]; or float64[T], lambda from t to t + 1.
-
-    Returns:
-        advantages float32[T] and returns float32[T] = advantages + values (the targets of the critic).
     """
     decays = discounts * gae_lambda
     advantages = _advantages(rewards, values, next_values, discounts, decays, terminated, ended)
@@ -76,11 +73,8 @@ def discounted_sums(rewards, discounts, ended, carried):  # type: ignore[no-unty
 def next_values_of(values: np.ndarray, truncated: np.ndarray, bootstrap_values: np.ndarray) -> np.ndarray:
     """Return float32[T], V(s_{t+1}) of each step of a trajectory, for :func:`gae`.
 
-    Args:
-        values: float32[T], V(s_t).
-        truncated: bool[T], whether the episode was cut after t.
-        bootstrap_values: float32[1 + cuts], V of the observation after the last step, then of the observation after
-            each earlier cut, where the next row belongs to another episode.
+    ``bootstrap_values`` are float32[1 + cuts], V of the observation after the last step, then of the observation after
+    each earlier cut, where the next row belongs to another episode.
     """
     next_values = np.append(values[1:], bootstrap_values[0])
     next_values[:-1][truncated[:-1]] = bootstrap_values[1:]
@@ -97,13 +91,9 @@ def standardise(advantages: np.ndarray) -> np.ndarray:
 def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
     """Return float64[T], the discount (or the critic's lambda) from each step to the next.
 
-    Args:
-        gamma: discount per step, or per ``mean_interval`` of simulated time.
-        elapsed: float64[T], simulated time from step t to t + 1.
-        mean_interval: unit of time of ``gamma``, > 0.
-        per: ``"decision"`` or ``"time"``. By time, a step that takes none is not discounted (a semi-Markov decision
-            process: Bradtke and Duff, "Reinforcement learning methods for continuous-time Markov decision problems",
-            1994).
+    Gamma is per step, or per ``mean_interval`` of simulated time, of which float64[T] ``elapsed`` from each step to the
+    next. By time, a step that takes none is not discounted (a semi-Markov decision process: Bradtke and Duff,
+    "Reinforcement learning methods for continuous-time Markov decision problems", 1994).
     """
     if per == "time":
         return np.asarray(gamma ** (elapsed / mean_interval), np.float64)

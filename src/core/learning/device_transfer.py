@@ -12,17 +12,10 @@ from core.policies.networks import ActorCritic
 
 
 class ModelTransfer:
-    """Moves a model between the host and the update's device as one flat buffer, and counts.
+    """Moves a model between the host and the update's device as one flat buffer.
 
-    Without a GPU both are the same model: nothing moves and the count stays zero.
-
-    Args:
-        host: model on the host.
-        device_model: model on the update's device.
-
-    Attributes:
-        count: number of transfers since the last :meth:`start_iteration`.
-        seconds: time of these transfers.
+    Without a GPU both are the same model: nothing moves. Number and seconds of transfers are since
+    :meth:`start_iteration`.
     """
 
     def __init__(self, host: ActorCritic, device_model: ActorCritic) -> None:
@@ -78,9 +71,6 @@ def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
 
 class DeviceBuffers:
     """Memory of the device for the columns of a rollout.
-
-    Args:
-        device: device of the memory.
 
     Attributes:
         keep: whether the next rollout takes the place of this one, where a captured step reads it. Pieces are then

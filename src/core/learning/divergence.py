@@ -38,19 +38,13 @@ class Fallback(NamedTuple):
 
 
 class DivergenceGuard:
-    """Keeps the last good parameters and returns to them.
+    """Keeps the last good parameters of a stepper's model and optimiser, and returns to them.
 
     Good are the parameters at the start of the last update that was finite throughout: those at its end have not shown
     yet that they work. An update in which every step was skipped has changed nothing and the next one would fail alike,
-    so training returns at once. Where only some steps were skipped, it returns after three such updates in a row.
-
-    Args:
-        stepper: stepper whose model and optimiser are guarded.
-
-    Attributes:
-        rate_factor: factor of the learning rates.
-        fallbacks: number of returns so far.
-        streak: number of updates in a row in which steps were skipped.
+    so training returns at once. Where only some steps were skipped, it returns after three such updates in a row:
+    ``streak`` counts them, ``fallbacks`` the returns so far, and ``rate_factor`` is what they leave of the learning
+    rates.
     """
 
     def __init__(self, stepper: Stepper) -> None:

@@ -6,12 +6,9 @@ import numpy as np
 
 
 class Minibatches(NamedTuple):
-    """M minibatches of S slots.
+    """M minibatches of S slots: int64[M, S] samples of the rollout, and float32[M, S] share of each in its minibatch.
 
-    Attributes:
-        indices: int64[M, S], samples of the rollout.
-        weights: float32[M, S], share of each sample in its minibatch; they add up to 1 in each minibatch. A slot of
-            weight 0 is padding.
+    The shares add up to 1 in each minibatch. A slot of weight 0 is padding.
     """
 
     indices: np.ndarray

@@ -18,31 +18,19 @@ _MEMORY = 0.9
 
 
 class RewardScale:
-    """Divisor of the rewards, and the statistics behind it.
+    """Divisor of the rewards, float64[1] and 1 at first, and the statistics behind it.
 
     The statistics are those of Stable-Baselines3's ``VecNormalize``, and of Gymnasium's ``NormalizeReward`` within an
     episode: over all steps so far, of the sum of the episode's rewards up to the step, in which earlier rewards are
-    discounted. They include a whole rollout before its rewards are divided.
-
-    Args:
-        instances: number of environment instances.
-
-    Attributes:
-        statistics: statistics of the discounted sums, one column.
-        carried: float64[instances], sums of episodes that continue in the next rollout, 0 where none does.
-        divisor: float64[1], divisor of the last rollout's rewards; 1 before the first.
+    discounted. They include a whole rollout before its rewards are divided. ``carried``, float64[instances], has the
+    sums of episodes that continue in the next rollout, 0 where none does.
     """
 
     def __init__(self, instances: int) -> None:
         self.statistics, self.carried, self.divisor = RunningStatistics.empty(1), np.zeros(instances), np.ones(1)
 
     def learn(self, trajectories: Sequence[Trajectory], discounts: Sequence[np.ndarray]) -> None:
-        """Include the rewards of a rollout and set the divisor.
-
-        Args:
-            trajectories: trajectory of each instance.
-            discounts: float64[T] of each trajectory, discount from each step to the next.
-        """
+        """Include the rewards of a rollout, with float64[T] discounts of each trajectory, and set the divisor."""
         for i, (t, discount) in enumerate(zip(trajectories, discounts, strict=True)):
             ended = t.terminated | t.truncated
             sums, self.carried[i] = discounted_sums(t.rewards, discount, ended, self.carried[i])
@@ -59,12 +47,7 @@ class RewardScale:
         return {**vars(self.statistics), "carried": self.carried, "divisor": self.divisor}
 
     def restore(self, arrays: dict[str, np.ndarray], episodes_continue: bool) -> None:
-        """Restore what :meth:`arrays` returned; do nothing for a checkpoint without it.
-
-        Args:
-            arrays: arrays by name, or none.
-            episodes_continue: whether the checkpoint's unfinished episodes continue.
-        """
+        """Restore what :meth:`arrays` returned, if anything; sums are carried on only where episodes continue."""
         if arrays:
             self.statistics = RunningStatistics(**{name: arrays[name] for name in vars(self.statistics)})
             self.divisor = arrays["divisor"]

@@ -2,17 +2,18 @@
 
 import gc
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from core.hardware.detect import free_bytes
-from core.learning.ordered_map import map_in_order
 
 T = TypeVar("T")
+U = TypeVar("U")
 Chunk = tuple[Tensor, ...]
 """Microbatch of some columns."""
 
@@ -33,14 +34,10 @@ _UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2*
 
 
 class OutOfMemory(NamedTuple):
-    """An attempt that ran out of memory, for the record.
+    """An attempt that ran out of memory, for the record; a microbatch is the most samples in a forward pass.
 
-    Attributes:
-        phase: ``"snapshot"`` (of the state to return to), ``"upload"``, ``"values"`` or ``"gradients"``.
-        bytes_asked: bytes that the allocator could not give, None where its message does not say.
-        bytes_free: free memory of the device at that time.
-        microbatch_before: most samples in the forward pass that failed.
-        microbatch_after: most samples in a forward pass after it.
+    The phase is ``"snapshot"`` (of the state to return to), ``"upload"``, ``"values"`` or ``"gradients"``. The bytes
+    asked are None where the allocator's message does not say; the bytes free are those of the device at that time.
     """
 
     phase: str
@@ -53,14 +50,9 @@ class OutOfMemory(NamedTuple):
 class OomRetry:
     """Runs the phases of an update, and runs them again with half the microbatch when memory runs out.
 
-    Args:
-        microbatch: most samples in a forward pass, at first.
-        device: device of the update.
-        threads: microbatches computed at once.
-
     Attributes:
         microbatch: most samples in a forward pass now; it never grows again in a run.
-        pool: threads where there is more than one, else None.
+        pool: threads where more than one microbatch is computed at once, else None.
         release: function that frees what is held for the next step, called before another attempt.
         gives_up: whether an error is passed on in place of another attempt.
     """
@@ -72,12 +64,9 @@ class OomRetry:
         self._events: list[OutOfMemory] = []
 
     def run(self, phase: str, rows: int, function: Callable[[], T]) -> T:
-        """Return the result of a function that must change nothing until it returns.
+        """Return the result of a function that must change nothing until it returns; ``phase`` is for the record.
 
-        Args:
-            phase: name of the phase for the record.
-            rows: number of samples, in forward passes of at most ``microbatch`` of them.
-            function: function that reads ``microbatch`` each time that it is called.
+        It works on so many rows in forward passes of ``microbatch``, which it reads each time that it is called.
 
         Raises:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
@@ -111,6 +100,30 @@ class OomRetry:
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def map_in_order(
+    pool: ThreadPoolExecutor | None, function: Callable[[U], T], items: Iterable[U], ahead: int
+) -> Iterator[T]:
+    """Yield a function's results in the order of its arguments; without a pool on this thread.
+
+    At most ``ahead`` calls wait. After a failure no thread holds memory any more.
+    """
+    if pool is None:
+        yield from map(function, items)
+        return
+    pending: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            if len(pending) == ahead:
+                yield pending.popleft().result()
+            pending.append(pool.submit(function, item))
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+        wait(pending)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -17,16 +17,7 @@ from core.rollout.trajectory import Trajectory
 
 
 def upload_observations(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> tuple[Tensor, Tensor]:
-    """Return the observations on the device.
-
-    Args:
-        stepper: stepper with the remedy for memory that runs out.
-        rollout: rollout of the iteration.
-        buffers: memory of the device.
-
-    Returns:
-        float32[N, O], those of all steps; and of each trajectory the one after its last step, then those after cuts.
-    """
+    """Return float32[N, O], the observations of all steps, and those after each last step and cut, on the device."""
     trajectories = rollout.trajectories
 
     def upload() -> tuple[Tensor, Tensor]:
@@ -41,16 +32,9 @@ def upload_observations(stepper: Stepper, rollout: RolloutBatch, buffers: Device
 def prepare_batch(
     stepper: Stepper, rollout: RolloutBatch, observations: tuple[Tensor, Tensor], buffers: DeviceBuffers
 ) -> tuple[Samples, float]:
-    """Value the observations, compute targets, and return the samples on the device.
+    """Value the observations, compute targets, move the value normalisation, and return the samples on the device.
 
-    Args:
-        stepper: stepper whose model values; its value normalisation moves towards the returns.
-        rollout: rollout of the iteration.
-        observations: what :func:`upload_observations` returned.
-        buffers: memory of the device for the other columns.
-
-    Returns:
-        The samples, and the share of the targets' variance that the critic explained; NaN without a critic.
+    The other result is the share of the targets' variance that the critic explained; NaN without a critic.
     """
     model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
     if algorithm.needs_critic:

@@ -5,12 +5,7 @@ from typing import Any, NamedTuple
 
 
 class Coefficients(NamedTuple):
-    """Coefficients of one update.
-
-    Attributes:
-        learning_rate_factor: factor of both learning rates.
-        loss: NamedTuple of floats, coefficients of the algorithm's loss.
-    """
+    """Coefficients of one update: the factor of both learning rates, and the NamedTuple of floats of the loss."""
 
     learning_rate_factor: float
     loss: Any
@@ -18,12 +13,7 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Coefficients that move linearly over a run.
-
-    Attributes:
-        start: coefficients of the first iteration.
-        end: coefficients that would follow the last iteration; equal to ``start`` for what is constant.
-    """
+    """Coefficients that move linearly over a run: of the first iteration, and those that would follow the last."""
 
     start: Coefficients
     end: Coefficients

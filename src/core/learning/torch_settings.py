@@ -8,10 +8,8 @@ from core.hardware.types import Precision
 
 
 def apply_global_settings(tf32: bool, cudnn_benchmark: bool) -> None:
-    """Set torch's process-wide switches.
-
-    Only ``set_float32_matmul_precision`` is used for TF32: it keeps torch's old and new getters in agreement.
-    """
+    """Set torch's process-wide switches."""
+    # The one switch for TF32 that keeps torch's old and new getters in agreement.
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.benchmark = cudnn_benchmark
 
@@ -31,8 +29,7 @@ def grad_scaler(device: torch.device, precision: Precision) -> torch.amp.GradSca
 def apply_allocator(settings: str) -> bool:
     """Set up the CUDA allocator and try it; return whether the settings hold (else torch's own are back).
 
-    Args:
-        settings: settings as in the environment variable PYTORCH_ALLOC_CONF; they replace all others.
+    They are those of the environment variable PYTORCH_ALLOC_CONF, and replace all others.
     """
     try:
         _set_allocator(settings)

@@ -1,13 +1,14 @@
 """The update of an iteration: values, advantages, epochs over minibatches, on the device that the plan chose."""
 
+import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from core.hardware.types import Precision
+from core.hardware.types import Execution, Precision
 from core.learning.advantages import compile_advantages
 from core.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
@@ -18,32 +19,65 @@ from core.learning.schedule import Coefficients
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
 from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.interface import SKIPPED, Stepper, UpdateSettings, by_name
+from core.learning.steps.interface import RATIO_ERROR, SKIPPED, Stepper, UpdateSettings, by_name
 from core.learning.steps.torch_step import TorchStepper
-from core.learning.update_stats import UpdateReport, finite, loss_figures
 from core.policies.networks import ActorCritic, restore_model
 
 
-class Updater:
-    """Owns the model on the update's device and its optimiser.
+class UpdateReport(NamedTuple):
+    """Figures of one update. What was not finite is None.
 
-    Args:
-        host: model whose actor the collectors copy; on the CPU it is also the one that is trained.
-        device: device of the updates.
-        algorithm: algorithm with the loss and its first coefficients.
-        settings: settings of the updates.
+    Attributes:
+        losses: figures of the algorithm's loss terms by name, means over the steps that were not skipped, and
+            ``initial_ratio_error``, that of the first minibatch alone.
+        skipped_steps: steps of ``optimizer_steps`` that were skipped because loss or gradient was not finite.
+        out_of_memory: fields of :class:`OutOfMemory` for each time that memory ran out.
+        fallbacks: fields of :class:`Fallback` for each return to good parameters.
+        execution_notes: sentences about what was chosen or given up.
+        execution_trials: fields of each :class:`~core.learning.step_selection.autotune.ExecutionTrial`.
+        execution_seconds: seconds of these trials, in the first update; not part of ``update_seconds``.
     """
+
+    losses: dict[str, float | None]
+    explained_variance: float | None
+    precision: Precision
+    learning_rate: float
+    epochs: int
+    optimizer_steps: int
+    skipped_steps: int
+    batch_size: int
+    model_transfers: int
+    transfer_seconds: float
+    update_seconds: float
+    out_of_memory: list[dict[str, Any]]
+    fallbacks: list[dict[str, Any]]
+    execution: Execution
+    execution_notes: list[str]
+    execution_trials: list[dict[str, Any]]
+    execution_seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name as JSON values, those of the loss terms beside the others."""
+        others = self._asdict()
+        return {**others.pop("losses"), **others}
+
+
+class Updater:
+    """Owns the model on the update's device, which is the host's on the CPU, and its optimiser."""
 
     def __init__(self, host: ActorCritic, device: torch.device, algorithm: Algorithm, settings: UpdateSettings) -> None:
         self.host, self.device, self.algorithm, self.settings = host, device, algorithm, settings
-        self.model = host if device.type == "cpu" else _copy_to(host, device)
+        self.model = host if device.type == "cpu" else ActorCritic(host.spec, device)
         self.transfer = ModelTransfer(host, self.model)
+        self.transfer.to_device()
         compiled = settings.executions == ("compiled",)
         self.stepper: Stepper = (KernelStepper if compiled else TorchStepper)(self.model, algorithm, settings)
         executor = Executor(self.stepper, "compiled" if compiled else "eager")
         self.runner = StepRunner(executor, settings.executions, settings.batch_size)
         self.buffers = DeviceBuffers(device)
         self.guard = DivergenceGuard(self.stepper)
+        rates = settings.learning_rate_actor, settings.learning_rate_critic
+        self._planned = [settings.microbatch, settings.precision, *rates]  # what failures change
 
     @property
     def microbatch(self) -> int:
@@ -51,14 +85,9 @@ class Updater:
         return self.stepper.memory.microbatch
 
     @property
-    def precision(self) -> Precision:
-        """Number format of the matrix products now."""
-        return self.stepper.precision
-
-    @property
     def learning_rates(self) -> dict[str, float]:
         """Learning rates of ``"actor"`` and ``"critic"`` after all returns to good parameters, before the schedule."""
-        return {part: adam.learning_rate * self.guard.rate_factor for part, adam in self.settings.adam.items()}
+        return {part: rate * self.guard.rate_factor for part, (rate, _) in self.settings.adam.items()}
 
     def compile(self) -> float:
         """Compile what updates need, or load it; return the seconds it took."""
@@ -68,18 +97,13 @@ class Updater:
         return time.perf_counter() - begin
 
     def update(self, rollout: RolloutBatch, coefficients: Coefficients, rng: np.random.Generator) -> UpdateReport:
-        """Improve the model from the rollout that its actor has just collected.
-
-        Args:
-            rollout: trajectories with their discounts.
-            coefficients: coefficients of this update.
-            rng: source of the permutations.
+        """Improve the model from the rollout that its actor has just collected; minibatches are drawn from ``rng``.
 
         Raises:
             DivergedError: the parameters are not finite, and no remedy is left.
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
-        begin, precision = time.perf_counter(), self.precision
+        begin, precision = time.perf_counter(), self.stepper.precision
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
@@ -93,8 +117,8 @@ class Updater:
         synchronise(self.device)
         log, transfer_seconds = self.runner.take_log(), self.transfer.seconds + upload_seconds
         return UpdateReport(
-            losses=loss_figures(self.algorithm, reports),
-            explained_variance=finite(explained_variance),
+            losses=_loss_figures(self.algorithm, reports),
+            explained_variance=_finite(explained_variance),
             precision=precision,
             learning_rate=self.settings.learning_rate_actor * factor,
             epochs=epochs,
@@ -126,9 +150,9 @@ class Updater:
         """Return tensors by name and JSON values: model, optimiser, gradient scaler, and what failures have changed."""
         tensors = {f"model.{name}": tensor for name, tensor in self.host.tensors.items()}
         recovery = {
-            "planned": self._planned(),
+            "planned": self._planned,
             "microbatch": self.microbatch,
-            "precision": self.precision,
+            "precision": self.stepper.precision,
             "execution": self.runner.chosen,
             **self.guard.state_dict(),
         }
@@ -147,18 +171,13 @@ class Updater:
         self.transfer.to_device()
         self.stepper.load_optimizer_tensors(tensors)
         recovery = metadata.get("recovery", {})
-        if recovery.get("planned") == self._planned():
+        if recovery.get("planned") == self._planned:
             self.stepper.memory.microbatch = recovery["microbatch"]
             self.stepper.use_precision(recovery["precision"])
             self.runner.resume_with(recovery.get("execution"))
             self.guard.load_state_dict(recovery)
         if metadata["grad_scaler"]:  # empty where the run did not compute in FP16
             self.stepper.scaler.load_state_dict(metadata["grad_scaler"])
-
-    def _planned(self) -> list[Any]:
-        """Return the settings that failures change, as they were planned."""
-        settings = self.settings
-        return [settings.microbatch, settings.precision, settings.learning_rate_actor, settings.learning_rate_critic]
 
     def _prepare(self, rollout: RolloutBatch) -> tuple[Samples, float, float]:
         """Return the samples, the explained variance, and the seconds in which observations crossed the bus."""
@@ -182,9 +201,14 @@ class Updater:
         return torch.cat(reports).cpu(), epoch
 
 
-def _copy_to(host: ActorCritic, device: torch.device) -> ActorCritic:
-    """Return a model of the same architecture and parameters on another device."""
-    model = ActorCritic(host.spec, device)
-    with torch.no_grad():
-        model.flat.copy_(host.flat)
-    return model
+def _loss_figures(algorithm: Algorithm, reports: Tensor) -> dict[str, float | None]:
+    """Return the figures of an update's loss terms from float32[steps, columns], the reports of its steps."""
+    columns = by_name(algorithm, reports)
+    means = by_name(algorithm, reports[columns[SKIPPED] == 0].mean(dim=0))
+    figures = {name: _finite(means[name].item()) for name in algorithm.terms if name != RATIO_ERROR}
+    return {**figures, f"initial_{RATIO_ERROR}": _finite(columns[RATIO_ERROR][0].item())}
+
+
+def _finite(number: float) -> float | None:
+    """Return a number as JSON can hold it: None for NaN and infinity."""
+    return number if math.isfinite(number) else None

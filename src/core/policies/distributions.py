@@ -27,7 +27,6 @@ _NODES = 16
 """Points of the quadrature in the entropy of a squashed Gaussian: within 2e-5 nats a number at a standard deviation of
 1, 0.02 at e, 0.3 (of 12) at e^2; a test holds it to 1e-3 up to 1.3."""
 
-
 _QUADRATURES: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
 
@@ -69,14 +68,7 @@ def squashed_gaussian(
     """Evaluate Gaussians that tanh squashes onto bounds, at the draws before tanh; see :data:`Distribution`.
 
     The entropy is the closed one of the Gaussians plus the mean of the logarithm of the map's slope, by Gauss-Hermite
-    quadrature: no randomness, and gradients for means and standard deviations.
-
-    Args:
-        log_area: logarithm of the product of half the widths between the bounds.
-        means: float[B, numbers].
-        log_std: float32[numbers].
-        masks: not used.
-        actions: float32[B, numbers].
+    quadrature: no randomness, and gradients for means and standard deviations. ``log_area`` is that of the bounds.
     """
     log_probs, entropies = gaussian(means, log_std, masks, actions)
     nodes, weights = _quadrature(means.device, log_std.dtype)
@@ -93,12 +85,7 @@ def log_slope(x: Tensor) -> Tensor:
 
 
 def masked_log_softmax(logits: Tensor, masks: Tensor) -> Tensor:
-    """Return float32[B, n] log-probabilities; those of forbidden actions are about -1e30.
-
-    Args:
-        logits: float[B, n].
-        masks: bool[B, n], at least one True in each row.
-    """
+    """Return log-probabilities, float32[B, n]; about -1e30 where masks, bool[B, n] with a True in each row, forbid."""
     return torch.log_softmax(torch.where(masks, to_float32(logits), _FORBIDDEN), dim=-1)
 
 

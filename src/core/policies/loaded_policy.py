@@ -7,8 +7,8 @@ import numpy as np
 
 from core.errors import UserError
 from core.jit_cache.cache import compile_for
-from core.policies.compiled.act import act_workspace, build_act
-from core.policies.compiled.forward import align_params
+from core.policies.compiled.act import BLOCK, build_act
+from core.policies.compiled.forward import align_params, workspace
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
 from core.simulators.spaces import Discrete
@@ -17,12 +17,8 @@ from core.simulators.spaces import Discrete
 class _Rows(NamedTuple):
     """The arguments of the compiled policy that have a row for each observation (core.policies.compiled.act).
 
-    Attributes:
-        inputs: float32[B, O + values * k], observations and action features.
-        observations: float32[B, O], a view of the inputs.
-        features: float32[B, values, k], a view of the inputs.
-        masks: bool[B, values].
-        actions: float64[B, n].
+    Inputs are float32[B, O + values * k]; observations [B, O] and features [B, values, k] are views of them. Masks are
+    bool[B, values], actions float64[B, n].
     """
 
     inputs: np.ndarray
@@ -36,12 +32,9 @@ class LoadedPolicy:
     """A trained policy. It needs neither its simulator nor a GPU; each thread needs an object of its own.
 
     Args:
-        spec: architecture of the policy.
+        spec: architecture of the policy, an attribute too: observation size, action space, layers, action features.
         params: float32[*], the actor's part of the flat parameters.
         seed: seed of the draws of ``act(..., greedy=False)``, or a generator for them.
-
-    Attributes:
-        spec: architecture of the policy: observation size, action space, layers, action features.
 
     Raises:
         UserError: a parameter is NaN or infinite.
@@ -51,7 +44,8 @@ class LoadedPolicy:
         if not np.isfinite(params).all():
             raise UserError("The parameters of the policy are not finite; load an earlier checkpoint.")
         self.spec = spec
-        self._params, self._workspace, self._kernel = align_params(params, spec), act_workspace(spec), build_act(spec)
+        self._params, self._workspace = align_params(params, spec), workspace(spec, BLOCK)
+        self._kernel = build_act(spec)
         values, self._has_features = sum(spec.action_space.choices), spec.action_features > 0
         self._observation_shape, self._mask_shape = (spec.observation_size,), (values,)
         self._features_shape = (values, spec.action_features)
@@ -64,8 +58,7 @@ class LoadedPolicy:
     def reset(self, seed: int | np.random.Generator | None = None) -> None:
         """Begin an episode: a policy with memory forgets the one before.
 
-        Args:
-            seed: seed of the draws from here on, or a generator for them; None continues the draws of before.
+        A seed, or a generator, is for the draws from here on; None continues the draws of before.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -117,11 +110,7 @@ class LoadedPolicy:
         return (actions[0] if one else actions).astype(self._dtype)
 
     def _required(self, features: np.ndarray | None) -> np.ndarray:
-        """Check that action features are given where, and only where, the policy was trained with them.
-
-        Raises:
-            UserError: they are missing, or not expected.
-        """
+        """Return action features; they must be given where, and only where, the policy was trained with them."""
         if features is None:
             n, k = self._features_shape
             raise UserError(
@@ -136,25 +125,13 @@ class LoadedPolicy:
         n_observation, n_features = self.spec.observation_size, prod(self._features_shape)
         inputs = np.zeros((count, n_observation + n_features), np.float32)
         features = inputs[:, n_observation:].reshape(count, *self._features_shape)
-        masks, actions = (
-            np.ones((count, *self._mask_shape), np.bool_),
-            np.zeros((count, row_of(self.spec.action_space)[0])),
-        )
+        masks = np.ones((count, *self._mask_shape), np.bool_)
+        actions = np.zeros((count, row_of(self.spec.action_space)[0]))
         return _Rows(inputs, inputs[:, :n_observation], features, masks, actions)
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -> np.ndarray:
-    """Return an argument of ``act`` as an array.
-
-    Args:
-        name: name of the argument; an observation may be one or a batch.
-        value: argument.
-        shape: shape for one observation.
-        count: size of the batch; None for one observation.
-
-    Raises:
-        UserError: its shape or dtype is not that of the argument.
-    """
+    """Return an argument as an array of this shape for each of ``count`` observations; None for one alone."""
     kinds, dtype = ("b", "bool") if name == "mask" else ("fiub", "float32")
     wanted = shape if count is None else (count, *shape)
     if type(value) is np.ndarray and value.shape == wanted and value.dtype.kind in kinds:
@@ -173,13 +150,7 @@ def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -
 
 
 def _fault(rows: _Rows, row: int, choices: tuple[int, ...]) -> str:
-    """Return the sentence about a row that the compiled policy refused.
-
-    Args:
-        rows: arguments of the call.
-        row: index of the first row that was refused.
-        choices: sizes of the choices of an action.
-    """
+    """Return the sentence about the first row that the compiled policy refused; choices are those of an action."""
     where = f" in row {row} of the batch" if len(rows.actions) > 1 else ""
     for name, values in (("observation", rows.observations[row]), ("features", rows.features[row])):
         if not np.isfinite(values).all():

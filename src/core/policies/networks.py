@@ -8,23 +8,16 @@ from core.policies.distributions import distribution_of
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import PolicySpec
 
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
-
 
 class ActorCritic(nn.Module):
     """Two multilayer perceptrons that share the normalisation of observations.
 
     Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
-    ``flat``; copying the model anywhere is one copy of ``flat``.
-
-    Args:
-        spec: architecture of the policy.
-        device: device of ``flat``.
-        pinned: whether ``flat`` is page-locked (on the CPU, for a GPU to copy).
+    ``flat``; copying the model anywhere is one copy of ``flat``. On the CPU it may be page-locked, for a GPU to copy.
 
     Attributes:
         layout: names, shapes and offsets of the tensors in ``flat``.
-        distribution: distribution of the actions, a function of :meth:`logits`, ``log_std``, masks and actions.
+        distribution: function of :meth:`logits`, ``log_std``, masks and actions.
         flat: float32[n], all tensors one after another.
         tensors: views of ``flat`` by name.
     """
@@ -33,7 +26,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.spec, self.layout = spec, layout_of(spec)
         self.distribution = distribution_of(spec.action_space)
-        self.activation = ACTIVATIONS[spec.activation]
+        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
         for name, shape in self.layout.shapes.items():
@@ -67,12 +60,7 @@ class ActorCritic(nn.Module):
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
-        """Return float32[B, outputs]: unmasked logits, or a Gaussian policy's means.
-
-        Args:
-            normalised: float32[B, O] observations.
-            features: float32[B, outputs, k] action features; not read where the policy has none.
-        """
+        """Return float32[B, outputs]: unmasked logits, or a Gaussian's means; features are float32[B, outputs, k]."""
         logits = self._forward("actor", normalised)
         if self.spec.action_features == 0 or features is None:
             return logits
@@ -100,18 +88,15 @@ def initialise(
     initial_log_std: float = 0.0,
     initial_feature_weights: Tensor | None = None,
 ) -> None:
-    """Draw initial parameters; biases are zero, except the actor's last one where ``initial_logits`` is given.
+    """Draw initial parameters of a model on the CPU.
 
-    Args:
-        model: model on the CPU, changed in place.
-        method: initialisation of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2:
-            Engstrom et al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
-            ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the
-            value normalisation, must not hold the guesses of an untrained network.
-        generator: source of randomness.
-        initial_logits: float32[outputs], last bias of the actor, the preference of the untrained policy.
-        initial_log_std: log-standard deviation of a Gaussian policy, the same for each number.
-        initial_feature_weights: float32[k], weights of the action features; 0 by default.
+    The method is that of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2:
+    Engstrom et al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
+    ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the value
+    normalisation, must not hold the guesses of an untrained network.
+
+    Biases and the weights of the action features are 0, unless the actor's last bias, float32[outputs], or the weights,
+    float32[k], are given. All log-standard deviations of a Gaussian policy are the same.
     """
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
@@ -136,11 +121,7 @@ def initialise(
 
 
 def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
-    """Copy the parameters of a checkpoint into a model.
-
-    Args:
-        model: model, changed in place.
-        tensors: tensors of the checkpoint, those of the model named ``model.*``.
+    """Copy the parameters of a checkpoint, named ``model.*``, into a model.
 
     Raises:
         UserError: the checkpoint has other shapes, or a tensor is missing.

@@ -15,13 +15,8 @@ class RunningStatistics:
     """Count, mean and sum of squared deviations per column, merged batch by batch (Chan, Golub and LeVeque, 1983).
 
     Columns that have only ever held 0 and 1 are left alone: they are indicators, already of a good scale, and a zero
-    that stays zero costs the compiled forward pass nothing.
-
-    Attributes:
-        count: float64[1], number of observations seen.
-        mean: float64[O].
-        squares: float64[O], sum of squared deviations from the mean.
-        indicator: bool[O], whether a column has held only 0 and 1 so far.
+    that stays zero costs the compiled forward pass nothing. The count is float64[1]; of the O columns mean and squares
+    are float64[O], and bool[O] says which have been indicators so far.
     """
 
     count: np.ndarray

@@ -9,7 +9,7 @@ parameters are the front of the array, and crossing the bus is one copy.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 
 from core.policies.spec import PolicySpec
@@ -26,22 +26,15 @@ OBSERVATION_CLIP = 10.0
 
 @dataclass(frozen=True)
 class ParameterLayout:
-    """Names, shapes and offsets of the tensors in the flat array.
-
-    Attributes:
-        shapes: shape of each tensor by its name, in their order.
-    """
+    """Names, shapes and offsets of the tensors in the flat array, in their order."""
 
     shapes: dict[str, tuple[int, ...]]
 
     @cached_property
     def offsets(self) -> dict[str, int]:
         """Index of the first element of each tensor."""
-        offsets, total = {}, 0
-        for name, shape in self.shapes.items():
-            offsets[name] = total
-            total += prod(shape)
-        return offsets
+        begins = accumulate(map(prod, self.shapes.values()), initial=0)
+        return dict(zip(self.shapes, begins, strict=False))
 
     @property
     def size(self) -> int:

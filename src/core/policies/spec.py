@@ -16,14 +16,8 @@ Family = Literal["mlp"]
 class PolicySpec:
     """Architecture of an actor and a critic. Equal specs have equal parameter layouts.
 
-    Attributes:
-        observation_size: float32 values of an observation.
-        action_space: space of the actions.
-        actor_hidden: units of the actor's hidden layers.
-        critic_hidden: units of the critic's hidden layers.
-        activation: function between the layers.
-        action_features: figures about each action that the actor weighs beside its network.
-        family: kind of network.
+    Hidden layers are given by their units; action features are the figures about each action that the actor weighs
+    beside its network.
     """
 
     observation_size: int
@@ -72,14 +66,7 @@ class PolicySpec:
 def spec_for(
     simulator: Simulator, actor_hidden: tuple[int, ...], critic_hidden: tuple[int, ...], activation: Any
 ) -> PolicySpec:
-    """Return the spec of a policy that plays a simulator.
-
-    Args:
-        simulator: simulator with the observations, actions and action features.
-        actor_hidden: units of the actor's hidden layers.
-        critic_hidden: units of the critic's hidden layers.
-        activation: ``"relu"`` or ``"tanh"``.
-    """
+    """Return the spec of a policy with these hidden layers that plays a simulator."""
     observations, space = simulator.observation_size, simulator.action_space
     return PolicySpec(observations, space, actor_hidden, critic_hidden, activation, simulator.action_feature_size)
 

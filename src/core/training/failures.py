@@ -10,8 +10,7 @@ import torch
 from core.errors import GpuLostError, SimulatorError, UserError
 from core.learning.divergence import DivergedError
 from core.learning.oom_recovery import is_gpu_lost, is_out_of_memory
-from core.learning.update_stats import UpdateReport
-from core.learning.updater import Updater
+from core.learning.updater import Updater, UpdateReport
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory, first_not_finite
 from core.text import format_bytes

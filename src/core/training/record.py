@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from core.learning.schedule import Coefficients
-from core.learning.update_stats import UpdateReport
+from core.learning.updater import UpdateReport
 from core.rollout.collector import EpisodeOutcome, InstanceTrajectory
 from core.rollout.trajectory import Trajectory, digest
 from core.simulators.simulator import Simulator

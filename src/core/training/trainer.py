@@ -12,8 +12,7 @@ from core.learning.advantages import step_discounts
 from core.learning.algorithms.interface import RolloutBatch
 from core.learning.normalization import RewardScale, rescale_values
 from core.learning.schedule import Coefficients
-from core.learning.update_stats import UpdateReport
-from core.learning.updater import Updater
+from core.learning.updater import Updater, UpdateReport
 from core.policies.compiled.forward import align_params
 from core.policies.observation_normalizer import RunningStatistics
 from core.rollout.collector import Collector, CollectorState
@@ -23,12 +22,7 @@ from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
-from core.training.failures import (
-    report_update_errors,
-    require_finite,
-    require_finite_parameters,
-    update_failure_lines,
-)
+from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
 from core.training.run_directory.directory import Which
 from core.training.run_directory.metrics_log import MetricsLog
@@ -39,20 +33,8 @@ from core.training.time_budget import NO_LIMIT
 class Trainer:
     """Collects, updates, records and saves until the run's iterations are done.
 
-    Args:
-        simulator: simulator that is played.
-        collector: collector of whole episodes, or of rollouts of a fixed length.
-        updater: updater of the policy; owns the model.
-        settings: settings of the loop.
-        metadata: JSON values that every checkpoint carries, so that it can be evaluated on its own.
-        services: parts of the run beside learning.
-
-    Attributes:
-        model: actor and critic on the host.
-        iteration: number of finished iterations.
-        best: main metric of the best parameters so far.
-        statistics: running statistics of the observations.
-        reward_scale: divisor of the rewards.
+    The updater owns the model. The metadata, JSON values, go into every checkpoint, so that it can be evaluated on its
+    own. ``iteration`` is the number of finished iterations, ``best`` the main metric of the best parameters so far.
     """
 
     def __init__(
@@ -74,12 +56,7 @@ class Trainer:
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
-        """Train; return whether the iterations are done or the time budget is over (False: asked to stop).
-
-        Args:
-            log: log of the metrics.
-            progress: display.
-            should_stop: returns whether to stop; called after each iteration.
+        """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
 
         Raises:
             SimulatorError: the simulator broke its contract; finished iterations are saved.

@@ -17,7 +17,7 @@ from numba import typeof
 from core.learning import advantages
 from core.learning.steps.cpu_kernels import backprop, stepper
 from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.update_stats import UpdateReport
+from core.learning.updater import UpdateReport
 
 
 def updated(execution, **changes):

@@ -10,8 +10,7 @@ from helpers.specs import mlp_spec
 from helpers.toy_runs import columns_of, toy_coefficients, toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 
 from core.learning.minibatches import split
-from core.learning.step_selection.autotune import StepRunner
-from core.learning.step_selection.execution_trial import TOLERANCES
+from core.learning.step_selection.autotune import TOLERANCES, StepRunner
 from core.learning.step_selection.executor import Executor
 from core.learning.torch_settings import apply_global_settings
 from core.policies.networks import ActorCritic, initialise

@@ -15,8 +15,8 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.types import Machine
 from core.learning.algorithms.ppo import PpoCoefficients
-from core.learning.steps.cpu_kernels import scope
-from core.learning.steps.cpu_kernels.scope import unsupported
+from core.learning.steps.cpu_kernels import stepper
+from core.learning.steps.cpu_kernels.stepper import unsupported
 from core.training.build import plan as build_plan
 from core.training.build.plan import plan_run
 from core.training.build.setup import set_up
@@ -33,7 +33,7 @@ class Penalised(NamedTuple):
 
 
 def test_ppo_with_the_coefficients_that_are_known_is_for_the_kernels():
-    assert set(PpoCoefficients._fields) >= scope._KNOWN
+    assert set(PpoCoefficients._fields) >= stepper._KNOWN
     assert unsupported(SPEC, toy_algorithm(), [PpoCoefficients(0.2, 0.1, 0.5, 0.3)]) == ""
 
 

@@ -12,10 +12,7 @@ from core.rollout.trajectory import Trajectory
 class RolloutBatch(NamedTuple):
     """The rollout that an update learns from; trajectory i has T_i steps.
 
-    Attributes:
-        trajectories: trajectories of the iteration.
-        discounts: float64[T_i] of each, discount from each step to the next.
-        value_lambdas: float64[T_i] of each, lambda of the critic's targets from each step to the next.
+    Discounts and lambdas of the critic's targets are float64[T_i] of each, from each step to the next.
     """
 
     trajectories: Sequence[Trajectory]
@@ -63,9 +60,9 @@ class PolicyOutputs(NamedTuple):
 
     Attributes:
         actor: float32[B, outputs], unmasked logits, or a Gaussian policy's means.
-        log_probs: float32[B], log-probabilities of the samples' actions.
-        entropies: float32[B], entropies of the action distributions.
-        values: float32[B], values in units of the value normalisation; float32[0] without a critic.
+        log_probs: float32[B], of the samples' actions.
+        entropies: float32[B], of the action distributions.
+        values: float32[B], in units of the value normalisation; float32[0] without a critic.
     """
 
     actor: Tensor
@@ -115,19 +112,12 @@ class Algorithm(Protocol):
     ) -> Targets:
         """Return advantages and the critic's targets.
 
-        Args:
-            rollout: rollout of the iteration.
-            values: float32[T_i] of each trajectory, V(s_t); zeros without a critic.
-            next_values: float32[T_i] of each trajectory, V(s_{t+1}).
+        For each trajectory values are float32[T_i], V(s_t), zeros without a critic; next values are V(s_{t+1}).
         """
 
     def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: Any) -> Loss:
-        """Return the loss of B samples.
+        """Return the loss of B samples, with coefficients as described above.
 
-        Args:
-            outputs: outputs of the policy that learns.
-            samples: the samples.
-            weights: float32[B], share of each sample in its minibatch, 0 for padding. They add up to 1 over a whole
-                minibatch, so that the gradients of its microbatches add up to its gradient.
-            coefficients: coefficients as described above.
+        Weights are float32[B], the share of each in its minibatch, 0 for padding. They add up to 1 over a whole
+        minibatch, so that the gradients of its microbatches add up to its gradient.
         """

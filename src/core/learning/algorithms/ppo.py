@@ -16,12 +16,8 @@ from core.policies.distributions import to_float32
 class PpoCoefficients(NamedTuple):
     """Coefficients of the loss: floats, or what :class:`core.learning.algorithms.interface.Algorithm` says.
 
-    Attributes:
-        clip_range: epsilon of equation (7).
-        entropy_coefficient: coefficient c2 of equation (9).
-        value_coefficient: coefficient c1 of equation (9).
-        value_clip_range: largest move of a value away from that before the update, in units of the value
-            normalisation; 0 for no limit.
+    They are epsilon of equation (7), c2 and c1 of equation (9), and the largest move of a value away from that before
+    the update, in units of the value normalisation; 0 for no limit.
     """
 
     clip_range: Any
@@ -51,9 +47,7 @@ def total_loss(terms: LossTerms, coefficients: PpoCoefficients) -> Any:
 class Ppo:
     """PPO with generalised advantage estimation (a :class:`core.learning.algorithms.interface.Algorithm`).
 
-    Attributes:
-        gae_lambda: lambda of the actor's advantages.
-        coefficients: coefficients of the loss at the start of a run.
+    The lambda is that of the actor's advantages; the coefficients are those at the start of a run.
     """
 
     gae_lambda: float
@@ -88,14 +82,7 @@ class Ppo:
 
 
 def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
-    """Return the terms of the loss of B samples, float32 scalars.
-
-    Args:
-        outputs: outputs of the policy that learns.
-        samples: the samples.
-        weights: float32[B], share of each sample in its minibatch.
-        coefficients: coefficients of the loss.
-    """
+    """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
     clip_range = coefficients.clip_range
     log_ratio = outputs.log_probs - samples.log_probs
     ratio = log_ratio.exp()

@@ -2,33 +2,98 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
+from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
 from core.learning.algorithms.interface import Samples
 from core.learning.device_transfer import synchronise
 from core.learning.minibatches import Minibatches, steady_size
 from core.learning.oom_recovery import is_out_of_memory
-from core.learning.step_selection.execution_trial import (
-    TOLERANCES,
-    ExecutionTrial,
-    Snapshot,
-    StepResult,
-    difference,
-    fastest,
-    gradient_of,
-    trial_lines,
-)
 from core.learning.step_selection.executor import Executor
+from core.learning.steps.interface import restore, snapshot
+from core.learning.steps.torch_step import TorchStepper
+
+TOLERANCES: dict[Precision, float] = {"fp32": 1e-2, "bf16": 5e-2, "fp16": 5e-2}
+"""Largest distance of compiled steps from eager ones, as a share of the gradient's norm. Other kernels round elsewhere,
+in FP32 with TF32's ten bits of mantissa. A wrong minibatch or a stale address is of the order of 1."""
+
+_SCALE = 256.0
+"""Largest scale of FP16's gradients in trials."""
 
 _CHECKED = 3
 """Minibatches on which an execution must do what eager steps do: more than one, as a graph may have kept the first."""
 
 _TIMED, _REPEATS = 32, 3
 """Most minibatches of a timing, and number of timings, of which the shortest counts."""
+
+
+class StepResult(NamedTuple):
+    """Clipped gradient of the first of some steps, their reports, and the whole model after them, all float32."""
+
+    gradient: Tensor
+    reports: Tensor
+    parameters: Tensor
+
+
+class ExecutionTrial(NamedTuple):
+    """The trial of an execution: seconds of a step, None where there is a problem, and until the first steps were done.
+
+    The problem, a phrase, is why it is not used; empty where it could be.
+    """
+
+    execution: Execution
+    seconds: float | None
+    preparation_seconds: float
+    problem: str
+
+
+def fastest(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
+    """Return the fastest trial without a problem, of equal ones the first; eager steps never have a problem."""
+    return min((t for t in trials if not t.problem and t.seconds is not None), key=lambda t: t.seconds or 0.0)
+
+
+def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str]:
+    """Return the lines about trials: what runs and how fast each was, and why any was not used."""
+    if not trials:
+        return []
+    times = [f"{t.execution} {1e3 * t.seconds:.2f}" for t in trials if t.seconds is not None]
+    lines = [f"Update execution: {chosen}; ms a step: {', '.join(times)}."]
+    return lines + [f"Update execution: {t.execution} is not used: {t.problem}." for t in trials if t.problem]
+
+
+def difference(result: StepResult, expected: StepResult, tolerance: float | None) -> str:
+    """Return, in words, how a result differs from eager steps' by more than a share of the norm (None: by any bit)."""
+    if tolerance is None:
+        bits = (torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in zip(result, expected, strict=True))
+        names = [name for name, same in zip(StepResult._fields, bits, strict=True) if not same]  # NaN equals itself
+        return f"its {' and '.join(names)} are not those of eager steps to the bit" if names else ""
+    for name, a, b in zip(("gradient", "report"), result, expected, strict=False):
+        error = float((a - b).norm() / b.norm().clamp(min=1e-12))
+        if not error <= tolerance:
+            return f"its {name} and that of eager steps are {error:.1%} apart, more than {tolerance:.0%}"
+    return ""
+
+
+class Snapshot:
+    """The state before trials on an epoch's minibatches, which steps change and :meth:`put_back` restores."""
+
+    def __init__(self, stepper: TorchStepper, rollout: Samples, minibatches: Minibatches) -> None:
+        self._stepper, self.rollout, self.minibatches = stepper, rollout, minibatches
+        self._scale: dict[str, Any] = stepper.scaler.state_dict()
+        # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.
+        self._small_scale = {**self._scale, "scale": min(self._scale["scale"], _SCALE)} if self._scale else {}
+        indices, weights = (torch.from_numpy(part[0]).to(stepper.device) for part in minibatches)
+        stepper.step(rollout, indices, weights * torch.nan)  # is skipped, but makes the state of the optimiser
+        self._tensors = snapshot(stepper)
+
+    def put_back(self, tries: bool = True) -> None:
+        """Restore the state in place; for another trial with a small scale of FP16."""
+        restore(self._stepper, self._tensors)
+        if self._scale:
+            self._stepper.scaler.load_state_dict(self._small_scale if tries else self._scale)
 
 
 class SelectionLog(NamedTuple):
@@ -40,19 +105,11 @@ class SelectionLog(NamedTuple):
 
 
 class StepRunner:
-    """Takes the steps of epochs.
+    """Takes the steps of epochs, by one execution or the fastest of several.
 
     Captured and compiled steps are first tried, in the first update on its own minibatches: they must do what eager
-    steps do, and of several ways the fastest is kept. Then the state before the trials is restored.
-
-    Args:
-        executor: executor of the steps.
-        executions: one execution to use, or several to choose from.
-        largest: most samples in a minibatch.
-        clock: function that returns seconds.
-
-    Attributes:
-        executor: the same executor.
+    steps do, and of several ways the fastest is kept. Then the state before the trials is restored. ``largest`` is the
+    most samples in a minibatch; the clock returns seconds.
     """
 
     def __init__(
@@ -147,7 +204,7 @@ class StepRunner:
         start.put_back()
         self.executor.prepare(start.rollout, start.minibatches)
         self.executor.run(start.rollout, start.minibatches.first(1))
-        gradient = gradient_of(stepper)
+        gradient = torch.cat([p.grad.flatten() for p in stepper.model.parameters() if p.grad is not None])
         start.put_back()
         reports = self.executor.run(start.rollout, start.minibatches.first(_CHECKED))
         return StepResult(gradient, reports, stepper.model.flat.clone())
@@ -172,12 +229,8 @@ class StepRunner:
         except Exception as error:
             if is_out_of_memory(error) and not memory.gives_up:
                 raise
-            problem = "memory ran out" if is_out_of_memory(error) else in_words(error)
+            first_line = [line.rstrip(".") for line in str(error).strip().splitlines()[:1]]
+            in_words = ": ".join([type(error).__name__, *first_line])
+            problem = "memory ran out" if is_out_of_memory(error) else in_words
         memory.free_caches()  # outside of the except block, whose traceback holds tensors
         return problem
-
-
-def in_words(error: Exception) -> str:
-    """Return an error as a phrase: its type and the first line of its message, without a full stop."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__

@@ -24,18 +24,7 @@ def compile_loss(loss: LossFunction) -> LossFunction:
 
 
 class Executor:
-    """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``.
-
-    Args:
-        stepper: stepper of all steps; a :class:`TorchStepper` for what is captured or compiled by torch.
-        execution: first way to take steps.
-        graphs: captures; CUDA's by default.
-        compiler: compiler of the loss.
-
-    Attributes:
-        stepper: the same stepper.
-        execution: way to take the next steps.
-    """
+    """Takes the steps of epochs in one of the ways of ``UPDATE_EXECUTION``; captures are CUDA's by default."""
 
     def __init__(
         self, stepper: Stepper, execution: Execution, graphs: Graphs | None = None, compiler: Compiler = compile_loss

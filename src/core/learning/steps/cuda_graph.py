@@ -28,11 +28,7 @@ class Graphs(Protocol):
 
 
 class CudaGraphs:
-    """Captures CUDA graphs.
-
-    Args:
-        device: device of the work.
-    """
+    """Captures CUDA graphs of work on a device."""
 
     def __init__(self, device: torch.device) -> None:
         # For warm-up and capture, so that workspaces of matrix products are not made in the graph's memory.
@@ -56,11 +52,8 @@ class CudaGraphs:
 class GraphBuffers(NamedTuple):
     """Tensors at fixed addresses, through which the host and a captured step exchange data.
 
-    Attributes:
-        indices: int64[rows, S], samples of each minibatch of an epoch.
-        weights: float32[rows, S], their weights.
-        reports: float32[rows, columns], report of each step.
-        position: int64[1], minibatch of the next step.
+    Indices int64[rows, S] and weights float32[rows, S] are those of each minibatch of an epoch, reports float32[rows,
+    columns] those of each step, and the position int64[1] is the minibatch of the next step.
     """
 
     indices: Tensor
@@ -93,18 +86,11 @@ class GraphBuffers(NamedTuple):
 
 
 class GraphedEpochs:
-    """Takes the steps of an epoch by replaying one that was captured.
+    """Takes the steps of an epoch by replaying one that was captured; where memory runs out the graph is dropped.
 
     It is captured anew where anything that the graph holds has changed: addresses and sizes of the rollout, the state
     of the optimiser, precision, microbatch, which coefficients are 0. Learning rates and the other coefficients are
-    tensors that the graph reads.
-
-    Args:
-        stepper: stepper that takes the steps; where its memory runs out the graph is dropped.
-        graphs: CUDA, or a fake of it.
-
-    Attributes:
-        captures: number of captures so far.
+    tensors that the graph reads. ``captures`` counts the captures so far.
     """
 
     def __init__(self, stepper: TorchStepper, graphs: Graphs) -> None:

@@ -1,7 +1,7 @@
 """What an update asks of a stepper, whichever way it computes, and what the steppers share."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,26 +19,14 @@ TOTAL, RATIO_ERROR, SKIPPED = "total", "ratio_error", "skipped"
 """Columns of a step's report: the total loss, the loss term that is a maximum, and 1 where the step was skipped."""
 
 
-class AdamSettings(NamedTuple):
-    """Learning rate and epsilon of Adam (Kingma and Ba, 2015) for a part of the model."""
-
-    learning_rate: float
-    epsilon: float
-
-
 @dataclass(frozen=True)
 class UpdateSettings:
     """What an update and its steps need to know beside the algorithm.
 
     Attributes:
-        epochs: passes over the samples.
-        batch_size: most samples in a minibatch.
-        learning_rate_actor: learning rate of the actor at the start of a run.
-        learning_rate_critic: learning rate of the critic at the start of a run.
         max_grad_norm: largest norm of the actor's gradient, and of the critic's; a longer one is clipped.
         microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
         precision: number format of the matrix products, until they are not finite.
-        adam_epsilon_actor: epsilon of the actor's Adam.
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
         threads: microbatches computed at once, on the CPU. Their gradients are added up in a fixed order, so the result
             does not depend on it; torch itself should use one thread.
@@ -60,12 +48,10 @@ class UpdateSettings:
     checkpointing: bool = False
 
     @property
-    def adam(self) -> dict[str, AdamSettings]:
-        """Settings of Adam for ``"actor"`` and ``"critic"``."""
-        return {
-            "actor": AdamSettings(self.learning_rate_actor, self.adam_epsilon_actor),
-            "critic": AdamSettings(self.learning_rate_critic, ADAM_EPSILON),
-        }
+    def adam(self) -> dict[str, tuple[float, float]]:
+        """Learning rate and epsilon of Adam (Kingma and Ba, 2015) for ``"actor"`` and ``"critic"``."""
+        actor, critic = (self.learning_rate_actor, self.adam_epsilon_actor), (self.learning_rate_critic, ADAM_EPSILON)
+        return {"actor": actor, "critic": critic}
 
 
 class Stepper(Protocol):
@@ -73,9 +59,6 @@ class Stepper(Protocol):
 
     Attributes:
         model: model that :meth:`step` changes.
-        algorithm: algorithm with the loss.
-        settings: settings of the updates.
-        device: device of the model.
         memory: microbatches, and the remedy when memory runs out.
         precision: number format of the matrix products now.
         scaler: scaler of FP16's gradients; disabled in every other format.
@@ -90,15 +73,10 @@ class Stepper(Protocol):
     scaler: torch.amp.GradScaler
 
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
-        """Take one optimiser step, or none where loss or gradient is not finite.
+        """Take one optimiser step on some samples of the rollout, or none where loss or gradient is not finite.
 
-        Args:
-            rollout: all samples of the rollout, on the device.
-            indices: int64[S], samples of this minibatch.
-            weights: float32[S], share of each in the minibatch.
-
-        Returns:
-            float32[columns], report of the minibatch before the step, still on the device; see :func:`by_name`.
+        Indices are int64[S], weights float32[S], the share of each in the minibatch. It returns the report of the
+        minibatch before the step, float32[columns], still on the device; see :func:`by_name`.
         """
 
     def compile(self) -> None:

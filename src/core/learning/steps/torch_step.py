@@ -22,15 +22,8 @@ class TorchStepper:
     """Runs minibatch steps on one model operation by operation (a :class:`core.learning.steps.interface.Stepper`).
 
     A step reads nothing that changes but tensors at fixed addresses, and the host reads none of them, so that
-    :mod:`core.learning.steps.cuda_graph` can capture it.
-
-    Args:
-        model: model that :meth:`step` changes.
-        algorithm: algorithm with the loss and its first coefficients.
-        settings: settings of the updates.
-
-    Attributes:
-        zeros: coefficients of the loss that are 0, as numbers that a captured step holds.
+    :mod:`core.learning.steps.cuda_graph` can capture it. ``zeros`` are the coefficients of the loss that are 0, as
+    numbers that a captured step holds.
     """
 
     def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
@@ -39,10 +32,11 @@ class TorchStepper:
         parts = ("actor", "critic") if algorithm.needs_critic else ("actor",)
         self._parts = {part: model.part_parameters(part) for part in parts}
         self._parameters = [parameter for part in self._parts.values() for parameter in part]
-        adam = [settings.adam[part] for part in parts]
-        rates = [self._scalar(each.learning_rate) for each in adam]
-        columns = zip(self._parts.values(), rates, adam, strict=True)
-        groups = [{"params": part, "lr": rate, "eps": each.epsilon} for part, rate, each in columns]
+        adam = {part: settings.adam[part] for part in parts}
+        groups = [
+            {"params": self._parts[part], "lr": self._scalar(rate), "eps": epsilon}
+            for part, (rate, epsilon) in adam.items()
+        ]
         self.optimizer = torch.optim.Adam(groups, fused=True, capturable=True)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
@@ -70,7 +64,7 @@ class TorchStepper:
     def set_coefficients(self, coefficients: Coefficients) -> None:
         """Set learning rates and coefficients of the loss for the next steps."""
         for group, part in zip(self.optimizer.param_groups, self._parts, strict=True):
-            group["lr"].fill_(self.settings.adam[part].learning_rate * coefficients.learning_rate_factor)
+            group["lr"].fill_(self.settings.adam[part][0] * coefficients.learning_rate_factor)
         numbers = coefficients.loss._asdict()
         for name, number in numbers.items():
             self._scalars[name].fill_(number)
@@ -153,11 +147,7 @@ class TorchStepper:
         return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
 
     def _evaluate(self, network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """Return a network's outputs; with checkpointing, the backward pass computes its activations again.
-
-        Gradient checkpointing (Chen et al., "Training deep nets with sublinear memory cost", 2016), a network at a
-        time.
-        """
+        """Return a network's outputs; with checkpointing, the backward pass computes its activations again."""
         if not self.settings.checkpointing:
             return network(*inputs)
         outputs: Tensor = checkpoint(network, *inputs, use_reentrant=False, preserve_rng_state=False)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from core.jit_cache.cache import cached
-from core.policies.compiled.forward import build_network, workspace
+from core.policies.compiled.forward import build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, clip, sample_masked, squash
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
@@ -14,22 +14,12 @@ from core.simulators.observe import all_finite, build_mask_check
 from core.simulators.simulator import Function
 from core.simulators.spaces import ActionSpace, Box
 
-_BLOCK = 8
-"""Observations that pass through the network together."""
-
-
-def act_workspace(spec: PolicySpec) -> np.ndarray:
-    """Return the scratch array, float32[*], of one caller of :func:`build_act`."""
-    return workspace(spec, _BLOCK)
+BLOCK = 8
+"""Observations that pass through the network together: instances of its workspace."""
 
 
 def build_act(spec: PolicySpec) -> Function:
-    """Compile the policy for rows of observations.
-
-    Few arrays, because each one costs 0.1 to 0.2 µs a call.
-
-    Args:
-        spec: architecture of the policy.
+    """Compile the policy for rows of observations; few arrays, because each one costs 0.1 to 0.2 µs a call.
 
     Returns:
         ``act(params, inputs, masks, actions, greedy, workspace) -> rows``: params float32[*] of the actor; inputs
@@ -48,8 +38,8 @@ def build_act(spec: PolicySpec) -> Function:
     @njit(nogil=True)
     def act(params, inputs, masks, actions, greedy, workspace):  # type: ignore[no-untyped-def]
         rows, no_state = first_bad(inputs, masks), params[:0]
-        for begin in range(0, rows, _BLOCK):
-            count = min(_BLOCK, rows - begin)
+        for begin in range(0, rows, BLOCK):
+            count = min(BLOCK, rows - begin)
             for r in range(count):
                 load(params, inputs[begin + r], no_state, workspace, r)
             advance(params, workspace, count)
@@ -85,10 +75,7 @@ def _build_first_bad(space: ActionSpace) -> Function:
 
 
 def _build_draw(spec: PolicySpec) -> Function:
-    """Compile ``draw(outputs, params, mask, action)``, which replaces noise by an action.
-
-    It draws what ``Sampling.sample`` draws from a generator that gives this noise.
-    """
+    """Compile ``draw(outputs, params, mask, action)``; it replaces noise by what ``Sampling.sample`` draws from it."""
     space = spec.action_space
     if isinstance(space, Box):
         (low, high), count, log_std = np.ascontiguousarray(space.bounds), space.outputs, log_std_offset(spec)

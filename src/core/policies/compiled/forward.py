@@ -42,13 +42,7 @@ class Network(NamedTuple):
 
 
 class ActorArrays(NamedTuple):
-    """Arrays of one instance that acts by the compiled actor.
-
-    Attributes:
-        params: float32[*], parameters of the actor in the flat layout.
-        state: float32[state_size], what the policy carries to the next step; zero when an episode begins.
-        workspace: float32[*], scratch.
-    """
+    """Flat parameters, state (zero when an episode begins) and scratch of one instance; float32[*] each."""
 
     params: np.ndarray
     state: np.ndarray
@@ -56,21 +50,13 @@ class ActorArrays(NamedTuple):
 
 
 def new_actor_arrays(params: np.ndarray, spec: PolicySpec) -> ActorArrays:
-    """Return the arrays for one episode.
-
-    Args:
-        params: float32[*], parameters of the actor in the flat layout.
-        spec: architecture of the policy.
-    """
+    """Return the arrays for one episode."""
     return ActorArrays(params, new_policy_states(spec, 1)[0], workspace(spec))
 
 
 @cache
 def build_add_product(n_outputs: int) -> Callable[..., Any]:
-    """Compile ``outputs += inputs @ W`` for one width of W and any number of rows of inputs.
-
-    Args:
-        n_outputs: columns of W.
+    """Compile ``outputs += inputs @ W`` for W of so many columns and any number of rows of inputs.
 
     Returns:
         ``add_product(params, offset, values, x, n_inputs, y, rows, stride)``: params float32[*] holds W from
@@ -131,9 +117,6 @@ def tanh(values, begin, n):  # type: ignore[no-untyped-def]
 
 def build_forward(spec: PolicySpec) -> Callable[..., Any]:
     """Compile the actor for one instance.
-
-    Args:
-        spec: architecture of the policy; the actor's hidden layers are of one width.
 
     Returns:
         ``forward(params, observation, state, workspace) -> outputs``, with the arrays of :class:`Network`; workspace
@@ -216,14 +199,10 @@ def new_policy_states(spec: PolicySpec, instances: int) -> np.ndarray:
 
 
 def align_params(params: np.ndarray, spec: PolicySpec) -> np.ndarray:
-    """Return a copy of the actor's parameters in which the first matrix begins with a cache line.
+    """Return a copy of the actor's flat parameters in which the first matrix begins with a cache line.
 
     With layers of a multiple of 16 units, every row of the hidden layers then fills whole cache lines. Each load of
     the forward pass takes one line instead of two. The results are the same.
-
-    Args:
-        params: float32[*], parameters of the actor in the flat layout.
-        spec: architecture of the policy.
     """
     copy = _aligned(len(params), 2 * spec.observation_size)
     copy[:] = params

@@ -36,12 +36,7 @@ class Sampling(NamedTuple):
 
 
 def build_sampling(space: ActionSpace, log_std_at: int = 0) -> Sampling:
-    """Return the functions of an action space.
-
-    Args:
-        space: of the simulator.
-        log_std_at: index of a Box's log-standard deviations in the flat parameters; :func:`sample` alone reads them.
-    """
+    """Return the functions of an action space; a Box's log-standard deviations are at ``params[log_std_at:]``."""
     if isinstance(space, MultiDiscrete):
         return _multi_discrete(space.sizes)
     if isinstance(space, Box):
@@ -56,15 +51,7 @@ def row_of(space: ActionSpace) -> tuple[int, Any]:
 
 @njit(nogil=True, fastmath={"contract"})
 def add_action_features(logits, features, mask, params, offset):  # type: ignore[no-untyped-def]
-    """Add ``features @ w`` to the logits of allowed actions.
-
-    Args:
-        logits: float32[n], changed in place.
-        features: float32[n, k].
-        mask: bool[n].
-        params: float32[*], the flat array that holds w from ``offset`` on.
-        offset: index of w[0].
-    """
+    """Add ``features @ w``, w from ``params[offset]`` on, to float32[n] logits of allowed actions in place."""
     for j in range(len(logits)):
         if mask[j]:
             for k in range(features.shape[1]):
@@ -73,17 +60,7 @@ def add_action_features(logits, features, mask, params, offset):  # type: ignore
 
 @njit(nogil=True)
 def sample_masked(logits, mask, n, uniform):  # type: ignore[no-untyped-def]
-    """Draw an action from softmax(logits) restricted to the mask, by inversion.
-
-    Args:
-        logits: float32[>= n].
-        mask: bool[>= n], at least one True.
-        n: number of actions.
-        uniform: float64 in [0, 1).
-
-    Returns:
-        The action and its log-probability (float32 precision).
-    """
+    """Return one of n actions, drawn from softmax(logits) under the mask by inversion, and its log-probability."""
     highest = -np.inf
     for j in range(n):
         if mask[j] and logits[j] > highest:

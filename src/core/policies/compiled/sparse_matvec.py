@@ -46,16 +46,10 @@ def _add_rows(context, params, first, inputs, x, wanted, outputs, y, n_outputs):
     The order is that of the inputs and each product is added as it is made, with one rounding where the processor can:
     the sum does not depend on which zeros are skipped, nor on what else is computed beside it.
 
-    Args:
-        context: of Numba.
-        params: float32[*], the flat array that holds the matrix row by row.
-        first: int64, where the row of the first of 64 inputs begins.
-        inputs: float32[*].
-        x: int64, where the 64 inputs begin; all must be there, wanted or not.
-        wanted: int64, whose bit i says whether input i counts.
-        outputs: float32[*], changed in place, up to the end of the last of :func:`widths`.
-        y: int64, where the outputs begin.
-        n_outputs: columns of the matrix, a constant. What a vector reaches beyond a row is read too.
+    Arrays are float32[*]. The matrix lies in ``params`` row by row, the row of the first of 64 inputs from ``first``
+    on. All 64 must be there, from ``x`` on; bit i of ``wanted`` says whether input i counts. Outputs begin at ``y`` and
+    change up to the end of the last of :func:`widths`. ``n_outputs``, the columns of the matrix, is a constant. What a
+    vector reaches beyond a row is read too.
     """
     i64, columns = types.int64, n_outputs.literal_value
     signature = types.void(params, i64, inputs, i64, i64, outputs, i64, n_outputs)

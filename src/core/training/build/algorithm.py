@@ -10,13 +10,7 @@ T = TypeVar("T")
 
 
 def from_config(kind: type[T], config: Config, **others: Any) -> T:
-    """Return settings whose fields are given, or have the value of the same name in a Config.
-
-    Args:
-        kind: dataclass or NamedTuple.
-        config: settings of the run.
-        others: fields that the Config does not have, or has under another name.
-    """
+    """Return settings, a dataclass or NamedTuple: fields as given, else the values of the same names in a Config."""
     names = kind.__annotations__.keys() & Config.model_fields.keys() - others.keys()
     return kind(**others, **{name: getattr(config, name) for name in names})
 
@@ -34,8 +28,6 @@ def build_schedule(config: Config) -> Schedule:
     clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
     entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
     end = start._replace(
-        clip_range=clip * start.clip_range,
-        value_clip_range=clip * start.value_clip_range,
-        entropy_coefficient=entropy,
+        clip_range=clip * start.clip_range, value_clip_range=clip * start.value_clip_range, entropy_coefficient=entropy
     )
     return Schedule(Coefficients(1.0, start), Coefficients(rate, end))

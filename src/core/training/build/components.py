@@ -31,12 +31,7 @@ def build_trainer(
 ) -> Trainer:
     """Build the trainer of a run; nothing is written.
 
-    Args:
-        setup: setup of the run.
-        plan: use of the machine.
-        directory: run directory.
-        command: command that trains this run, for messages.
-        services: parts of the run beside learning; by default its checkpoints alone.
+    The command trains this run, for messages. Without services a run only writes its checkpoints.
     """
     config, simulator, size = setup.config, setup.simulator, setup.size
     settings = from_config(

@@ -18,7 +18,7 @@ from core.hardware.planning.update_memory import (
     workspace_bytes,
 )
 from core.hardware.types import Gpu, Machine, PlanSettings
-from core.learning.steps.cpu_kernels.scope import unsupported
+from core.learning.steps.cpu_kernels.stepper import unsupported
 from core.learning.torch_settings import apply_allocator, apply_global_settings
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
@@ -124,9 +124,8 @@ def apply_plan(plan: Plan) -> Plan:
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):
         return plan
-    return replace(
-        plan, allocator="default", reasons={**plan.reasons, "allocator": "this GPU refuses expandable segments"}
-    )
+    reasons = {**plan.reasons, "allocator": "this GPU refuses expandable segments"}
+    return replace(plan, allocator="default", reasons=reasons)
 
 
 def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:

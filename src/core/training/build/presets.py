@@ -31,12 +31,17 @@ def with_preset(
 ) -> tuple[Config, dict[str, str], list[str]]:
     """Adjust a Config by its preset, for iterations of so many environment steps.
 
-    Returns:
-        The Config, the sources with ``"preset"`` for what changed, and a line for each value: set, or left alone.
+    Sources are ``"preset"`` for what changed, and there is a line for each value: set, or left alone.
     """
     if not config.preset:
         return config, sources, []
-    values = _values(PRESETS[config.preset], iteration_steps)
+    preset = PRESETS[config.preset]
+    reason = f", {preset.steps:,} steps at about {iteration_steps:,} each"
+    values = {
+        "training_episodes": (-(-preset.steps // iteration_steps), reason),
+        "num_epochs": (preset.epochs, ""),
+        "evaluate_every": (preset.evaluate_every, ""),
+    }
     changes = {name: value for name, (value, _) in values.items() if not set_by_user(name, config, sources)}
     lines = [
         f"Preset {config.preset}: {name.upper()} = {value}{reason}."
@@ -48,10 +53,7 @@ def with_preset(
 
 
 def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
-    """Let a time budget alone end the run where nobody chose a number of iterations.
-
-    Returns:
-        The Config, the sources of its values, and lines for people.
+    """Let a time budget alone end the run where nobody chose a number of iterations; return lines for people, too.
 
     Raises:
         UserError: the budget is no duration.
@@ -80,11 +82,3 @@ def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
     """
     changed = getattr(config, name) != Config.model_fields[name].default
     return sources.get(name) == "flag" or (sources.get(name) == "file" and changed)
-
-
-def _values(preset: Preset, iteration_steps: int) -> dict[str, tuple[int, str]]:
-    """Return the values of a preset, each with its reason."""
-    iterations = -(-preset.steps // iteration_steps)
-    reason = f", {preset.steps:,} steps at about {iteration_steps:,} each"
-    rest = {"num_epochs": (preset.epochs, ""), "evaluate_every": (preset.evaluate_every, "")}
-    return {"training_episodes": (iterations, reason), **rest}

@@ -1,7 +1,7 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -38,14 +38,7 @@ from core.training.trainer import Trainer
 
 @dataclass
 class Run:
-    """A run that is ready to train.
-
-    Attributes:
-        directory: run directory.
-        trainer: trainer of the run.
-        plan: use of the machine.
-        lock: lock of the directory, released after training.
-    """
+    """A run that is ready to train; the lock of its directory is released after training."""
 
     directory: Path
     trainer: Trainer
@@ -107,13 +100,8 @@ def build_run(
 ) -> Run:
     """Build everything, write config.json and plan.json, and print what was decided.
 
-    Args:
-        config: settings of the run.
-        sources: origin of each value.
-        resume: whether to continue the run in the run directory.
-        say: prints a line.
-        loaded: simulator to train on; None for the one that the settings name.
-        file: hyperparameters file that the user named, for commands in messages; None without one.
+    Without a loaded simulator it is the one that the settings name. The file is what the user named, for commands in
+    messages.
 
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
@@ -122,10 +110,13 @@ def build_run(
     loaded = loaded or load_configured(config)
     directory = _choose_directory(config, resume, loaded)
     lock = RunLock(directory.path)
-    with _abandoned_on_error(lock), report_gpu_loss():
+    with ExitStack() as on_error, report_gpu_loss():
+        on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
         if not resume:
             directory.require_free()
-        for line in [*filter(None, [lock.note]), *loaded.notes, *_hints(config, loaded)]:
+        is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
+        hints = [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
+        for line in [*filter(None, [lock.note]), *loaded.notes, *hints]:
             say(line)
         command = train_command(config, sources, directory.path, file)
         setup = set_up(config, loaded.simulator, loaded.source)
@@ -150,17 +141,8 @@ def build_run(
         _write_scenario(loaded, directory, config.seed, say)
         sizes = f"{loaded.simulator.observation_size} observations, {loaded.simulator.action_space.in_words}"
         say(f"Run directory: {directory}. Simulator: {sizes}, {setup.size.in_words}.")
+        on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
-
-
-@contextmanager
-def _abandoned_on_error(lock: RunLock) -> Iterator[None]:
-    """Release a lock, and remove its directory if it is new, where the block fails."""
-    try:
-        yield
-    except BaseException:
-        lock.release(abandon=True)
-        raise
 
 
 def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:
@@ -168,13 +150,6 @@ def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> 
         raise UserError("--resume needs --run-directory DIR, the run to continue.")
     name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
     return choose_directory(config.run_directory, name)
-
-
-def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
-    """Return what the check of a user's own simulator advises."""
-    if config.simulator == PROCESS or not loaded.simulator.compiled:
-        return []
-    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)]
 
 
 def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int, say: Say) -> None:

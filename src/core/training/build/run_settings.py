@@ -36,11 +36,7 @@ def load_configured(config: Config) -> LoadedSimulator:
 def train_command(config: Config, sources: dict[str, str], directory: Path, file: Path | None) -> str:
     """Return the command that trains a run, as a user types it; ``--resume`` and further flags may follow.
 
-    Args:
-        config: settings of the run, before presets changed them.
-        sources: origin of each value.
-        directory: run directory.
-        file: hyperparameters file that the user named; None without one.
+    The Config is that before presets changed it; the file is what the user named, None without one.
     """
     words = flags_of({"run_directory": str(directory), **_given(config, sources)})
     named = ["--hyperparameters", str(file)] if file else []

@@ -1,25 +1,45 @@
-"""Setup of a run: its settings and what follows from them on any machine."""
+"""What follows from the settings of a run and a simulator on any machine: the policy and the size of a rollout."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from core.config import Config
+from core.hardware.types import HostRollout
 from core.policies.spec import PolicySpec, spec_for
+from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
-from core.training.build.rollout_size import RolloutSize, rollout_size
+
+_USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
+
+
+@dataclass(frozen=True)
+class RolloutSize:
+    """Size of an iteration's rollout, as far as it is known before.
+
+    Steps are those of each instance, 0 where each plays a whole episode. The reason, a phrase, is for the number of
+    instances; the memory is that of the trajectories on the host.
+    """
+
+    instances: int
+    steps: int
+    expected_steps: int
+    reason: str
+    memory: HostRollout
+
+    @property
+    def samples(self) -> int:
+        """Expected number of samples."""
+        return self.instances * self.expected_steps
+
+    @property
+    def in_words(self) -> str:
+        """Length of an instance's part of the rollout."""
+        return f"{self.steps:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Settings of a run and what follows from them on any machine.
-
-    Attributes:
-        config: settings of the run.
-        simulator: simulator that is trained on.
-        source: JSON values from which the simulator is built again.
-        spec: architecture of the policy.
-        size: size of an iteration's rollout.
-    """
+    """Settings of a run and what follows from them on any machine; from ``source`` the simulator is built again."""
 
     config: Config
     simulator: Simulator
@@ -30,8 +50,35 @@ class Setup:
 
 def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None = None) -> Setup:
     """Return what follows from settings and a simulator."""
-    actor, critic = (
-        (width,) * config.num_hidden_layers for width in (config.actor_hidden_size, config.critic_hidden_size)
-    )
+    widths = config.actor_hidden_size, config.critic_hidden_size
+    actor, critic = ((width,) * config.num_hidden_layers for width in widths)
     spec = spec_for(simulator, actor, critic, config.activation)
     return Setup(config, simulator, source or {}, spec, rollout_size(config, simulator))
+
+
+def rollout_size(config: Config, simulator: Simulator) -> RolloutSize:
+    """Return the size of the rollouts that a simulator is trained on.
+
+    The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
+    many whole episodes as make a rollout of the usual size.
+    """
+    steps = config.rollout_steps or simulator.default_rollout_steps
+    expected = steps or simulator.expected_steps or simulator.max_steps
+    if config.episodes_per_update:
+        instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
+    elif steps:
+        instances, reason = 1, f"{steps:,} steps an iteration"
+    else:
+        instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
+        reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    rows = steps or simulator.max_steps
+    row = simulator.observation_size, simulator.action_space, simulator.action_feature_size
+    memory = HostRollout(
+        copies=instances,
+        decisions=expected,
+        rows=rows,
+        at_most=not steps and simulator.expected_steps is None,
+        bytes=instances * trajectory_bytes(expected, *row),
+        pinned_bytes=instances * trajectory_bytes(rows, *row, cuts=steps),
+    )
+    return RolloutSize(instances, steps, expected, reason, memory)

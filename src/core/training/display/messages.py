@@ -5,7 +5,7 @@ from typing import Any
 
 from core.hardware.planning.plan import Plan
 from core.jit_cache.cache import CacheStats
-from core.learning.update_stats import UpdateReport
+from core.learning.updater import UpdateReport
 from core.rollout.collector import EpisodeOutcome
 from core.text import format_bytes, format_duration
 

@@ -24,17 +24,10 @@ def norm(gradient):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True, error_model="numpy")  # a check for division by 0 would prevent vectorising
 def adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: ignore[no-untyped-def]
-    """Take a step.
+    """Take a step; values, gradient before clipping, and moments are float32[n], all but the gradient changed in place.
 
-    Args:
-        values: float32[n], parameters, changed in place.
-        gradient: float32[n], gradient before clipping.
-        first: float32[n], first moments, changed in place.
-        second: float32[n], second moments, changed in place.
-        scale: factor of the gradient, from :func:`clipping`.
-        rate: learning rate with its correction from :func:`corrections`.
-        root: correction of the root of the second moments, from :func:`corrections`.
-        epsilon: epsilon of the denominator.
+    The gradient is multiplied by ``scale``. The rate comes divided by the correction of the first moments; ``root`` is
+    the correction of the second moments' root, to which epsilon is added then.
     """
     scale, rate, root, epsilon = np.float32(scale), np.float32(rate), np.float32(root), np.float32(epsilon)
     for i in range(len(values)):
@@ -42,13 +35,3 @@ def adam(values, gradient, first, second, scale, rate, root, epsilon):  # type: 
         first[i] += (g - first[i]) * _REST1
         second[i] = second[i] * _BETA2 + g * g * _REST2
         values[i] -= rate * first[i] / (np.sqrt(second[i]) / root + epsilon)
-
-
-def clipping(length: float, longest: float) -> float:
-    """Return the factor that ``torch.nn.utils.clip_grad_norm_`` applies to a gradient of that norm."""
-    return min(1.0, longest / (length + 1e-6))
-
-
-def corrections(steps: int) -> tuple[float, float]:
-    """Return the divisors of the learning rate and of the second moments' root after so many steps."""
-    return 1.0 - BETAS[0] ** steps, math.sqrt(1.0 - BETAS[1] ** steps)

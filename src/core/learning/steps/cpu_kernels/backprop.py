@@ -23,11 +23,7 @@ from core.simulators.spaces import Box
 
 
 class Backprop:
-    """Computes gradients of one model. Threads may share it; each piece at work needs its own workspace.
-
-    Args:
-        model: model on the CPU, whose parameters are read in place.
-    """
+    """Computes gradients of one model, read in place. Threads may share it; each piece at work needs a workspace."""
 
     def __init__(self, model: ActorCritic) -> None:
         self._spec, self._flat = model.spec, model.flat.numpy()
@@ -72,12 +68,7 @@ class Backprop:
         self.run(piece, self.workspace(1))
 
     def run(self, piece: Piece, workspace: Workspace) -> Workspace:
-        """Leave gradient and loss terms of a piece in a workspace, and return it.
-
-        Args:
-            piece: at most as many samples as the workspace has rows.
-            workspace: arrays, changed in place.
-        """
+        """Leave gradient and loss terms of a piece in a workspace, which has as many rows, and return it."""
         rows = len(piece.indices)
         workspace.terms.fill(0.0)
         gather(piece.rollout.observations, piece.indices, self._flat, workspace.x)

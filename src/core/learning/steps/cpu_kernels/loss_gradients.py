@@ -32,14 +32,10 @@ class KernelCoefficients(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Samples of a piece of a minibatch.
+    """Samples of a piece of a minibatch: int64[rows] indices of the rollout, float32[rows] shares in the minibatch.
 
-    Attributes:
-        rollout: :class:`core.learning.algorithms.interface.Samples` of arrays, actions int64[N, choices] or
-            float32[N, numbers].
-        indices: int64[rows], samples of the rollout.
-        weights: float32[rows], share of each in the minibatch.
-        coefficients: coefficients of the loss.
+    The rollout is :class:`core.learning.algorithms.interface.Samples` of arrays, actions int64[N, choices] or
+    float32[N, numbers].
     """
 
     rollout: Any
@@ -49,12 +45,7 @@ class Piece(NamedTuple):
 
 
 class HeadParameters(NamedTuple):
-    """Parameters of the actor beside its layers, and the place of their gradient.
-
-    Attributes:
-        values: float32[k], weights of the action features, or log-standard deviations of a Gaussian.
-        gradient: float32[k], overwritten.
-    """
+    """Parameters of the actor beside its layers, float32[k], and the place of their gradient, overwritten."""
 
     values: np.ndarray
     gradient: np.ndarray
@@ -104,14 +95,10 @@ def value_head(values, piece, terms):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True)
 def choices_head(logits, parts, piece, head, terms):  # type: ignore[no-untyped-def]
-    """Turn the logits of one or several masked choices into derivatives.
+    """Turn the logits of masked choices, float32[rows, values of all choices], into derivatives.
 
-    Args:
-        logits: float32[rows, values of all choices], changed in place.
-        parts: int64[choices + 1], begin of each choice in a row, and the end.
-        piece: samples with their coefficients.
-        head: weights of the action features.
-        terms: float64[6], changed in place.
+    Each choice begins at its element of int64[choices + 1] ``parts``, whose last is the end. The head has the weights
+    of the action features.
     """
     rollout, feature_weights, by_feature_weights = piece.rollout, head.values, head.gradient
     n_features, n = rollout.features.shape[2], logits.shape[1]
@@ -163,15 +150,11 @@ def _log_softmax(z, mask, begin, end, p):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True)
 def gaussian_head(means, nodes, log_area, piece, head, terms):  # type: ignore[no-untyped-def]
-    """Turn the means of Gaussians, plain or squashed by tanh, into derivatives.
+    """Turn the means of Gaussians, float32[rows, numbers], plain or squashed by tanh, into derivatives.
 
-    Args:
-        means: float32[rows, numbers], changed in place.
-        nodes: float64[2, n], points and weights of the quadrature in the entropy; n = 0 for a plain Gaussian.
-        log_area: that of :func:`core.policies.distributions.squashed_gaussian`; 0 for a plain Gaussian.
-        piece: samples with their coefficients.
-        head: log-standard deviations.
-        terms: float64[6], changed in place.
+    Nodes are float64[2, n], points and weights of the quadrature in the entropy. A plain Gaussian has none and a
+    ``log_area`` of 0, which otherwise is that of :func:`core.policies.distributions.squashed_gaussian`. The head has
+    the log-standard deviations.
     """
     log_std, by_log_std = head.values, head.gradient
     numbers, squashed = means.shape[1], nodes.shape[1] > 0

@@ -6,16 +6,21 @@ Activations of ``rows`` samples lie in one array too, layer after layer, each
 ``[rows, n_out]`` without a gap, so that every matrix product is of contiguous blocks and nothing is allocated.
 """
 
+import ctypes
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.linalg import cython_blas
 
 from core.jit_cache.cache import cached
 from core.policies.compiled.forward import relu, tanh
 from core.policies.parameter_layout import OBSERVATION_CLIP
 
 _CLIP = np.float32(OBSERVATION_CLIP)
+
+_BLAS_SETTERS = "scipy_openblas_set_num_threads", "openblas_set_num_threads", "MKL_Set_Num_Threads"
+"""Of the BLAS in SciPy's wheels, of a system's OpenBLAS, of MKL."""
 
 
 class Network(NamedTuple):
@@ -27,14 +32,11 @@ class Network(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Arrays of one piece of a minibatch, made once.
+    """Arrays of one piece of a minibatch, made once: float32 but for the loss terms, float64[6].
 
-    Attributes:
-        x: float32[>= rows * inputs], normalised observations.
-        activations: float32[>= rows * sum of the other widths], activations of either network.
-        deltas: float32[2, >= rows * widest hidden layer], derivatives by hidden activations.
-        gradient: float32, of the shape of the flat parameters; 0 for what is not learned.
-        terms: float64[6], loss terms.
+    They hold the normalised observations [>= rows * inputs], activations of either network [>= rows * sum of the other
+    widths], derivatives by hidden ones [2, >= rows * widest hidden layer], and the gradient, of the shape of the flat
+    parameters and 0 for what is not learned.
     """
 
     x: np.ndarray
@@ -47,13 +49,9 @@ class Workspace(NamedTuple):
 @cached
 @njit(nogil=True)
 def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
-    """Write the normalised observations at some indices; NaN stays NaN.
+    """Write float32[rows * O], the normalised observations at some indices of float32[N, O]; NaN stays NaN.
 
-    Args:
-        observations: float32[N, O], observations of the rollout.
-        indices: int64[rows], samples of the rollout.
-        flat: float32[*], parameters; mean and scale of the observations come first.
-        x: float32[>= rows * O], changed in place.
+    Mean and scale of the observations come first in the flat parameters.
     """
     n = observations.shape[1]
     for row in range(len(indices)):
@@ -68,10 +66,7 @@ def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
 @cached
 @njit(nogil=True)
 def forward(flat, network, rows, workspace):  # type: ignore[no-untyped-def]
-    """Compute all layers for the rows that :func:`gather` has written to a workspace.
-
-    The outputs pass through no activation function and end the workspace's activations.
-    """
+    """Compute all layers for the rows that :func:`gather` wrote; the outputs, not activated, end the activations."""
     sizes, offset, start, last = network.sizes, network.offset, 0, len(network.sizes) - 2
     source = workspace.x[: rows * sizes[0]].reshape((rows, sizes[0]))
     for layer in range(last + 1):
@@ -136,3 +131,17 @@ def _times_slope(values, outputs, uses_tanh):  # type: ignore[no-untyped-def]
     else:
         for i in range(len(values)):
             values[i] = values[i] if outputs[i] > 0.0 else np.float32(0.0)
+
+
+def hold_to_one_thread() -> bool:
+    """Keep SciPy's BLAS from starting threads of its own beside the update's; return whether that could be done.
+
+    It cannot where the BLAS has none of these functions or the system does not find the ones of a library's own
+    libraries (Windows); there ``OPENBLAS_NUM_THREADS=1`` in the environment does the same.
+    """
+    library = ctypes.CDLL(cython_blas.__file__)
+    for name in _BLAS_SETTERS:
+        if hasattr(library, name):
+            getattr(library, name)(1)
+            return True
+    return False

@@ -1,6 +1,9 @@
 """The compiled counterpart of ``torch_step.TorchStepper``: same steps, checkpoints, remedies."""
 
+import math
+from collections.abc import Iterable
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,18 +11,20 @@ from torch import Tensor, nn
 
 from core.hardware.types import Precision
 from core.learning.algorithms.interface import Algorithm, Samples
-from core.learning.algorithms.ppo import LossTerms, PpoCoefficients, total_loss
-from core.learning.oom_recovery import OomRetry
-from core.learning.ordered_map import map_in_order
+from core.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
+from core.learning.oom_recovery import OomRetry, map_in_order
 from core.learning.schedule import Coefficients
-from core.learning.steps.cpu_kernels.adam import adam, clipping, corrections, norm
+from core.learning.steps.cpu_kernels.adam import BETAS, adam, norm
 from core.learning.steps.cpu_kernels.backprop import Backprop, arrays_of
-from core.learning.steps.cpu_kernels.blas import hold_to_one_thread
 from core.learning.steps.cpu_kernels.loss_gradients import RATIO_ERROR, TERMS, KernelCoefficients, Piece
-from core.learning.steps.cpu_kernels.mlp import Workspace
+from core.learning.steps.cpu_kernels.mlp import Workspace, hold_to_one_thread
 from core.learning.steps.interface import UpdateSettings
 from core.learning.torch_settings import grad_scaler
 from core.policies.networks import ActorCritic
+from core.policies.spec import PolicySpec
+
+_KNOWN = {"clip_range", "value_clip_range", "value_coefficient", "entropy_coefficient"}
+"""Coefficients of PPO whose terms the kernels compute."""
 
 _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
@@ -33,12 +38,7 @@ class KernelStepper:
     """Runs minibatch steps on one model on the CPU, in FP32 (a :class:`core.learning.steps.interface.Stepper`).
 
     A minibatch is cut into pieces of at most 256 samples, or fewer where memory has run out; the gradients of the
-    pieces are added up in order. :mod:`core.learning.steps.cpu_kernels.scope` says what it can compute.
-
-    Args:
-        model: model that :meth:`step` changes.
-        algorithm: PPO with its first coefficients.
-        settings: settings of the updates.
+    pieces are added up in order. :func:`unsupported` says what it cannot compute.
     """
 
     def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
@@ -46,7 +46,7 @@ class KernelStepper:
         self.device = model.flat.device
         parts = {part: model.part_parameters(part) for part in settings.adam}
         self._parameters = [parameter for part in parts.values() for parameter in part]
-        self._slices = {part: slice(*_range_of(*parameters)) for part, parameters in parts.items()}
+        self._slices = {part: _slice_of(*parameters) for part, parameters in parts.items()}
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         hold_to_one_thread()
         self._backprop = Backprop(model)
@@ -89,9 +89,10 @@ class KernelStepper:
     def _adam(self, norms: dict[str, float]) -> None:
         """Clip the gradients of actor and critic, of these norms, and step."""
         self._steps += 1
-        correction, root = corrections(self._steps)
+        correction, root = 1.0 - BETAS[0] ** self._steps, math.sqrt(1.0 - BETAS[1] ** self._steps)
         for part, where in self._slices.items():
-            scale, (rate, epsilon) = clipping(norms[part], self.settings.max_grad_norm), self.settings.adam[part]
+            scale = min(1.0, self.settings.max_grad_norm / (norms[part] + 1e-6))  # as torch's clip_grad_norm_
+            rate, epsilon = self.settings.adam[part]
             rate *= self._coefficients.learning_rate_factor
             arrays = self._flat[where], self._gradient[where], self._moments[0, where], self._moments[1, where]
             adam(*arrays, scale, rate / correction, root, epsilon)
@@ -102,10 +103,10 @@ class KernelStepper:
             return {}
         tensors = {}
         for i, parameter in enumerate(self._parameters):
-            begin, end = _range_of(parameter)
+            where = _slice_of(parameter)
             tensors[f"optimizer.{i}.step"] = torch.tensor(float(self._steps))
             for name, moments in zip(("exp_avg", "exp_avg_sq"), torch.from_numpy(self._moments), strict=True):
-                tensors[f"optimizer.{i}.{name}"] = moments[begin:end].view(parameter.shape).clone()
+                tensors[f"optimizer.{i}.{name}"] = moments[where].view(parameter.shape).clone()
         return tensors
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -113,9 +114,8 @@ class KernelStepper:
         self._steps = int(tensors.get("optimizer.0.step", torch.zeros(())).item())
         self._moments.fill(0.0)
         for i, parameter in enumerate(self._parameters if self._steps else []):
-            begin, end = _range_of(parameter)
             for row, name in enumerate(("exp_avg", "exp_avg_sq")):
-                self._moments[row, begin:end] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
+                self._moments[row, _slice_of(parameter)] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
 
     def _gradients(self, rollout: Samples, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Write the gradient of a minibatch; return float64[6], its loss terms by :data:`TERMS`."""
@@ -143,21 +143,25 @@ class KernelStepper:
         return self._workspaces[:count]
 
 
+def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[Any]) -> str:
+    """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
+    if spec.family != "mlp":
+        return f"compiled kernels are for multilayer perceptrons, not for {spec.family}"
+    if not isinstance(algorithm, Ppo):
+        return f"compiled kernels compute the loss of PPO, not of {type(algorithm).__name__}"
+    used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}
+    unknown = [name.upper() for name in used if name not in _KNOWN]
+    return f"compiled kernels do not compute the loss term of {unknown[0]}" if unknown else ""
+
+
 def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
     """Return the kernels' coefficients; the derivatives are those of :func:`total_loss`, which is linear."""
-
-    def derivative(term: str) -> float:
-        return float(total_loss(_NO_TERMS._replace(**{term: 1.0}), coefficients))
-
-    return KernelCoefficients(
-        clip_range=float(coefficients.clip_range),
-        value_clip_range=float(coefficients.value_clip_range),
-        by_policy_loss=derivative("policy_loss"),
-        by_value_loss=derivative("value_loss"),
-        by_entropy=derivative("entropy"),
-    )
+    clip_ranges = float(coefficients.clip_range), float(coefficients.value_clip_range)
+    ones = [_NO_TERMS._replace(**{term: 1.0}) for term in ("policy_loss", "value_loss", "entropy")]
+    return KernelCoefficients(*clip_ranges, *(float(total_loss(one, coefficients)) for one in ones))
 
 
-def _range_of(*parameters: nn.Parameter) -> tuple[int, int]:
-    """Return begin and end in the flat array of parameters that follow each other."""
-    return int(parameters[0].storage_offset()), int(parameters[-1].storage_offset()) + parameters[-1].numel()
+def _slice_of(*parameters: nn.Parameter) -> slice:
+    """Return where parameters that follow each other lie in the flat array."""
+    begin, last = int(parameters[0].storage_offset()), parameters[-1]
+    return slice(begin, int(last.storage_offset()) + last.numel())

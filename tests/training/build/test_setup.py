@@ -8,7 +8,7 @@ from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
 from core.simulators.loading import load_simulator
-from core.training.build import rollout_size as module
+from core.training.build import setup as module
 
 
 def rollout_size(simulator, **values):
