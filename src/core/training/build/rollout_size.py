@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from core.config import Config
 from core.hardware.types import HostRollout
+from core.policies.spec import spec_for
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
 
@@ -55,13 +56,13 @@ def rollout_size(config: Config, simulator: Simulator) -> RolloutSize:
         instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     rows = steps or simulator.max_steps
-    row = simulator.observation_size, simulator.action_space, simulator.action_feature_size
+    spec = spec_for(simulator, (), (), "tanh")  # networks of any size have the same rows
     memory = HostRollout(
         copies=instances,
         decisions=expected,
         rows=rows,
         at_most=not steps and simulator.expected_steps is None,
-        bytes=instances * trajectory_bytes(expected, *row),
-        pinned_bytes=instances * trajectory_bytes(rows, *row, cuts=steps),
+        bytes=instances * trajectory_bytes(spec, expected),
+        pinned_bytes=instances * trajectory_bytes(spec, rows, cuts=steps),
     )
     return RolloutSize(instances, steps, expected, reason, memory)
