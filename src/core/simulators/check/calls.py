@@ -54,8 +54,7 @@ class Calls:
 
     def reading(self, function: str, state: Any, *arguments: Any) -> Any:
         """Call a function that may not change the state."""
-        before = state.copy()
-        result = self.keeping_parameters(function, state, *arguments)
+        before, result = state.copy(), self.keeping_parameters(function, state, *arguments)
         if function in self.functions and before.tobytes() != state.tobytes():
             self.fail(f"{function} changed {changed_fields(before, state)}; only reset and step may", function)
         return result

@@ -69,24 +69,24 @@ def replay(call: Calls, states: np.ndarray, rng: np.random.Generator, steps: Seq
     ``states`` is ``state_dtype``[1], a record that ``reset`` fills; ``rng`` is the random stream of the episode.
     """
     call("reset", states[0], call.simulator.parameters, rng)
-    for played in steps:
-        call.step = played.step
-        if differing := _differing(observe_state(call, states[0])[0], played.outputs):
-            return differing
-        outcome = call.outcome(states[0], played.action, rng)
-        if differing := _differing(step_outputs(call, states[0], *outcome), played.outputs):
-            return differing
-    return ""
+    return next((differing for played in steps if (differing := _repeat(call, states[0], rng, played))), "")
 
 
 def resume(call: Calls, played: PlayedStep) -> str:
     """Play one step again from a copy of its state; return the name of the function with other outputs, or ""."""
+    return _repeat(call, *restored(call, played), played, played.after)
+
+
+def _repeat(call: Calls, state: Any, rng: np.random.Generator, played: PlayedStep, after: int | None = None) -> str:
+    """Make a step again; return the name of the first function with other outputs, or "".
+
+    ``after`` is the hash of the state that ``step`` has to leave behind, if it has to.
+    """
     call.episode, call.step = played.episode, played.step
-    state, rng = restored(call, played)
     if differing := _differing(observe_state(call, state)[0], played.outputs):
         return differing
     outcome = call.outcome(state, played.action, rng)
-    if hash(state.tobytes()) != played.after:
+    if after is not None and hash(state.tobytes()) != after:
         return "step"
     return _differing(step_outputs(call, state, *outcome), played.outputs)
 
