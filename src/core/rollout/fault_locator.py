@@ -53,10 +53,7 @@ class ReplayedInstance(NamedTuple):
 class FaultLocator:
     """Repeats the collection of instances, one step a call of the compiled loop.
 
-    Attributes:
-        name: name of the episode.
-        snapshot: the episode before the present step.
-        trajectory: one row, that of the present step.
+    ``snapshot`` is the episode before the present step, whose one row is in ``trajectory``.
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec, actor_params: np.ndarray) -> None:

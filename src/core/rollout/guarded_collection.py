@@ -64,7 +64,7 @@ def _replay_command(seed: int, iteration: int, directory: Path) -> str:
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T]) -> T:
-    """Return what a function returns, in a thread of its own, which continues after the time limit; 0 for none.
+    """Return what a function returns; with a limit it runs in a thread of its own, which continues after that.
 
     Raises:
         TooLong: the function did not return in time.

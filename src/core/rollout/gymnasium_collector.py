@@ -74,8 +74,7 @@ class _Instance:
 
     def slot(self, actor_params: np.ndarray) -> PolicySlot:
         """Return the policy's place at this environment."""
-        slot: PolicySlot = self._collector.policy.new_slot(actor_params, self._rng, self.trajectory, self._policy_state)
-        return slot
+        return self._collector.policy.new_slot(actor_params, self._rng, self.trajectory, self._policy_state)
 
     def begin_episode(self) -> None:
         """Begin the next episode."""

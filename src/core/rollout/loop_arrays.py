@@ -29,8 +29,7 @@ class LoopArrays(NamedTuple):
 def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
     """Return the arrays for instances that are to begin an episode in row 0 of ``rows``, arrays [S, T, ...]."""
     count, (row_size, _) = len(rows.rewards), row_of(spec.action_space)
-    integers = [zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1)]
-    next_rows, ages, statuses, playing = integers
+    next_rows, ages, statuses, playing = (zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1))
     ages[:] = -1
     return LoopArrays(
         rows=rows._replace(actions=rows.actions.reshape(*rows.rewards.shape, row_size)),

@@ -1,5 +1,6 @@
 """The policy for an environment that is not compiled: one compiled call a step."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class StepPolicy(NamedTuple):
         greedy: ``greedy(handle, t) -> status``, the same for the likeliest action; no log-probability.
     """
 
-    new_slot: Any
+    new_slot: Callable[..., "PolicySlot"]
     sample: Function
     greedy: Function
 
@@ -107,19 +108,14 @@ def _build_new_slot(spec: PolicySpec) -> Any:
         values = (actor_params, *inputs, *outputs, policy_state, row, workspace(spec), rng)
         fields = tuple((name, typeof(value)) for name, value in zip(_FIELDS, values, strict=True))  # type: ignore[no-untyped-call]
         if fields not in kinds:
-            kinds[fields] = jitclass(list(fields))(_handle_class())
+
+            class Handle:  # jitclass needs one of its own for each set of types
+                def __init__(self, arrays):  # type: ignore[no-untyped-def]
+                    self.actor_params, self.observations, self.masks, self.drawn, self.log_probs = arrays[:5]
+                    self.states, self.state, self.row, self.values, self.rng = arrays[5:]
+
+            kinds[fields] = jitclass(list(fields))(Handle)
         actions = drawn if isinstance(spec.action_space, Discrete) else _Always(row)
         return PolicySlot(kinds[fields](values), actions)
 
     return new_slot
-
-
-def _handle_class() -> type:
-    """Return a class for ``jitclass``, which needs one of its own for each set of types."""
-
-    class Handle:
-        def __init__(self, arrays):  # type: ignore[no-untyped-def]
-            self.actor_params, self.observations, self.masks, self.drawn, self.log_probs = arrays[:5]
-            self.states, self.state, self.row, self.values, self.rng = arrays[5:]
-
-    return Handle

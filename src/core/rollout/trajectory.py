@@ -19,37 +19,23 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 class Trajectory(NamedTuple):
     """T environment steps and the observation after the last one, of one episode or of several one after another.
 
-    Of several, the first may have begun in the rollout before, and the last may continue in the next.
-
-    Attributes:
-        observations: float32[T + 1, O]; row T is the observation after the last step. After an earlier end the next
-            row is the first observation of another episode.
-        actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
-            they are clipped or squashed onto the bounds).
-        log_probs: float32[T], log-probabilities of the chosen actions under the policy that chose them.
-        rewards: float32[T], reward of step t.
-        masks: bool[T, values of all choices], True where allowed; bool[T, 0] for a Box.
-        features: float32[T, values of all choices, F], the action features.
-        states: float32[T, state_size], the policy's state before step t.
-        elapsed: float64[T], simulated time from step t to step t + 1.
-        control_variate: float32[T], increment of the simulator's control variate from step t to step t + 1.
-        terminated: bool[T], whether the process ended after t, so that nothing follows.
-        truncated: bool[T], whether the episode was cut after t, so that its next observation is valued.
-        cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
+    Of several, the first may have begun in the rollout before, and the last may continue in the next. After an end the
+    next row is the first observation of another episode. Actions of a Box are the draws, before they are clipped or
+    squashed onto the bounds. ``cut_observations`` has a row for each t < T - 1 that is truncated, in their order.
     """
 
-    observations: np.ndarray
-    actions: np.ndarray
-    log_probs: np.ndarray
-    rewards: np.ndarray
-    masks: np.ndarray
-    features: np.ndarray
-    states: np.ndarray
-    elapsed: np.ndarray
-    control_variate: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    cut_observations: np.ndarray
+    observations: np.ndarray  # float32[T + 1, O]; row T is the observation after the last step
+    actions: np.ndarray  # int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box)
+    log_probs: np.ndarray  # float32[T], log-probabilities of the actions under the policy that chose them
+    rewards: np.ndarray  # float32[T], reward of step t
+    masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box
+    features: np.ndarray  # float32[T, values of all choices, F], the action features
+    states: np.ndarray  # float32[T, state_size], the policy's state before step t
+    elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
+    control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
+    terminated: np.ndarray  # bool[T], whether the process ended after t, so that nothing follows
+    truncated: np.ndarray  # bool[T], whether the episode was cut after t, so that its next observation is valued
+    cut_observations: np.ndarray  # float32[cuts, O], observations after cuts
 
     @property
     def steps(self) -> int:
