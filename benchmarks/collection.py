@@ -99,9 +99,7 @@ class Fused:
     def __init__(self, simulator, model):
         self.simulator, self.spec, self.steps = simulator, model.spec, 0
         self.loop, self.states = build_collect_steps(simulator, model.spec), new_state(simulator)
-        self.trajectory = allocate(
-            simulator.max_steps, simulator.observation_size, simulator.action_space, simulator.action_feature_size
-        )
+        self.trajectory = allocate(model.spec, simulator.max_steps)
         self.arrays = new_loop_arrays(self.trajectory.select(None), model.spec)
         self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from core.policies.distributions import log_prob, masked_log_softmax
 from core.policies.networks import ActorCritic
 from core.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
+from core.policies.spec import spec_for
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.simulator import Simulator, compile_functions, new_state
@@ -131,9 +132,7 @@ class Stepwise:
     def __init__(self, simulator: Simulator, chooser: Chooser) -> None:
         self.simulator, self.chooser = simulator, chooser
         self.functions, self.states = compile_functions(simulator), new_state(simulator)
-        self.trajectory = allocate(
-            STEPS, simulator.observation_size, simulator.action_space, simulator.action_feature_size
-        )
+        self.trajectory = allocate(spec_for(simulator, (), (), "tanh"), STEPS)
 
     @torch.no_grad()
     def run(self, seed: int) -> float:

@@ -9,7 +9,6 @@ from benchmarks.peers import stepwise
 from benchmarks.peers.stepwise import Onnx, Torch, largest_difference, onnx_missing
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import allocate
-from core.simulators.spaces import Discrete
 
 pytestmark = pytest.mark.skipif(bool(onnx_missing()), reason="onnx or onnxruntime is not installed")
 
@@ -22,7 +21,7 @@ def played(monkeypatch):
     model = ActorCritic(mlp_spec([7, 16, 16, 5], [7, 8, 1], "relu", action_features=3))
     with torch.no_grad():
         model.flat.copy_(torch.from_numpy(rng.normal(0.0, 0.7, model.layout.size)))
-    rows = allocate(400, 7, Discrete(5), 3)
+    rows = allocate(model.spec, 400)
     rows.observations[:], rows.features[:] = rng.normal(0, 20, (401, 7)), rng.normal(0, 1, (400, 5, 3))
     rows.masks[:] = rng.random((400, 5)) < 0.7
     return model, rows

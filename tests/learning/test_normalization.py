@@ -14,6 +14,7 @@ from helpers.toy_runs import (
 )
 
 from core.learning.normalization import RewardScale, rescale_values
+from core.policies.spec import PolicySpec
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
 
@@ -22,7 +23,7 @@ GAMMA = 0.97
 
 def trajectory(rewards, terminated=(), truncated=()):
     """Return decisions with these rewards and with ends after these rows."""
-    t = allocate(len(rewards), 1, Discrete(2))
+    t = allocate(PolicySpec(1, Discrete(2), (), (), "tanh"), len(rewards))
     t.rewards[:] = rewards
     for ends, rows in ((t.terminated, terminated), (t.truncated, truncated)):
         ends[:] = False

@@ -2,12 +2,17 @@
 
 import numpy as np
 
+from core.policies.spec import PolicySpec
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
 
 
+def spec(action_features=0):
+    return PolicySpec(3, Discrete(2), (), (), "tanh", action_features)
+
+
 def test_shapes_and_dtypes():
-    trajectory = allocate(5, 3, Discrete(2), 7)
+    trajectory = allocate(spec(7), 5)
     shapes = [a.shape for a in trajectory]
     assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5, 0), (5,), (5,), (5,), (5,), (0, 3)]
     assert [a.dtype.name for a in trajectory] == [
@@ -28,7 +33,7 @@ def test_shapes_and_dtypes():
 
 
 def test_first_keeps_the_observation_after_the_last_step():
-    trajectory = allocate(5, 3, Discrete(2))
+    trajectory = allocate(spec(), 5)
     trajectory.observations[:] = np.arange(18).reshape(6, 3)
     part = trajectory.first(2)
     assert part.steps == 2
@@ -43,13 +48,13 @@ def test_the_allocator_is_used_for_every_array():
         asked.append((shape, dtype))
         return np.full(shape, 1, dtype)
 
-    trajectory = allocate(4, 3, Discrete(2), 1, new)
+    trajectory = allocate(spec(1), 4, new)
     assert len(asked) == len(trajectory)
     assert all((a == 1).all() for a in trajectory)
 
 
 def test_first_keeps_the_observations_after_the_cuts_before_its_last_step():
-    trajectory = allocate(5, 3, Discrete(2), cuts=5)
+    trajectory = allocate(spec(), 5, cuts=5)
     trajectory.truncated[:] = [True, False, True, True, False]
     trajectory.cut_observations[:] = np.arange(15).reshape(5, 3)
     assert trajectory.first(5).cut_observations[:, 0].tolist() == [0, 3, 6]

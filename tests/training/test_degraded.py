@@ -31,7 +31,7 @@ from core.training.build import components
 from core.training.build import run as run_builder
 from core.training.build.components import build_collector
 from core.training.build.plan import plan_run
-from core.training.build.setup import rollout_size, set_up
+from core.training.build.setup import set_up
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from core.training.run_directory.metrics_log import MetricsLog
 
@@ -217,7 +217,7 @@ def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes
 def test_cartpoles_ten_million_steps_by_hand():
     """A row: 4 observations of 4 bytes, action 8, log-probability 4, reward 4, mask 2, time 8, variate 4, two flags."""
     cartpole = load_simulator("cartpole", "", "", "", "").simulator
-    rollout = rollout_size(Config(rollout_steps=10_000_000), cartpole).memory
+    rollout = set_up(Config(rollout_steps=10_000_000), cartpole).size.memory
     assert rollout.bytes == 10_000_000 * (16 + 8 + 4 + 4 + 2 + 8 + 4 + 2) + 16
     assert rollout.pinned_bytes == rollout.bytes + 16 * 10_000_000
     assert (rollout.copies, rollout.at_most) == (1, False)

@@ -26,10 +26,6 @@ from core.simulators.simulator import (
 def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop that continues an episode of each instance, to its end or to the last row of its trajectory.
 
-    Args:
-        simulator: simulator that is stepped.
-        spec: architecture of the policy.
-
     Returns:
         ``collect_steps(states, generators, parameters, actor_params, arrays)`` for the instances of some
         :class:`core.rollout.loop_arrays.LoopArrays`: their state records, and a tuple of at least as many pairs of

@@ -1,84 +1,65 @@
-"""What all collectors share: their plan, their results and the protocol that the trainer uses."""
+"""What all collectors share: their plan, their results, the protocol that the trainer uses, and helpers."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numba.core.errors import NumbaError
 
+from core.jit_cache.cache import compile_for
 from core.policies.spec import PolicySpec
 from core.rollout.fault_locator import ReplayedInstance
 from core.rollout.trajectory import Trajectory
+from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Simulator
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class RolloutPlan(NamedTuple):
-    """How much an iteration collects, and on what.
+    """How much an iteration collects, and on what."""
 
-    Attributes:
-        seed: seed of the run's random streams.
-        instances: number of environment instances.
-        steps: environment steps of each instance; 0 for one whole episode each.
-        threads: most threads to use.
-        side_by_side: most whole episodes that a thread plays at once, which is faster than one after another.
-    """
-
-    seed: int
-    instances: int
-    steps: int = 0
-    threads: int = 1
-    side_by_side: int = 1
+    seed: int  # seed of the run's random streams
+    instances: int  # number of environment instances
+    steps: int = 0  # environment steps of each instance; 0 for one whole episode each
+    threads: int = 1  # most threads to use
+    side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
 
 
 class EpisodeOutcome(NamedTuple):
-    """How an episode ended.
+    """How an episode ended."""
 
-    Attributes:
-        total_reward: undiscounted sum of rewards.
-        metrics: the simulator's metrics as JSON values.
-        message: sentence about the end that a user should read, or None.
-    """
-
-    total_reward: float
-    metrics: dict[str, Any]
-    message: str | None
+    total_reward: float  # undiscounted sum of rewards
+    metrics: dict[str, Any]  # the simulator's metrics as JSON values
+    message: str | None  # sentence about the end that a user should read, or None
 
 
 class InstanceTrajectory(NamedTuple):
-    """What one environment instance collected in an iteration.
+    """What one environment instance collected in an iteration."""
 
-    Attributes:
-        trajectory: environment steps, views that the next collection overwrites.
-        finished: outcomes of the episodes that ended in it.
-    """
-
-    trajectory: Trajectory
-    finished: list[EpisodeOutcome]
+    trajectory: Trajectory  # environment steps, views that the next collection overwrites
+    finished: list[EpisodeOutcome]  # outcomes of the episodes that ended in it
 
 
 class CollectorState(NamedTuple):
-    """Unfinished episodes of all instances, as a checkpoint keeps them.
+    """Unfinished episodes of all instances, as a checkpoint keeps them."""
 
-    Attributes:
-        records: name -> uint8[*], bytes of states.
-        metadata: JSON values of each instance.
-    """
-
-    records: dict[str, np.ndarray]
-    metadata: list[dict[str, Any]]
+    records: dict[str, np.ndarray]  # name -> uint8[*], bytes of states
+    metadata: list[dict[str, Any]]  # JSON values of each instance
 
 
 class Collector(Protocol):
     """Collects the trajectories of an iteration.
 
-    Attributes:
-        simulator: simulator whose episodes are collected.
-        spec: architecture of the policy.
-        plan: size of a rollout and its random streams.
+    It is made from these attributes, and perhaps an allocator of the trajectory arrays.
     """
 
-    simulator: Simulator
-    spec: PolicySpec
-    plan: RolloutPlan
+    simulator: Simulator  # simulator whose episodes are collected
+    spec: PolicySpec  # architecture of the policy
+    plan: RolloutPlan  # size of a rollout and its random streams
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -87,24 +68,51 @@ class Collector(Protocol):
 
         Args:
             actor_params: float32[*], parameters of the actor in the flat layout.
-            first_episode: number of the first whole episode; names its random streams.
+            first_episode: number of the first whole episode; names its random streams. Not used where each instance
+                counts its own episodes.
             count: number of instances, at most those of the plan.
 
         Returns:
             A trajectory of each instance, and the seconds that collection took.
 
         Raises:
-            SimulatorError: the simulator broke its contract.
+            SimulatorError: the simulator broke its contract; episode and step are named.
         """
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Compile without a step; return the seconds it took."""
+        """Compile without a step; return the seconds it took.
+
+        Raises:
+            UserError: Numba cannot compile the simulator.
+        """
 
     def state_dict(self) -> CollectorState:
         """Return what is needed to continue the unfinished episodes."""
 
     def load_state_dict(self, state: CollectorState) -> None:
-        """Continue the episodes that :meth:`state_dict` returned."""
+        """Continue the episodes that :meth:`state_dict` returned; instances without a state begin with their first one.
+
+        Raises:
+            UserError: a record does not fit the simulator.
+        """
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances of a collection as they were before it; none where no step can be repeated."""
+
+
+def compile_loop(simulator: Simulator, loop: Any, arguments: Sequence[Any]) -> float:
+    """Compile a simulator's loop without a step; return the seconds it took, as :meth:`Collector.compile` does."""
+    begin = time.perf_counter()
+    try:
+        compile_for(loop, arguments)
+    except NumbaError as error:
+        raise describe_compile_error(simulator, error) from error
+    return time.perf_counter() - begin
+
+
+def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """Return the results of a function for each item, in order."""
+    if threads == 1:
+        return list(map(function, items))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))

@@ -1,30 +1,28 @@
 """Collects whole episodes on the cores; no torch here."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba.core.errors import NumbaError
 
-from core.jit_cache.cache import cached, compile_for
+from core.jit_cache.cache import cached
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_collect_steps
-from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
+from core.rollout.collector import (
+    CollectorState,
+    EpisodeOutcome,
+    InstanceTrajectory,
+    RolloutPlan,
+    compile_loop,
+    in_threads,
+)
 from core.rollout.fault_locator import ReplayedInstance, StepSnapshot
 from core.rollout.loop_arrays import new_loop_arrays, zeros_apart
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.compile_errors import describe_compile_error
-from core.simulators.simulator import (
-    OK,
-    Simulator,
-    describe_fault,
-    metrics_of,
-    naming_the_episode,
-)
+from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode
 
 
 class EpisodeCollector:
@@ -32,12 +30,6 @@ class EpisodeCollector:
 
     The random streams of an episode are named by its number. The result depends neither on the threads nor on what is
     played side by side.
-
-    Args:
-        simulator: simulator whose episodes are collected.
-        spec: architecture of the policy.
-        plan: size of a rollout and its random streams.
-        new: allocator of trajectory arrays.
     """
 
     def __init__(
@@ -46,53 +38,20 @@ class EpisodeCollector:
         self.simulator, self.spec, self.plan = simulator, spec, plan
         self.threads = min(plan.threads, plan.instances)
         self._loop = cached(build_collect_steps(simulator, spec))
-        self._rows = allocate(
-            simulator.max_steps,
-            spec.observation_size,
-            spec.action_space,
-            spec.action_features,
-            lambda shape, dtype: new((plan.instances, *shape), dtype),
-            state_size=spec.state_size,
-        )
+        self._rows = allocate(spec, simulator.max_steps, lambda shape, dtype: new((plan.instances, *shape), dtype))
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
     ) -> tuple[list[InstanceTrajectory], float]:
-        """Collect some episodes.
-
-        Args:
-            actor_params: float32[*], parameters of the actor in the flat layout.
-            first_episode: number of the first episode; names its random streams.
-            count: number of episodes, at most the instances of the plan.
-
-        Returns:
-            The episodes, and the seconds that collection took.
-
-        Raises:
-            SimulatorError: the simulator broke its contract; episode and step are named.
-        """
+        """Collect some episodes, each on an instance of its own."""
         begin = time.perf_counter()
         groups = in_groups(count, self.threads, self.plan.side_by_side)
-        collect = partial(self._collect_group, actor_params, first_episode)
-        if self.threads == 1:
-            collected = [collect(group) for group in groups]
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                collected = list(pool.map(collect, groups))
+        collected = in_threads(self.threads, partial(self._collect_group, actor_params, first_episode), groups)
         return [episode for group in collected for episode in group], time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Compile the loop without a step; return the seconds it took.
-
-        Raises:
-            UserError: Numba cannot compile the simulator.
-        """
-        begin = time.perf_counter()
-        try:
-            compile_for(self._loop, self._arguments(actor_params, 0, range(1)))
-        except NumbaError as error:
-            raise describe_compile_error(self.simulator, error) from error
-        return time.perf_counter() - begin
+        """Compile the loop without a step; return the seconds it took."""
+        return compile_loop(self.simulator, self._loop, self._arguments(actor_params, 0, range(1)))
 
     def state_dict(self) -> CollectorState:
         """Return nothing: every episode is played to its end."""
@@ -140,12 +99,9 @@ class EpisodeCollector:
 
 
 def in_groups(count: int, threads: int, side_by_side: int) -> list[range]:
-    """Return which episodes are played side by side: groups of nearly the same size, a multiple of the threads.
+    """Return which of ``count`` episodes are played side by side: groups of nearly the same size.
 
-    Args:
-        count: number of episodes.
-        threads: number of threads that take the groups.
-        side_by_side: most episodes of a group.
+    Their number is a multiple of the threads, and each has at most ``side_by_side`` episodes.
     """
     groups = threads * -(-count // (threads * side_by_side))
     edges = [count * k // groups for k in range(groups + 1)]

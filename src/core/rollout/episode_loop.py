@@ -35,13 +35,11 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         ``play(states, parameters, actor, rng, policy_rng) -> (steps, return, status)``. The chooser is given
         ``actor``: the :class:`core.policies.compiled.forward.ActorArrays` of a policy, anything for a heuristic.
     """
-    functions, space = compile_functions(simulator), simulator.action_space
-    observe_state = build_observe_state(simulator, functions)
+    functions, space, max_steps = compile_functions(simulator), simulator.action_space, simulator.max_steps
+    observe_state, admit = build_observe_state(simulator, functions), build_sampling(space).admit
     reset, step, truncated = functions.reset, functions.step, functions.truncated
-    max_steps, mask_size = simulator.max_steps, sum(space.choices)
     observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
-    admit = build_sampling(space).admit
-    row_size, row_dtype = row_of(space)
+    mask_size, (row_size, row_dtype) = sum(space.choices), row_of(space)
 
     @njit(nogil=True)
     def play(states, parameters, actor, rng, policy_rng):  # type: ignore[no-untyped-def]

@@ -32,58 +32,34 @@ Streams = Callable[[int], Generators]
 
 
 class StepSnapshot(NamedTuple):
-    """An episode before a step.
+    """An episode before a step."""
 
-    Attributes:
-        number: number of the episode.
-        age: steps that it has made; -1 before its reset.
-        record: bytes of the states, from :func:`record_of`.
-        rng: state of the simulator's generator.
-        policy_rng: state of the policy's generator.
-    """
-
-    number: int
-    age: int
-    record: bytes
-    rng: dict[str, Any]
-    policy_rng: dict[str, Any]
+    number: int  # number of the episode
+    age: int  # steps that it has made; -1 before its reset
+    record: bytes  # bytes of the states, from :func:`record_of`
+    rng: dict[str, Any]  # state of the simulator's generator
+    policy_rng: dict[str, Any]  # state of the policy's generator
 
 
 class ReplayedInstance(NamedTuple):
-    """An environment instance whose collection is repeated.
+    """An environment instance whose collection is repeated."""
 
-    Attributes:
-        suffix: text after the number of an episode in its name.
-        streams: random streams of its episodes.
-        begin: snapshot before the collection.
-        steps: number of steps to make; None to the end of the episode.
-    """
-
-    suffix: str
-    streams: Streams
-    begin: StepSnapshot
-    steps: int | None
+    suffix: str  # text after the number of an episode in its name
+    streams: Streams  # random streams of its episodes
+    begin: StepSnapshot  # snapshot before the collection
+    steps: int | None  # number of steps to make; None to the end of the episode
 
 
 class FaultLocator:
     """Repeats the collection of instances, one step a call of the compiled loop.
 
-    Args:
-        simulator: compiled simulator.
-        spec: architecture of the policy.
-        actor_params: float32[*], parameters of the actor in the flat layout.
-
-    Attributes:
-        name: name of the episode.
-        snapshot: the episode before the present step.
-        trajectory: one row, that of the present step.
+    ``snapshot`` is the episode before the present step, whose one row is in ``trajectory``.
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec, actor_params: np.ndarray) -> None:
         self.simulator, self._spec, self._actor_params = simulator, spec, actor_params
         self._loop = cached(build_collect_steps(simulator, spec))
-        sizes = spec.observation_size, spec.action_space, spec.action_features
-        self.trajectory = allocate(1, *sizes, np.zeros, state_size=spec.state_size)
+        self.trajectory = allocate(spec, 1, np.zeros)
         self._states, self._arrays = new_state(simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self.name, self.snapshot = "", StepSnapshot(0, -1, b"", {}, {})
 
@@ -135,9 +111,7 @@ class FaultLocator:
     def as_python(self, seconds: float, compiled_helpers: bool) -> SimulatorError | None:
         """Make the present step as ordinary Python; return what is wrong with it, with the user's line, or None.
 
-        Args:
-            seconds: most time for a function of the simulator, in the main thread.
-            compiled_helpers: whether compiled functions that the simulator's functions call stay compiled.
+        ``seconds`` and ``compiled_helpers`` are those of :class:`core.simulators.check.calls.Calls`.
         """
         call = Calls(self.simulator, seconds, Hints(), compiled_helpers)
         call.episode, call.step = self.name, max(self.snapshot.age, 0)
@@ -156,11 +130,9 @@ class FaultLocator:
             call("reset", state, self.simulator.parameters, rng)
         call.observe(state)
         call.action_features(state, call.action_mask(state))
-        for name in ("time", "control_variate"):
-            call.number(name, state)
+        call.clocks(state)
         _, terminated = call.outcome(state, self._action(), rng)
-        for name in ("time", "control_variate"):
-            call.number(name, state)
+        call.clocks(state)
         cut = call.truncated(state) or max(self.snapshot.age, 0) + 1 == self.simulator.max_steps
         call.step += 1
         call.observe(state)
@@ -181,10 +153,7 @@ class FaultLocator:
 def find_fault(locator: FaultLocator, instances: Sequence[ReplayedInstance], patience: float) -> SimulatorError | None:
     """Repeat the collection of instances until one fails, or does not return from a step.
 
-    Args:
-        locator: locator for their simulator and policy.
-        instances: instances in the order in which they failed.
-        patience: most seconds for a step.
+    ``patience`` is the most seconds for a step.
 
     Returns:
         What is wrong, with episode, step and the user's line; None if nothing fails this time. An endless loop

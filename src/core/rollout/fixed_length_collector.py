@@ -1,32 +1,29 @@
 """Collects a fixed number of steps: episodes one after another, of which the last continues in the next rollout."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numba.core.errors import NumbaError
 
 from core.errors import UserError
-from core.jit_cache.cache import cached, compile_for
+from core.jit_cache.cache import cached
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_collect_steps
-from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
+from core.rollout.collector import (
+    CollectorState,
+    EpisodeOutcome,
+    InstanceTrajectory,
+    RolloutPlan,
+    compile_loop,
+    in_threads,
+)
 from core.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
 from core.rollout.loop_arrays import new_loop_arrays
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.compile_errors import describe_compile_error
-from core.simulators.simulator import (
-    OK,
-    Simulator,
-    describe_fault,
-    metrics_of,
-    naming_the_episode,
-    new_state,
-)
+from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
 _METADATA = ("number", "age", "total", "over")
 
@@ -36,12 +33,6 @@ class FixedLengthCollector:
 
     The random streams of an episode are named by its instance and its number there. The result does not depend on the
     threads.
-
-    Args:
-        simulator: simulator whose episodes are collected.
-        spec: architecture of the policy.
-        plan: size of a rollout and its random streams.
-        new: allocator of trajectory arrays.
     """
 
     def __init__(
@@ -55,40 +46,14 @@ class FixedLengthCollector:
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
     ) -> tuple[list[InstanceTrajectory], float]:
-        """Collect steps from some instances.
-
-        Args:
-            actor_params: float32[*], parameters of the actor in the flat layout.
-            first_episode: not used, because each instance counts its own episodes.
-            count: number of instances.
-
-        Returns:
-            A trajectory of each instance, and the seconds that collection took.
-
-        Raises:
-            SimulatorError: the simulator broke its contract; episode and step are named.
-        """
+        """Collect steps from some instances."""
         begin = time.perf_counter()
-        collect, instances = partial(fill, self.plan.steps, actor_params), self._instances[:count]
-        if self.threads == 1:
-            collected = list(map(collect, instances))
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                collected = list(pool.map(collect, instances))
+        collected = in_threads(self.threads, partial(fill, self.plan.steps, actor_params), self._instances[:count])
         return collected, time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Compile the loop without a step; return the seconds it took.
-
-        Raises:
-            UserError: Numba cannot compile the simulator.
-        """
-        begin = time.perf_counter()
-        try:
-            compile_for(self.loop, self._instances[0].arguments(actor_params))
-        except NumbaError as error:
-            raise describe_compile_error(self.simulator, error) from error
-        return time.perf_counter() - begin
+        """Compile the loop without a step; return the seconds it took."""
+        return compile_loop(self.simulator, self.loop, self._instances[0].arguments(actor_params))
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
@@ -96,11 +61,7 @@ class FixedLengthCollector:
         return CollectorState(records, [instance.metadata() for instance in self._instances])
 
     def load_state_dict(self, state: CollectorState) -> None:
-        """Continue episodes; instances without a state begin with their first one.
-
-        Raises:
-            UserError: a record does not fit the simulator.
-        """
+        """Continue episodes; instances without a state begin with their first one."""
         for i, (instance, metadata) in enumerate(zip(self._instances, state.metadata, strict=False)):
             instance.load(state.records.get(_record_name(i)), metadata)
 
@@ -113,28 +74,19 @@ class FixedLengthCollector:
 
 
 class _Instance:
-    """An environment instance and the episode that it is in.
-
-    Args:
-        collector: collector whose simulator, spec, plan and kernels are used.
-        index: number of the instance.
-        new: allocator of trajectory arrays.
+    """An environment instance of a collector, numbered ``index``, and the episode that it is in: a :class:`Fillable`.
 
     Attributes:
-        trajectory: steps of the rollout.
-        states: array with the simulator's state record.
+        states: ``state_dtype``[1], the simulator's state.
         number: number of the episode in this instance; -1 before the first.
         age: steps that the episode has made.
         total: sum of its rewards.
-        over: whether it has ended, so that another one has to begin.
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self._suffix, self._index = collector, f" of instance {index}", index
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
-        self.trajectory = allocate(
-            steps, spec.observation_size, spec.action_space, spec.action_features, new, steps, spec.state_size
-        )
+        self.trajectory = allocate(spec, steps, new, cuts=steps)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over = -1, 0, 0.0, True
@@ -176,11 +128,7 @@ class _Instance:
         return {**{name: getattr(self, name) for name in _METADATA}, "rng": rng, "policy_rng": policy_rng}
 
     def load(self, record: np.ndarray | None, metadata: dict[str, Any]) -> None:
-        """Continue the episode of a record and its metadata.
-
-        Raises:
-            UserError: the record does not fit the simulator.
-        """
+        """Continue the episode of a record and its metadata, or raise if the record does not fit the simulator."""
         size = self.states.nbytes + self._arrays.policy_states.nbytes
         if record is None or record.size != size:
             found = "is missing" if record is None else f"has {record.size} bytes, not {size}"
@@ -209,15 +157,10 @@ class _Instance:
 
 
 class Fillable(Protocol):
-    """An environment instance that plays episode after episode.
+    """An environment instance that plays episode after episode."""
 
-    Attributes:
-        trajectory: steps of the rollout.
-        over: whether the episode has ended, so that another one has to begin.
-    """
-
-    trajectory: Trajectory
-    over: bool
+    trajectory: Trajectory  # steps of the rollout
+    over: bool  # whether the episode has ended, so that another one has to begin
 
     def begin_episode(self) -> None:
         """Begin the next episode."""
@@ -230,13 +173,7 @@ class Fillable(Protocol):
 
 
 def fill(steps: int, policy: Any, instance: Fillable) -> InstanceTrajectory:
-    """Fill a trajectory with episodes one after another, and keep the observations after their cuts.
-
-    Args:
-        steps: number of rows to fill.
-        policy: what the instance acts by.
-        instance: instance whose trajectory is filled.
-    """
+    """Fill an instance's trajectory with episodes one after another, and keep the observations after their cuts."""
     trajectory, row, cuts = instance.trajectory, 0, 0
     finished: list[EpisodeOutcome] = []
     while row < steps:

@@ -22,18 +22,9 @@ _PATIENCE = 5.0
 def collect_guarded(
     collector: Collector, actor_params: np.ndarray, iteration: int, count: int, seconds: float, directory: Path
 ) -> tuple[Sequence[InstanceTrajectory], float]:
-    """Collect the rollout of an iteration.
+    """Return what :meth:`Collector.collect` returns for an iteration, counted from 0.
 
-    Args:
-        collector: collector that is called.
-        actor_params: float32[*], parameters of the actor in the flat layout.
-        iteration: number of the iteration, from 0.
-        count: number of instances.
-        seconds: time limit; 0 for none.
-        directory: directory of the run, for the command in an error.
-
-    Returns:
-        A trajectory of each instance, and the seconds that collection took.
+    ``seconds`` is the time limit, 0 for none; the command in an error names the run's ``directory``.
 
     Raises:
         SimulatorError: the simulator broke its contract, or (EndlessEpisodeError) did not return in time.
@@ -73,11 +64,7 @@ def _replay_command(seed: int, iteration: int, directory: Path) -> str:
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T]) -> T:
-    """Return what a function returns.
-
-    Args:
-        seconds: time limit; 0 for none.
-        function: function that runs in a thread of its own, which continues after the time limit.
+    """Return what a function returns; with a limit it runs in a thread of its own, which continues after that.
 
     Raises:
         TooLong: the function did not return in time.

@@ -20,12 +20,6 @@ class GymnasiumCollector:
     """Collects a number of steps from each of some environments, which are stepped one after another.
 
     The random stream of an episode is named by its instance and its number there.
-
-    Args:
-        simulator: environment whose episodes are collected.
-        spec: architecture of the policy.
-        plan: size of a rollout and its random streams.
-        new: allocator of trajectory arrays.
     """
 
     def __init__(
@@ -38,19 +32,7 @@ class GymnasiumCollector:
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
     ) -> tuple[list[InstanceTrajectory], float]:
-        """Collect steps from some environments.
-
-        Args:
-            actor_params: float32[*], parameters of the actor in the flat layout.
-            first_episode: not used, because each instance counts its own episodes.
-            count: number of instances.
-
-        Returns:
-            A trajectory of each instance, and the seconds that collection took.
-
-        Raises:
-            SimulatorError: an environment failed or returned what it should not; episode and step are named.
-        """
+        """Collect steps from some environments."""
         begin = time.perf_counter()
         collected = [fill(self.plan.steps, each.slot(actor_params), each) for each in self._instances[:count]]
         return collected, time.perf_counter() - begin
@@ -78,26 +60,12 @@ class GymnasiumCollector:
 
 
 class _Instance:
-    """An environment and the episode that it is in.
-
-    Args:
-        collector: collector whose environment, spec, plan and policy are used.
-        index: number of the instance.
-        new: allocator of trajectory arrays.
-
-    Attributes:
-        environment: environment that is stepped.
-        trajectory: steps of the rollout.
-        number: number of the episode in this instance; -1 before the first.
-        over: whether it has ended, so that another one has to begin.
-    """
+    """An environment of a collector, numbered ``index``, and the episode that it is in, ``number``: a ``Fillable``."""
 
     def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
         self.environment = OpenEnvironment(collector.simulator)
-        self.trajectory = allocate(
-            steps, spec.observation_size, spec.action_space, 0, new, cuts=steps, state_size=spec.state_size
-        )
+        self.trajectory = allocate(spec, steps, new, cuts=steps)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total = -1, True, 0.0
         self._policy_state = new_policy_states(spec, 1)[0]
@@ -106,8 +74,7 @@ class _Instance:
 
     def slot(self, actor_params: np.ndarray) -> PolicySlot:
         """Return the policy's place at this environment."""
-        slot: PolicySlot = self._collector.policy.new_slot(actor_params, self._rng, self.trajectory, self._policy_state)
-        return slot
+        return self._collector.policy.new_slot(actor_params, self._rng, self.trajectory, self._policy_state)
 
     def begin_episode(self) -> None:
         """Begin the next episode."""

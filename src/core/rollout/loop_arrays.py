@@ -14,39 +14,22 @@ _CACHE_LINE = 64
 
 
 class LoopArrays(NamedTuple):
-    """What the loop reads and writes for S instances, beside the simulator's states and the generators.
+    """What the loop reads and writes for S instances, beside the simulator's states and the generators."""
 
-    Attributes:
-        rows: trajectories, arrays [S, T, ...]; actions are [S, T, numbers of an action].
-        policy_states: float32[S, state_size], what the policy carries to the next step.
-        next_rows: int64[S], row of the next step; the loop moves it.
-        ages: int64[S], steps that the episode has made, -1 before its reset; the loop moves it.
-        rewards: float64[S], sum of the rewards of the steps in a call of the loop.
-        statuses: int64[S], status codes of the simulator.
-        playing: int64[1], the instance in hand: an exception comes from this one.
-        workspace: float32[*], scratch of the actor.
-    """
-
-    rows: Trajectory
-    policy_states: np.ndarray
-    next_rows: np.ndarray
-    ages: np.ndarray
-    rewards: np.ndarray
-    statuses: np.ndarray
-    playing: np.ndarray
-    workspace: np.ndarray
+    rows: Trajectory  # trajectories, arrays [S, T, ...]; actions are [S, T, numbers of an action]
+    policy_states: np.ndarray  # float32[S, state_size], what the policy carries to the next step
+    next_rows: np.ndarray  # int64[S], row of the next step; the loop moves it
+    ages: np.ndarray  # int64[S], steps that the episode has made, -1 before its reset; the loop moves it
+    rewards: np.ndarray  # float64[S], sum of the rewards of the steps in a call of the loop
+    statuses: np.ndarray  # int64[S], status codes of the simulator
+    playing: np.ndarray  # int64[1], the instance in hand: an exception comes from this one
+    workspace: np.ndarray  # float32[*], scratch of the actor
 
 
 def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
-    """Return the arrays for instances that are to begin an episode in row 0.
-
-    Args:
-        rows: trajectories, arrays [S, T, ...].
-        spec: architecture of the policy.
-    """
+    """Return the arrays for instances that are to begin an episode in row 0 of ``rows``, arrays [S, T, ...]."""
     count, (row_size, _) = len(rows.rewards), row_of(spec.action_space)
-    integers = [zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1)]
-    next_rows, ages, statuses, playing = integers
+    next_rows, ages, statuses, playing = (zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1))
     ages[:] = -1
     return LoopArrays(
         rows=rows._replace(actions=rows.actions.reshape(*rows.rewards.shape, row_size)),

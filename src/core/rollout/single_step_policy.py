@@ -1,5 +1,6 @@
 """The policy for an environment that is not compiled: one compiled call a step."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,21 +28,16 @@ class StepPolicy(NamedTuple):
         greedy: ``greedy(handle, t) -> status``, the same for the likeliest action; no log-probability.
     """
 
-    new_slot: Any
+    new_slot: Callable[..., "PolicySlot"]
     sample: Function
     greedy: Function
 
 
 class PolicySlot(NamedTuple):
-    """The policy's place at one environment.
+    """The policy's place at one environment."""
 
-    Attributes:
-        handle: argument of :class:`StepPolicy`'s functions.
-        actions: indexed by t, what the environment is to receive (as a row of our action space).
-    """
-
-    handle: Any
-    actions: Any
+    handle: Any  # argument of :class:`StepPolicy`'s functions
+    actions: Any  # indexed by t, what the environment is to receive (as a row of our action space)
 
 
 class _Always:
@@ -55,11 +51,7 @@ class _Always:
 
 
 def build_step_policy(spec: PolicySpec) -> StepPolicy:
-    """Compile the policy.
-
-    Args:
-        spec: architecture of the policy, without action features.
-    """
+    """Compile the policy of a spec without action features."""
     sampling, state_size = build_sampling(spec.action_space, log_std_offset(spec)), spec.state_size
     forward, allows_a_choice = build_forward(spec), build_mask_check(spec.action_space)
     draw, best = sampling.sample, sampling.greedy
@@ -99,19 +91,8 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
     return StepPolicy(_build_new_slot(spec), sample, greedy)
 
 
-class _SlotArrays(NamedTuple):
-    """Arrays and generator of a handle; ``row`` and ``values`` are scratch."""
-
-    actor_params: np.ndarray
-    observations: np.ndarray
-    masks: np.ndarray
-    drawn: np.ndarray
-    log_probs: np.ndarray
-    states: np.ndarray
-    state: np.ndarray
-    row: np.ndarray
-    values: np.ndarray
-    rng: np.random.Generator
+_FIELDS = ["actor_params", "observations", "masks", "drawn", "log_probs", "states", "state", "row", "values", "rng"]
+"""Arrays and generator of a handle; ``row`` and ``values`` are scratch."""
 
 
 def _build_new_slot(spec: PolicySpec) -> Any:
@@ -121,41 +102,20 @@ def _build_new_slot(spec: PolicySpec) -> Any:
     def new_slot(
         actor_params: np.ndarray, rng: np.random.Generator, trajectory: Trajectory, policy_state: np.ndarray
     ) -> PolicySlot:
-        arrays = _SlotArrays(
-            actor_params=actor_params,
-            observations=trajectory.observations,
-            masks=trajectory.masks,
-            drawn=trajectory.actions.reshape(len(trajectory.actions), row_size),
-            log_probs=trajectory.log_probs,
-            states=trajectory.states,
-            state=policy_state,
-            row=np.zeros(row_size, row_dtype),
-            values=workspace(spec),
-            rng=rng,
-        )
-        fields = tuple((name, typeof(value)) for name, value in arrays._asdict().items())  # type: ignore[no-untyped-call]
+        row = np.zeros(row_size, row_dtype)
+        drawn = trajectory.actions.reshape(len(trajectory.actions), row_size)
+        inputs, outputs = (trajectory.observations, trajectory.masks), (drawn, trajectory.log_probs, trajectory.states)
+        values = (actor_params, *inputs, *outputs, policy_state, row, workspace(spec), rng)
+        fields = tuple((name, typeof(value)) for name, value in zip(_FIELDS, values, strict=True))  # type: ignore[no-untyped-call]
         if fields not in kinds:
-            kinds[fields] = jitclass(list(fields))(_handle_class())
-        actions = arrays.drawn if isinstance(spec.action_space, Discrete) else _Always(arrays.row)
-        return PolicySlot(kinds[fields](arrays), actions)
+
+            class Handle:  # jitclass needs one of its own for each set of types
+                def __init__(self, arrays):  # type: ignore[no-untyped-def]
+                    self.actor_params, self.observations, self.masks, self.drawn, self.log_probs = arrays[:5]
+                    self.states, self.state, self.row, self.values, self.rng = arrays[5:]
+
+            kinds[fields] = jitclass(list(fields))(Handle)
+        actions = drawn if isinstance(spec.action_space, Discrete) else _Always(row)
+        return PolicySlot(kinds[fields](values), actions)
 
     return new_slot
-
-
-def _handle_class() -> type:
-    """Return a class for ``jitclass``, which needs one of its own for each set of types."""
-
-    class Handle:
-        def __init__(self, arrays):  # type: ignore[no-untyped-def]
-            self.actor_params = arrays.actor_params
-            self.observations = arrays.observations
-            self.masks = arrays.masks
-            self.drawn = arrays.drawn
-            self.log_probs = arrays.log_probs
-            self.states = arrays.states
-            self.state = arrays.state
-            self.row = arrays.row
-            self.values = arrays.values
-            self.rng = arrays.rng
-
-    return Handle

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.simulators.spaces import ActionSpace
+from core.policies.spec import PolicySpec
 
 LARGEST_REWARD = 1e12
 """Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
@@ -19,37 +19,23 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 class Trajectory(NamedTuple):
     """T environment steps and the observation after the last one, of one episode or of several one after another.
 
-    Of several, the first may have begun in the rollout before, and the last may continue in the next.
-
-    Attributes:
-        observations: float32[T + 1, O]; row T is the observation after the last step. After an earlier end the next
-            row is the first observation of another episode.
-        actions: int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box: the draws, before
-            they are clipped or squashed onto the bounds).
-        log_probs: float32[T], log-probabilities of the chosen actions under the policy that chose them.
-        rewards: float32[T], reward of step t.
-        masks: bool[T, values of all choices], True where allowed; bool[T, 0] for a Box.
-        features: float32[T, values of all choices, F], the action features.
-        states: float32[T, state_size], the policy's state before step t.
-        elapsed: float64[T], simulated time from step t to step t + 1.
-        control_variate: float32[T], increment of the simulator's control variate from step t to step t + 1.
-        terminated: bool[T], whether the process ended after t, so that nothing follows.
-        truncated: bool[T], whether the episode was cut after t, so that its next observation is valued.
-        cut_observations: float32[cuts, O], the observation after each t < T - 1 that is truncated, in their order.
+    Of several, the first may have begun in the rollout before, and the last may continue in the next. After an end the
+    next row is the first observation of another episode. Actions of a Box are the draws, before they are clipped or
+    squashed onto the bounds. ``cut_observations`` has a row for each t < T - 1 that is truncated, in their order.
     """
 
-    observations: np.ndarray
-    actions: np.ndarray
-    log_probs: np.ndarray
-    rewards: np.ndarray
-    masks: np.ndarray
-    features: np.ndarray
-    states: np.ndarray
-    elapsed: np.ndarray
-    control_variate: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    cut_observations: np.ndarray
+    observations: np.ndarray  # float32[T + 1, O]; row T is the observation after the last step
+    actions: np.ndarray  # int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box)
+    log_probs: np.ndarray  # float32[T], log-probabilities of the actions under the policy that chose them
+    rewards: np.ndarray  # float32[T], reward of step t
+    masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box
+    features: np.ndarray  # float32[T, values of all choices, F], the action features
+    states: np.ndarray  # float32[T, state_size], the policy's state before step t
+    elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
+    control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
+    terminated: np.ndarray  # bool[T], whether the process ended after t, so that nothing follows
+    truncated: np.ndarray  # bool[T], whether the episode was cut after t, so that its next observation is valued
+    cut_observations: np.ndarray  # float32[cuts, O], observations after cuts
 
     @property
     def steps(self) -> int:
@@ -85,39 +71,30 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def allocate(
-    steps: int,
-    observation_size: int,
-    space: ActionSpace,
-    action_features: int = 0,
-    new: Allocate = allocate_plain,
-    cuts: int = 0,
-    state_size: int = 0,
-) -> Trajectory:
+def allocate(spec: PolicySpec, steps: int, new: Allocate = allocate_plain, cuts: int = 0) -> Trajectory:
     """Allocate the arrays for up to ``steps`` steps, with up to ``cuts`` episodes cut before the last of them.
 
     Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
     the exception).
     """
+    space, values = spec.action_space, sum(spec.action_space.choices)
     return Trajectory(
-        observations=new((steps + 1, observation_size), np.dtype(np.float32)),
+        observations=new((steps + 1, spec.observation_size), np.dtype(np.float32)),
         actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
         rewards=new((steps,), np.dtype(np.float32)),
-        masks=new((steps, sum(space.choices)), np.dtype(np.bool_)),
-        features=new((steps, sum(space.choices), action_features), np.dtype(np.float32)),
-        states=new((steps, state_size), np.dtype(np.float32)),
+        masks=new((steps, values), np.dtype(np.bool_)),
+        features=new((steps, values, spec.action_features), np.dtype(np.float32)),
+        states=new((steps, spec.state_size), np.dtype(np.float32)),
         elapsed=new((steps,), np.dtype(np.float64)),
         control_variate=new((steps,), np.dtype(np.float32)),
         terminated=new((steps,), np.dtype(np.bool_)),
         truncated=new((steps,), np.dtype(np.bool_)),
-        cut_observations=new((cuts, observation_size), np.dtype(np.float32)),
+        cut_observations=new((cuts, spec.observation_size), np.dtype(np.float32)),
     )
 
 
-def trajectory_bytes(
-    steps: int, observation_size: int, space: ActionSpace, action_features: int = 0, cuts: int = 0, state_size: int = 0
-) -> int:
+def trajectory_bytes(spec: PolicySpec, steps: int, cuts: int = 0) -> int:
     """Return the bytes of the arrays that :func:`allocate` makes of the same arguments; nothing is allocated."""
     sizes: list[int] = []
 
@@ -125,17 +102,15 @@ def trajectory_bytes(
         sizes.append(math.prod(shape) * dtype.itemsize)
         return np.empty(0, dtype)
 
-    allocate(steps, observation_size, space, action_features, measure, cuts, state_size)
+    allocate(spec, steps, measure, cuts)
     return sum(sizes)
 
 
 def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.ndarray) -> tuple[int, str] | None:
     """Return (step, what is wrong) of the first step that cannot be learned from, None if all can.
 
-    Args:
-        rewards: float32[T], rewards.
-        discounts: float64[T], discounts from the simulator's clock.
-        variate: float32[T], increments of the simulator's control variate.
+    ``rewards`` and ``variate``, the increments of the control variate, are float32[T]; ``discounts``, from the
+    simulator's clock, are float64[T].
     """
     for column, what in ((rewards, "the reward is"), (variate, "control_variate grew by")):
         bad = ~(np.abs(column) <= LARGEST_REWARD)
@@ -144,7 +119,6 @@ def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.nda
             return step, f"{what} {column[step]}; keep it finite and below 1e12"
     bad = ~np.isfinite(discounts)
     if bad.any():
-        return int(
-            bad.argmax()
-        ), "the clock gave an elapsed time that is negative or not a number; let time only go forward"
+        what = "the clock gave an elapsed time that is negative or not a number; let time only go forward"
+        return int(bad.argmax()), what
     return None

@@ -7,7 +7,7 @@ import numpy as np
 from core.jit_cache.cache import cached, compile_for
 from core.seeding import stream
 from core.simulators.compile_errors import describe_compile_error
-from core.simulators.simulator import Function, Simulator, compiled, function_of, new_state
+from core.simulators.simulator import Compiled, Function, Simulator, compiled, function_of, new_state
 from core.simulators.spaces import Discrete
 
 
@@ -17,24 +17,17 @@ def compile_each(simulator: Simulator) -> None:
     Raises:
         UserError: Numba cannot compile a function; the sentence names the function and the line.
     """
-    for name, arguments in _arguments(simulator).items():
-        function = function_of(simulator, name)
-        if function is not None:
-            _compile(simulator, name, function, arguments)
+    arguments = _arguments(simulator)
+    for name in Compiled._fields:
+        if function := function_of(simulator, name):
+            _compile(simulator, name, function, arguments[name])
     for name in simulator.heuristics:
         compile_heuristic(simulator, name)
 
 
 def compile_heuristic(simulator: Simulator, name: str) -> None:
-    """Compile one heuristic.
-
-    Raises:
-        UserError: Numba cannot compile the heuristic; the sentence names the line.
-    """
-    state, rng = new_state(simulator)[0], stream(0, "compile")
-    action = () if isinstance(simulator.action_space, Discrete) else (_action(simulator),)
-    arguments = (state, simulator.parameters, _mask(simulator), rng, *action)
-    _compile(simulator, f"heuristics[{name!r}]", simulator.heuristics[name], arguments)
+    """Compile one heuristic, or raise a UserError that names the line that Numba cannot compile."""
+    _compile(simulator, f"heuristics[{name!r}]", simulator.heuristics[name], _arguments(simulator)["heuristic"])
 
 
 def _compile(simulator: Simulator, name: str, function: Function, arguments: tuple[Any, ...]) -> None:
@@ -45,27 +38,19 @@ def _compile(simulator: Simulator, name: str, function: Function, arguments: tup
 
 
 def _arguments(simulator: Simulator) -> dict[str, tuple[Any, ...]]:
-    """Return arguments of the right types for each function of the contract."""
-    state, rng, mask = new_state(simulator)[0], stream(0, "compile"), _mask(simulator)
-    both = (state, simulator.parameters)
+    """Return arguments of the right types for each function of the contract, and for a heuristic."""
+    space, rng = simulator.action_space, stream(0, "compile")
+    both, mask = (new_state(simulator)[0], simulator.parameters), np.ones(sum(space.choices), np.bool_)
     features = np.zeros((len(mask), simulator.action_feature_size), np.float32)
+    row = () if isinstance(space, Discrete) else (np.zeros(space.shape, space.dtype),)  # a heuristic fills an array
     return {
         "reset": (*both, rng),
         "observe": (*both, np.zeros(simulator.observation_size, np.float32)),
         "action_mask": (*both, mask),
         "action_features": (*both, mask, features),
-        "step": (*both, _action(simulator), rng),
+        "step": (*both, *(row or (0,)), rng),
         "truncated": both,
         "time": both,
         "control_variate": both,
+        "heuristic": (*both, mask, rng, *row),
     }
-
-
-def _mask(simulator: Simulator) -> np.ndarray:
-    return np.ones(sum(simulator.action_space.choices), np.bool_)
-
-
-def _action(simulator: Simulator) -> Any:
-    """Return an action of the type that ``step`` receives."""
-    space = simulator.action_space
-    return 0 if isinstance(space, Discrete) else np.zeros(space.shape, space.dtype)

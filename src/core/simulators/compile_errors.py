@@ -34,10 +34,7 @@ _REASONS = (
         r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
         rf"\2.\1 does not exist in compiled code; {_REMEDY}",
     ),
-    (
-        r"Cannot unify (.+?) and (.+?) for '(\w+)[.\d]*'",
-        r"\3 is \1 in one place and \2 in another; give it one type",
-    ),
+    (r"Cannot unify (.+?) and (.+?) for '(\w+)[.\d]*'", r"\3 is \1 in one place and \2 in another; give it one type"),
     (r"NameError: (name '\w+' is not defined)", r"\1; define it, or correct its name"),
     (
         r"No implementation of function Function\(<(?:class|function|built-in function) '?([\w.]+).*?>>> (\S[^\n]*)",
@@ -52,11 +49,7 @@ def describe_compile_error(
 ) -> UserError:
     """Turn Numba's report into a sentence with the user's own line, where the report allows it.
 
-    Args:
-        simulator: simulator whose functions do not compile.
-        error: exception that Numba raised.
-        name: name of the function that does not compile; empty where several were compiled.
-        function: function of this name.
+    ``name`` and ``function`` are of the function that does not compile, where only one was compiled.
     """
     subject = type(simulator).__name__ + (f".{name}" if name else "")
     return UserError(f"Numba cannot compile {subject}{_where(simulator, error, function)}: {_reason(error)}.")

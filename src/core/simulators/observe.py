@@ -26,25 +26,15 @@ _INFINITE = np.float32(np.inf)
 
 
 class Observed(NamedTuple):
-    """What a policy chooses an action from.
+    """What a policy chooses an action from."""
 
-    Attributes:
-        observation: float32[O], not normalised.
-        mask: bool[n], n values of all choices, True where allowed; bool[0] for a Box.
-        features: float32[n, F], the action features.
-    """
-
-    observation: np.ndarray
-    mask: np.ndarray
-    features: np.ndarray
+    observation: np.ndarray  # float32[O], not normalised
+    mask: np.ndarray  # bool[n], n values of all choices, True where allowed; bool[0] for a Box
+    features: np.ndarray  # float32[n, F], the action features
 
 
 def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
     """Build the compiled function that reads a simulator's state.
-
-    Args:
-        simulator: simulator whose sizes are used.
-        functions: compiled functions of the simulator.
 
     Returns:
         ``observe_state(state, parameters, guarded, observation, mask, features) -> status``. It fills observation

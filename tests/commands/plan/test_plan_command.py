@@ -18,7 +18,7 @@ from core.config import Config
 from core.errors import this_command
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
-from core.training.build.setup import rollout_size
+from core.training.build.setup import set_up
 
 TOYS = Path(toy_simulators.__file__)
 BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
@@ -176,7 +176,7 @@ def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
     """A round of half of the decisions that the plan expects, played in half a second."""
-    half = rollout_size(Config(), toy_simulators.Bandit()).samples // 2
+    half = set_up(Config(), toy_simulators.Bandit()).size.samples // 2
     monkeypatch.setattr(time_estimate, "measure", lambda *_: time_estimate.Measured(5.0, 0.5, half, 0.0))
     assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
     content = json.loads((tmp_path / "plan.json").read_text())

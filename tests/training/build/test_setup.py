@@ -8,11 +8,11 @@ from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
 from core.simulators.loading import load_simulator
-from core.training.build import setup as module
+from core.training.build.setup import set_up
 
 
 def rollout_size(simulator, **values):
-    return module.rollout_size(Config.model_validate(values), simulator)
+    return set_up(Config.model_validate(values), simulator).size
 
 
 def test_the_default_rollout_of_the_loan_desk_is_six_half_years():

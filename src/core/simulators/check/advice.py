@@ -16,13 +16,7 @@ _LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
 
 
 def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
-    """Add hints about observations that are large or of very different scales.
-
-    Args:
-        observations: float32[steps, observation_size].
-        name: name of the simulator.
-        hints: collector of the hints.
-    """
+    """Add hints about observations, float32[steps, observation_size], that are large or of very different scales."""
     values = observations.astype(np.float64)
     largest, spread = np.abs(values).max(axis=0), values.std(axis=0)
     at = int(largest.argmax())
@@ -43,13 +37,7 @@ def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
 
 
 def hint_at_endless_episodes(simulator: Simulator, played: int, hints: Hints) -> None:
-    """Add a hint if nothing but a huge max_steps seems to end an episode.
-
-    Args:
-        simulator: simulator that ended no episode.
-        played: number of environment steps that were played.
-        hints: collector of the hints.
-    """
+    """Add a hint if nothing but a huge max_steps seems to end an episode: none did in the ``played`` steps."""
     if simulator.max_steps > _LONG:
         size = simulator.max_steps * (4 * simulator.observation_size + simulator.action_space.outputs + 32)
         hints.add(

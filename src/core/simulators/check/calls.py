@@ -16,13 +16,10 @@ from core.simulators.simulator import Compiled, Function, Simulator, empty_mask,
 
 
 class Calls:
-    """The functions of a simulator as ordinary Python, each call checked.
+    """The functions of a simulator as ordinary Python, each call checked; a call may take ``seconds``.
 
-    Args:
-        simulator: simulator to call.
-        seconds: time limit of a call.
-        hints: collector of hints.
-        compiled_helpers: False to run the simulator's compiled helpers as ordinary Python too.
+    Without ``compiled_helpers`` the simulator's compiled helpers run as ordinary Python too. Every method raises a
+    SimulatorError where the function raised, took too long or broke its contract.
 
     Attributes:
         episode: name of the present episode, for messages.
@@ -39,11 +36,7 @@ class Calls:
         self.functions: dict[str, Function] = {name: helpers.ordinary(f) for name, f in defined.items() if f}
 
     def __call__(self, function: str, *arguments: Any) -> Any:
-        """Call a function with the arguments of the contract; None if the simulator does not define it.
-
-        Raises:
-            SimulatorError: the function raised or took too long.
-        """
+        """Call a function with the arguments of the contract; None if the simulator does not define it."""
         if function not in self.functions:
             return None
         try:
@@ -60,23 +53,14 @@ class Calls:
             raise self._call_error(function, error, "failed", reason) from error
 
     def reading(self, function: str, state: Any, *arguments: Any) -> Any:
-        """Call a function that may not change the state.
-
-        Raises:
-            SimulatorError: the function changed the state, raised or took too long.
-        """
-        before = state.copy()
-        result = self.keeping_parameters(function, state, *arguments)
+        """Call a function that may not change the state."""
+        before, result = state.copy(), self.keeping_parameters(function, state, *arguments)
         if function in self.functions and before.tobytes() != state.tobytes():
             self.fail(f"{function} changed {changed_fields(before, state)}; only reset and step may", function)
         return result
 
     def keeping_parameters(self, function: str, state: Any, *arguments: Any) -> Any:
-        """Call a function, which may not change the parameters.
-
-        Raises:
-            SimulatorError: the function changed the parameters, raised or took too long.
-        """
+        """Call a function, which may not change the parameters."""
         before = _contents(self.simulator.parameters)
         result = self(function, state, self.simulator.parameters, *arguments)
         changed = [name for name, value in _contents(self.simulator.parameters).items() if value != before[name]]
@@ -138,6 +122,10 @@ class Calls:
         value = self.reading(function, state)
         self._require_number(f"{function} returned", value, function)
         return float(value)
+
+    def clocks(self, state: Any) -> dict[str, float]:
+        """Return ``time`` and ``control_variate`` by name."""
+        return {name: self.number(name, state) for name in ("time", "control_variate")}
 
     def metrics(self, states: np.ndarray) -> None:
         """Fill the metrics of a finished episode from its last state, ``state_dtype``[1]."""

@@ -8,20 +8,10 @@ import numpy as np
 
 from core.errors import UserError
 from core.seeding import stream
+from core.simulators.check import determinism
 from core.simulators.check.advice import hint_at_compared_actions, hint_at_endless_episodes, hint_at_scales
 from core.simulators.check.calls import Calls
-from core.simulators.check.determinism import (
-    Outputs,
-    PlayedStep,
-    fail_for_leftovers,
-    fail_for_memory,
-    observe_state,
-    replay,
-    require_repeatable,
-    restored,
-    resume,
-    step_outputs,
-)
+from core.simulators.check.determinism import PlayedStep, require_repeatable
 from core.simulators.check.instrumented_arrays import Hints, watched_record
 from core.simulators.check.random_action import random_action
 from core.simulators.compile import compile_each
@@ -68,11 +58,7 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
 
 
 def _require_plain_fields(simulator: Simulator) -> None:
-    """Refuse fields of Python objects, whose contents a copy of the record would share.
-
-    Raises:
-        UserError: a field holds Python objects.
-    """
+    """Refuse fields of Python objects, whose contents a copy of the record would share."""
     dtype = np.dtype(simulator.state_dtype)
     for name in dtype.names or ():
         if dtype[name].hasobject:
@@ -109,13 +95,13 @@ class _RandomPlay:
             call.episode = episode
             steps = [played for played in self.steps if played.episode == episode]
             left = self._states.copy()
-            if replay(call, self._states, _rng(episode), steps):
-                if function := replay(call, start.copy(), _rng(episode), steps):
-                    fail_for_memory(call, function)
-                fail_for_leftovers(call, left, partial(_rng, episode))
+            if determinism.replay(call, self._states, _rng(episode), steps):
+                if function := determinism.replay(call, start.copy(), _rng(episode), steps):
+                    determinism.fail_for_memory(call, function)
+                determinism.fail_for_leftovers(call, left, partial(_rng, episode))
         for played in reversed(self.steps):
-            if played.before and (function := resume(call, played)):
-                fail_for_memory(call, function)
+            if played.before and (function := determinism.resume(call, played)):
+                determinism.fail_for_memory(call, function)
 
     def _reset(self, episode: int) -> np.random.Generator:
         """Reset the state; return the episode's random stream."""
@@ -154,7 +140,7 @@ class _RandomPlay:
         played = PlayedStep(call.episode, call.step, state.tobytes(), dict(rng.bit_generator.state), action, outputs)
         reward, terminated = call.outcome(state, action, rng)
         self._require_same_step(played, state, reward, terminated)
-        outputs.update(step_outputs(call, state, reward, terminated))
+        outputs.update(determinism.step_outputs(call, state, reward, terminated))
         played.after = hash(state.tobytes())
         if (after := call.number("time", state)) < before:
             call.fail(f"time went back from {before:g} to {after:g} in step; let it stand still or grow", "time")
@@ -164,10 +150,10 @@ class _RandomPlay:
         self.observations.append(observation)
         return terminated or bool(outputs["truncated"][0])
 
-    def _observe(self, state: Any) -> tuple[Outputs, np.ndarray, np.ndarray]:
+    def _observe(self, state: Any) -> tuple[determinism.Outputs, np.ndarray, np.ndarray]:
         """Observe a state twice."""
         call = self.call
-        outputs, observation, mask = observe_state(call, state)
+        outputs, observation, mask = determinism.observe_state(call, state)
         require_repeatable(call, "observe", lambda: call.observe(state).tobytes(), outputs["observe"])
         require_repeatable(call, "action_mask", lambda: call.action_mask(state).tobytes(), outputs["action_mask"])
         features = outputs["action_features"]
@@ -178,7 +164,7 @@ class _RandomPlay:
         call = self.call
 
         def repeat() -> bytes:
-            copy, rng = restored(call, played)
+            copy, rng = determinism.restored(call, played)
             outcome = call.outcome(copy, played.action, rng)
             return bytes(copy.tobytes()) + np.array(outcome, np.float64).tobytes()
 

@@ -15,10 +15,8 @@ class CheckedHelpers:
     """Copies functions so that their compiled helpers check every index, which compiled code does not.
 
     The helpers stay compiled: in ordinary Python they may be slow or have another meaning. Only helpers that a module
-    names are found, not attributes of a class or of another module.
-
-    Args:
-        compiled: False to run helpers as ordinary Python, which can be interrupted if one never ends.
+    names are found, not attributes of a class or of another module. Without ``compiled`` they run as ordinary Python,
+    which can be interrupted if one never ends.
     """
 
     def __init__(self, compiled: bool = True) -> None:

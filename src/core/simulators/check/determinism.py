@@ -20,38 +20,21 @@ Outputs = dict[str, bytes]
 
 @dataclass
 class PlayedStep:
-    """An environment step, with what it takes to play it again.
+    """An environment step, with what it takes to play it again."""
 
-    Attributes:
-        episode: number of the episode.
-        step: number of the step in the episode.
-        before: bytes of the state record before the step, or b"" if they were not kept.
-        rng: state of the bit generator before the step.
-        action: action of the step.
-        outputs: outputs of the functions before and after the step.
-        after: hash of the state record's bytes after the step.
-    """
-
-    episode: int
-    step: int
-    before: bytes
-    rng: Any
-    action: Any
-    outputs: Outputs = field(default_factory=dict)
-    after: int = 0
+    episode: int  # number of the episode
+    step: int  # number of the step in the episode
+    before: bytes  # bytes of the state record before the step, or b"" if they were not kept
+    rng: Any  # state of the bit generator before the step
+    action: Any  # action of the step
+    outputs: Outputs = field(default_factory=dict)  # outputs of the functions before and after the step
+    after: int = 0  # hash of the state record's bytes after the step
 
 
 def require_repeatable(call: Calls, function: str, repeat: Callable[[], bytes], first: bytes | None = None) -> None:
-    """Require a function to give the same results for the same arguments.
+    """Raise a SimulatorError unless a function gives the same results for the same arguments.
 
-    Args:
-        call: checked functions of the simulator.
-        function: name of the function.
-        repeat: callable that calls the function with fresh copies of the same arguments and returns its results.
-        first: results of an earlier call, or None for no earlier call.
-
-    Raises:
-        SimulatorError: the results differ.
+    ``repeat`` calls it with fresh copies of the same arguments; ``first`` are the results of an earlier call, if any.
     """
     if repeat() != (repeat() if first is None else first):
         call.fail(f"{function} gave another result for the same arguments: {_reason(call, repeat)}", function)
@@ -75,42 +58,35 @@ def observe_state(call: Calls, state: Any) -> tuple[Outputs, np.ndarray, np.ndar
 
 def step_outputs(call: Calls, state: Any, reward: float, terminated: bool) -> Outputs:
     """Return the outputs after a step, from its new state and what ``step`` returned."""
-    numbers = {name: np.float64(call.number(name, state)).tobytes() for name in ("time", "control_variate")}
+    numbers = {name: np.float64(value).tobytes() for name, value in call.clocks(state).items()}
     step = np.float64(reward).tobytes() + bytes([terminated])
     return {"step": step, "truncated": bytes([call.truncated(state)]), **numbers}
 
 
 def replay(call: Calls, states: np.ndarray, rng: np.random.Generator, steps: Sequence[PlayedStep]) -> str:
-    """Play an episode again with the same actions.
+    """Play an episode again with the same actions; return the name of the first function with other outputs, or "".
 
-    Args:
-        call: checked functions of the simulator.
-        states: ``state_dtype``[1], record that ``reset`` fills.
-        rng: random stream of the episode.
-        steps: steps of the episode.
-
-    Returns:
-        Name of the first function with other outputs, or "".
+    ``states`` is ``state_dtype``[1], a record that ``reset`` fills; ``rng`` is the random stream of the episode.
     """
     call("reset", states[0], call.simulator.parameters, rng)
-    for played in steps:
-        call.step = played.step
-        if differing := _differing(observe_state(call, states[0])[0], played.outputs):
-            return differing
-        outcome = call.outcome(states[0], played.action, rng)
-        if differing := _differing(step_outputs(call, states[0], *outcome), played.outputs):
-            return differing
-    return ""
+    return next((differing for played in steps if (differing := _repeat(call, states[0], rng, played))), "")
 
 
 def resume(call: Calls, played: PlayedStep) -> str:
     """Play one step again from a copy of its state; return the name of the function with other outputs, or ""."""
+    return _repeat(call, *restored(call, played), played, played.after)
+
+
+def _repeat(call: Calls, state: Any, rng: np.random.Generator, played: PlayedStep, after: int | None = None) -> str:
+    """Make a step again; return the name of the first function with other outputs, or "".
+
+    ``after`` is the hash of the state that ``step`` has to leave behind, if it has to.
+    """
     call.episode, call.step = played.episode, played.step
-    state, rng = restored(call, played)
     if differing := _differing(observe_state(call, state)[0], played.outputs):
         return differing
     outcome = call.outcome(state, played.action, rng)
-    if hash(state.tobytes()) != played.after:
+    if after is not None and hash(state.tobytes()) != after:
         return "step"
     return _differing(step_outputs(call, state, *outcome), played.outputs)
 
@@ -122,10 +98,7 @@ def _differing(outputs: Outputs, before: Outputs) -> str:
 def fail_for_leftovers(call: Calls, left: np.ndarray, new_rng: Callable[[], np.random.Generator]) -> None:
     """Raise a SimulatorError that names the fields which reset does not set.
 
-    Args:
-        call: checked functions of the simulator.
-        left: ``state_dtype``[1], state that an episode left behind.
-        new_rng: callable that returns the random stream of the next episode.
+    ``left`` is ``state_dtype``[1], the state that an episode left behind; ``new_rng`` is for the next one.
     """
     call.step = 0
     one, other = left.copy(), new_state(call.simulator)

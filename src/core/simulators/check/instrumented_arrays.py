@@ -38,13 +38,7 @@ class Hints:
 
 
 def watched(array: np.ndarray, hints: Hints, name: str) -> np.ndarray:
-    """Return a view of an array that reports negative indices and refuses integers that do not fit.
-
-    Args:
-        array: array of any shape and dtype.
-        hints: collector of the reports.
-        name: name of the array, for messages.
-    """
+    """Return a view of an array that reports negative indices and refuses integers that do not fit."""
     view = array.view(_Array)
     view.hints, view.label = hints, name
     return view

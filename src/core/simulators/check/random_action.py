@@ -11,12 +11,7 @@ def random_action(space: ActionSpace, mask: np.ndarray, rng: np.random.Generator
     """Return an allowed action: int, int64[choices] or float32[numbers].
 
     Values of a choice are equally likely; a real number is uniform between finite bounds, else a standard normal one
-    away from the finite bound.
-
-    Args:
-        space: action space.
-        mask: bool[n], allowed values of all choices one after another; not used for a Box.
-        rng: generator of the draw.
+    away from the finite bound. ``mask``, bool[n], holds the allowed values of all choices; a Box has none.
     """
     if isinstance(space, Box):
         return np.array([_random_number(low, high, rng) for low, high in space.bounds.T.tolist()], np.float32)

@@ -17,9 +17,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     There is no limit outside the main thread, on a system without interval timers, and within compiled code. While
     Numba compiles a function that the block calls, the time begins again.
-
-    Args:
-        seconds: longest duration of the block.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

@@ -33,11 +33,7 @@ class GymnasiumSimulator(Simulator):
     """The description of a Gymnasium environment, which Python steps (``open_environment.py``).
 
     Args:
-        name: registered id, or ``module:id`` for a module that registers it.
-        options: keyword arguments of ``gymnasium.make``.
-
-    Attributes:
-        name: ``gymnasium:`` and the id.
+        name: registered id, or ``module:id`` for a module that registers it; as an attribute it follows ``gymnasium:``.
         options: keyword arguments of ``gymnasium.make``.
 
     Raises:
@@ -62,11 +58,7 @@ class GymnasiumSimulator(Simulator):
         return {**super().description(), "simulator": self.name}
 
     def make(self) -> Made:
-        """Make an environment.
-
-        Raises:
-            UserError: the environment cannot be made, or one of its spaces is not supported.
-        """
+        """Make an environment, or raise a UserError as the constructor does."""
         env = _make(self.name.removeprefix(PREFIX), self.options)
         size, encode = build_encode(env.observation_space, self.name)
         return Made(env, size, encode, *action_space_of(env.action_space, self.name))
@@ -85,11 +77,7 @@ def to_gymnasium(simulator: Simulator) -> Any:
 
 
 def require_gymnasium() -> None:
-    """Check that gymnasium is installed.
-
-    Raises:
-        UserError: gymnasium is not installed.
-    """
+    """Raise a UserError if gymnasium is not installed."""
     try:
         import gymnasium  # noqa: F401
     except ImportError:
@@ -110,11 +98,9 @@ def _make(name: str, options: Mapping[str, Any]) -> Any:
         known = {each.lower(): each for each in gymnasium.registry}
         module, colon, wanted = name.rpartition(":")
         near = get_close_matches(wanted.lower(), known, 1)
-        hint = (
-            f"did you mean {PREFIX}{module}{colon}{known[near[0]]}?"
-            if near
-            else "gymnasium.pprint_registry() lists what there is."
-        )
+        hint = "gymnasium.pprint_registry() lists what there is."
+        if near:
+            hint = f"did you mean {PREFIX}{module}{colon}{known[near[0]]}?"
         raise UserError(f"Gymnasium has no environment {name}; {hint}") from None
     except Exception as error:
         given = "".join(f" with {option}={value}" for option, value in options.items())

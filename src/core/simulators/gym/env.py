@@ -32,9 +32,6 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
     simulator's metrics. ``terminated`` and ``truncated`` are kept apart; ``max_steps`` truncates. The reward is that of
     ``step``.
 
-    Args:
-        simulator: simulator to step.
-
     Raises:
         UserError: the simulator is incomplete.
     """
@@ -56,11 +53,7 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode; ``options`` are not used.
-
-        Raises:
-            SimulatorError: the simulator broke its contract.
-        """
+        """Start an episode, or raise a SimulatorError; ``options`` are not used."""
         super().reset(seed=seed)
         self._episode, self._steps, self._over = self._episode + 1, 0, False
         with naming_the_episode(self.simulator, str(self._episode)):
@@ -105,16 +98,18 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
 
     def _admitted(self, action: Any) -> Any:
         """Return an allowed action as the simulator's step takes it, or raise."""
-        space = self.simulator.action_space
+        space, values = self.simulator.action_space, np.asarray(action)
         if isinstance(space, Box):
-            return self._within(np.asarray(action, np.float32))
-        values = np.asarray(action)
+            numbers = values.astype(np.float32)
+            if numbers.shape != space.shape or np.isnan(numbers).any():
+                raise self._foreign(action)
+            return np.clip(numbers, *space.bounds)
         if values.shape != space.shape or not np.issubdtype(values.dtype, np.integer):
-            raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
+            raise self._foreign(action)
         begins = np.cumsum((0, *space.choices[:-1]))
         for value, begin, size in zip(np.atleast_1d(values).tolist(), begins, space.choices, strict=True):
             if not 0 <= value < size:
-                raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
+                raise self._foreign(action)
             if not self._mask[begin + value]:
                 allowed = np.flatnonzero(self._mask[begin : begin + size]).tolist()
                 raise UserError(
@@ -122,11 +117,8 @@ class SimulatorEnv(gymnasium.Env[np.ndarray, Any]):
                 )
         return int(values) if isinstance(space, Discrete) else values.astype(np.int64)
 
-    def _within(self, action: np.ndarray) -> np.ndarray:
-        low, high = self.simulator.action_space.bounds  # type: ignore[union-attr]
-        if action.shape != low.shape or np.isnan(action).any():
-            raise UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
-        return np.asarray(np.clip(action, low, high))
+    def _foreign(self, action: Any) -> UserError:
+        return UserError(f"{self._name()}: {action!r} is not in {self.action_space}.")
 
     def _name(self) -> str:
         return f"{type(self.simulator).__name__}, episode {self._episode}, step {self._steps}"

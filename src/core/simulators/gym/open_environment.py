@@ -18,10 +18,9 @@ _FAULTS = {
 
 
 class OpenEnvironment:
-    """An environment with its last observation and, where it has one, its mask.
+    """The environment that a simulator describes, with its last observation and, where it has one, its mask.
 
-    Args:
-        simulator: description of the environment, a simulator with ``compiled`` False.
+    Every method raises a SimulatorError where the environment failed or returned what it should not.
 
     Attributes:
         name: name of the environment.
@@ -41,15 +40,7 @@ class OpenEnvironment:
         self._episode, self.steps, self.masked = "", 0, False
 
     def begin(self, seed: int, episode: str) -> None:
-        """Start an episode.
-
-        Args:
-            seed: seed of the environment's ``reset``.
-            episode: name of the episode, for messages.
-
-        Raises:
-            SimulatorError: the environment failed.
-        """
+        """Start an episode; messages name it ``episode``."""
         self._episode, self.steps = episode, 0
         try:
             self._observation, self._info = self._reset(seed=seed)
@@ -60,22 +51,14 @@ class OpenEnvironment:
         self.masked = self._mask_size > 0 and ("action_mask" in self._info or self._ask_mask is not None)
 
     def observe(self, row: np.ndarray) -> None:
-        """Write the observation into ``row``, float32[observation_size].
-
-        Raises:
-            SimulatorError: the observation is not in the declared space.
-        """
+        """Write the observation into ``row``, float32[observation_size]."""
         try:
             self._encode(self._observation, row)
         except (ValueError, TypeError) as error:
             self._fail(str(error))
 
     def read_mask(self, mask: np.ndarray) -> None:
-        """Write the mask of an episode that has masks into ``mask``, bool[n], n values of all choices.
-
-        Raises:
-            SimulatorError: the mask is missing or of another size.
-        """
+        """Write the mask of an episode that has masks into ``mask``, bool[n], n values of all choices."""
         given = self._info.get("action_mask") if isinstance(self._info, Mapping) else None
         if given is None:
             given = self._ask_mask() if self._ask_mask is not None else ()
@@ -86,14 +69,7 @@ class OpenEnvironment:
         mask[:] = flat
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """Make an environment step; return reward, terminated and truncated (never both).
-
-        Args:
-            action: action of the simulator's action space, with its shape and dtype.
-
-        Raises:
-            SimulatorError: the environment failed or returned something else.
-        """
+        """Make an environment step with an action of the simulator's space; return reward, terminated, truncated."""
         try:
             self._observation, reward, terminated, truncated, self._info = self._step(self._decode(action))
         except Exception as error:
@@ -107,18 +83,13 @@ class OpenEnvironment:
         try:
             terminated, truncated = bool(terminated), bool(truncated and not terminated)
         except ValueError:
-            self._fail(
-                f"step returned terminated {terminated!r} and truncated {truncated!r}; each must be one truth value"
-            )
+            ends = f"terminated {terminated!r} and truncated {truncated!r}"
+            self._fail(f"step returned {ends}; each must be one truth value")
         self.steps += 1
         return reward, terminated, truncated
 
     def check_finite(self, row: np.ndarray) -> None:
-        """Check the last observation of a rollout, float32[observation_size], which no policy reads.
-
-        Raises:
-            SimulatorError: the observation is not finite.
-        """
+        """Check the last observation of a rollout, float32[observation_size], which no policy reads."""
         if not np.isfinite(row).all():
             self.fail(OBSERVATION_NOT_FINITE)
 

@@ -24,10 +24,6 @@ ACTIONS = "Discrete, MultiDiscrete, MultiBinary and Box (of real numbers)"
 def build_encode(space: Any, where: str) -> tuple[int, Encode]:
     """Return the size of an observation's row and its writer, in the order of ``gymnasium``'s ``flatten``.
 
-    Args:
-        space: space of the environment's observations.
-        where: name of the environment, for messages.
-
     Raises:
         UserError: the space has no fixed number of values.
     """
@@ -91,11 +87,7 @@ def _leaf_encode(space: Any, name: str) -> tuple[int, Encode]:
 
 
 def _as_declared(observation: Any, shape: tuple[int, ...], dtype: Any, name: str) -> np.ndarray:
-    """Return an observation as an array of the declared shape; its dtype may be another one of the same kind.
-
-    Raises:
-        ValueError: the observation has another shape or kind.
-    """
+    """Return an observation as an array of the declared shape and kind of dtype, or raise ValueError."""
     array = np.asarray(observation)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}, declared is {shape}")
@@ -107,32 +99,28 @@ def _as_declared(observation: Any, shape: tuple[int, ...], dtype: Any, name: str
 def action_space_of(space: Any, where: str) -> tuple[ActionSpace, Decode]:
     """Return our action space for Gymnasium's, and the function that turns our action into one of its own.
 
-    Args:
-        space: space of the environment's actions.
-        where: name of the environment, for messages.
-
     Raises:
         UserError: the space is not supported.
     """
     from gymnasium import spaces
 
+    def reshaped(action: np.ndarray) -> np.ndarray:
+        return action.reshape(space.shape).astype(space.dtype)
+
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return Discrete(int(space.n)), lambda action: action.item() + start
     if isinstance(space, spaces.MultiDiscrete):
-        shape, dtype, first = space.shape, space.dtype, getattr(space, "start", 0)
-        sizes = [int(n) for n in space.nvec.ravel()]
-        return MultiDiscrete(sizes), lambda action: (action.reshape(shape) + first).astype(dtype)
+        sizes, first = [int(n) for n in space.nvec.ravel()], getattr(space, "start", 0)
+        return MultiDiscrete(sizes), lambda action: (action.reshape(space.shape) + first).astype(space.dtype)
     if isinstance(space, spaces.MultiBinary):
-        shape, dtype = space.shape, space.dtype
-        return MultiDiscrete([2] * int(np.prod(shape))), lambda action: action.reshape(shape).astype(dtype)
+        return MultiDiscrete([2] * int(np.prod(space.shape))), reshaped
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        shape, dtype = space.shape, space.dtype
         try:
             box = Box(space.low.ravel(), space.high.ravel())
         except ValueError:
             raise UserError(f"{where}: each bound of {space} below must be less than the one above.") from None
-        return box, lambda action: action.reshape(shape).astype(dtype)
+        return box, reshaped
     hint = "; declare integers as MultiDiscrete" if isinstance(space, spaces.Box) else ""
     raise UserError(f"{where}: the action space {space} is not supported; supported are {ACTIONS}{hint}.")
 
@@ -145,5 +133,4 @@ def to_gymnasium_space(space: ActionSpace) -> Any:
         return spaces.Discrete(space.n)
     if isinstance(space, MultiDiscrete):
         return spaces.MultiDiscrete(list(space.sizes))
-    low, high = space.bounds
-    return spaces.Box(low, high, dtype=np.float32)
+    return spaces.Box(*space.bounds, dtype=np.float32)

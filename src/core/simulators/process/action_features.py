@@ -23,13 +23,8 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
 
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
     1 is feature 0 where that is negative: another resource is expected to finish sooner, although it is not free now.
-    Feature 2, where cases have parallel branches, is :func:`branches_behind`.
-
-    Args:
-        state: state record.
-        p: record of the parameters.
-        mask: bool[P + 1], feasible pairs and postpone.
-        features: float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
+    Feature 2, where cases have parallel branches, is :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
+    pairs and postpone; ``features`` is float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
     """
     for a in range(len(state.queue_length)):
         relief = behind = -1.0

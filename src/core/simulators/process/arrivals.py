@@ -18,8 +18,7 @@ POISSON, WEEKLY, REPLAY = range(3)
 def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
     """Return the fields ``arrival...`` of the parameters."""
     arrivals = scenario.arrivals
-    rates, times, expected = np.zeros(1), np.zeros(1), np.zeros(1)
-    kind = POISSON
+    kind, rates, times, expected = POISSON, np.zeros(1), np.zeros(1), np.zeros(1)
     if arrivals.times is not None:
         kind, times = REPLAY, np.array(arrivals.times, np.float64)
     elif arrivals.rates is not None:

@@ -219,12 +219,7 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
 def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
     """Return the u-quantile of a pair's service time; u in [0, 1)."""
     return service_time(
-        p.service_kind[pair],
-        p.service_scale[pair],
-        p.service_low[pair],
-        p.service_high[pair],
-        p.service_table,
-        u,
+        p.service_kind[pair], p.service_scale[pair], p.service_low[pair], p.service_high[pair], p.service_table, u
     )
 
 

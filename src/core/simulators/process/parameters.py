@@ -71,21 +71,13 @@ class Parameters(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Sizes of the state record and of a nominal episode.
+    """Sizes of the state record and of a nominal episode."""
 
-    Attributes:
-        cases: most cases that the record holds.
-        waiting: most waiting tasks that the record holds.
-        expected_cases: cases of a nominal episode.
-        expected_tasks: tasks of a nominal episode.
-        max_steps: environment steps that no stable process reaches.
-    """
-
-    cases: int
-    waiting: int
-    expected_cases: float
-    expected_tasks: float
-    max_steps: int
+    cases: int  # most cases that the record holds
+    waiting: int  # most waiting tasks that the record holds
+    expected_cases: float  # cases of a nominal episode
+    expected_tasks: float  # tasks of a nominal episode
+    max_steps: int  # environment steps that no stable process reaches
 
 
 def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
@@ -101,7 +93,6 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
     sizes = _sizes(scenario, routing)
-    intervals, first = _duty_intervals(scenario)
     parameters = Parameters(
         pair_activity=activity,
         pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
@@ -112,8 +103,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         **_nodes(routing),
         **arrival_arrays(scenario),
         **_shift_changes(scenario),
-        duty_intervals=intervals,
-        duty_first=first,
+        **_duty_intervals(scenario),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,
@@ -211,8 +201,8 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _duty_intervals(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``duty_intervals`` and ``duty_first`` of the parameters."""
+def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields ``duty...`` of the parameters."""
     hour = scenario.hour if scenario.working_hours else math.nan
     rows: list[tuple[float, float]] = []
     first = [0]
@@ -221,4 +211,4 @@ def _duty_intervals(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
         always = any(name not in scenario.working_hours for name in able)
         rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
         first.append(len(rows))
-    return np.array(rows, np.float64), np.array(first, np.int64)
+    return {"duty_intervals": np.array(rows, np.float64), "duty_first": np.array(first, np.int64)}

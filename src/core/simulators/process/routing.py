@@ -21,35 +21,19 @@ _MOST_SWEEPS = 1_000
 
 @dataclass
 class Routing:
-    """The node table.
+    """The node table; probabilities are 1 for all kinds but XOR."""
 
-    Attributes:
-        kind: kind of each node.
-        target: activity of a TASK, number of a JOIN, else -1.
-        successors: next nodes of each node.
-        probabilities: probabilities of the next nodes (1 for all kinds but XOR).
-        root: first node of a case.
-        joins: number of branches that each join waits for.
-        width: largest number of tasks of one case that can wait at once.
-        inside: innermost join around each node, -1 for none.
-    """
-
-    kind: list[int] = field(default_factory=list)
-    target: list[int] = field(default_factory=list)
-    successors: list[list[int]] = field(default_factory=list)
-    probabilities: list[list[float]] = field(default_factory=list)
-    root: int = 0
-    joins: list[int] = field(default_factory=list)
-    width: int = 1
-    inside: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)  # kind of each node
+    target: list[int] = field(default_factory=list)  # activity of a TASK, number of a JOIN, else -1
+    successors: list[list[int]] = field(default_factory=list)  # next nodes of each node
+    probabilities: list[list[float]] = field(default_factory=list)  # of the next nodes
+    root: int = 0  # first node of a case
+    joins: list[int] = field(default_factory=list)  # number of branches that each join waits for
+    width: int = 1  # largest number of tasks of one case that can wait at once
+    inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
 
     def add(
-        self,
-        kind: int,
-        target: int,
-        successors: list[int],
-        probabilities: list[float] | None = None,
-        inside: int = -1,
+        self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None, inside: int = -1
     ) -> int:
         """Append a node and return its index."""
         self.kind.append(kind)
@@ -96,10 +80,7 @@ class Routing:
         """Return float64[A], the expected work from each activity on to the end of a case, that activity included.
 
         Of parallel branches the longest counts. An activity of several nodes gets their mean; an activity of no node
-        gets its own work.
-
-        Args:
-            work: float64[A], time that each activity takes.
+        gets its own work: ``work``, float64[A], is the time that each activity takes.
         """
         ahead = np.zeros(len(self.kind))
         for _ in range(_MOST_SWEEPS):
@@ -110,11 +91,9 @@ class Routing:
                 ahead[node] = rest + (work[self.target[node]] if kind == TASK else 0.0)
             if np.allclose(ahead, previous, rtol=1e-6, atol=0.0):
                 break
-        totals, counts = np.zeros(len(work)), np.zeros(len(work))
-        for node, kind in enumerate(self.kind):
-            if kind == TASK:
-                totals[self.target[node]] += ahead[node]
-                counts[self.target[node]] += 1
+        tasks = np.array(self.kind) == TASK
+        activity = np.array(self.target)[tasks]
+        totals, counts = np.bincount(activity, ahead[tasks], len(work)), np.bincount(activity, minlength=len(work))
         return np.where(counts > 0, totals / np.maximum(counts, 1), work)
 
 
@@ -124,9 +103,8 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
     Raises:
         UserError: the flow is malformed; the message says where.
     """
-    routing = Routing()
+    routing, index = Routing(), {name: i for i, name in enumerate(activities)}
     end = routing.add(END, -1, [])
-    index = {name: i for i, name in enumerate(activities)}
     if set(flow) == {"start", "next"}:
         _markov(routing, flow, index, end)
     else:
@@ -151,24 +129,22 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         return routing.add(TASK, index[_name(content, index, f"{where}.task")], [after], inside=inside)
     if not isinstance(content, list) or not content:
         raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
+
+    def part(i: int, element: Any, after: int, inside: int) -> int:
+        place = f"{where}.{kind}[{i}]" + ".branch" * (kind == "xor")
+        return _tree(routing, element, index, after, place, depth + 1, inside)
+
     if kind == "seq":
         for i in reversed(range(len(content))):
-            after = _tree(routing, content[i], index, after, f"{where}.seq[{i}]", depth + 1, inside)
+            after = part(i, content[i], after, inside)
         return after
     if kind == "and":
+        number = len(routing.joins)
         routing.joins.append(len(content))
-        number = len(routing.joins) - 1
         join = routing.add(JOIN, number, [after], inside=inside)
-        branches = [
-            _tree(routing, c, index, join, f"{where}.and[{i}]", depth + 1, number) for i, c in enumerate(content)
-        ]
-        return routing.add(FORK, -1, branches)
+        return routing.add(FORK, -1, [part(i, c, join, number) for i, c in enumerate(content)])
     probabilities = _probabilities(content, "branch", f"{where}.xor")
-    branches = [
-        _tree(routing, c["branch"], index, after, f"{where}.xor[{i}].branch", depth + 1, inside)
-        for i, c in enumerate(content)
-    ]
-    return routing.add(XOR, -1, branches, probabilities)
+    return routing.add(XOR, -1, [part(i, c["branch"], after, inside) for i, c in enumerate(content)], probabilities)
 
 
 def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: int) -> None:
@@ -177,12 +153,12 @@ def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: 
         raise UserError(f"flow.next: expected an object with a list for each activity, not {_short(flow['next'])}.")
     tasks = {name: routing.add(TASK, i, []) for name, i in index.items()}
 
+    def target(name: Any, where: str) -> int:
+        return end if name is None else tasks[_name(name, index, where)]
+
     def draw(choices: Any, where: str) -> int:
         probabilities = _probabilities(choices, "activity", where)
-        targets = []
-        for i, choice in enumerate(choices):
-            name = choice["activity"]
-            targets.append(end if name is None else tasks[_name(name, index, f"{where}[{i}].activity")])
+        targets = [target(choice["activity"], f"{where}[{i}].activity") for i, choice in enumerate(choices)]
         return targets[0] if len(targets) == 1 else routing.add(XOR, -1, targets, probabilities)
 
     routing.root = draw(flow["start"], "flow.start")

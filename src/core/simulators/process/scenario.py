@@ -1,17 +1,20 @@
 """Scenarios of schema resource-allocation-scenario/1: what they hold and which of them are possible."""
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import UserError
 
 _CLOCK = r"^([01]\d|2[0-4]):[0-5]\d$"
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+DAYS = get_args(_Day)
 HOURS_PER_UNIT = {"seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
 HOURS_PER_WEEK = 168
+_NEED_REAL_TIME = "hours of the week need a time_unit of seconds, minutes, hours or days."
 
 
 class _Strict(BaseModel):
@@ -59,9 +62,7 @@ class Service(_Strict):
 class Shift(_Strict):
     """An interval of working hours, the same on each of some days; ``to`` may be 24:00."""
 
-    days: list[Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]] = Field(
-        min_length=1
-    )
+    days: list[_Day] = Field(min_length=1)
     from_: str = Field(alias="from", pattern=_CLOCK)
     to: str = Field(pattern=_CLOCK)
 
@@ -129,83 +130,81 @@ def check_scenario(scenario: Scenario) -> None:
     Raises:
         UserError: fields contradict each other; the message names the place.
     """
+    if problem := next(_problems(scenario), None):
+        raise UserError(problem)
+
+
+def _problems(scenario: Scenario) -> Iterator[str]:
+    """Yield what is wrong; what comes later may rely on what comes before."""
     for kind in ("activities", "resources"):
         names = getattr(scenario, kind)
         if len(set(names)) != len(names):
-            raise UserError(f"{kind}: {next(n for n in names if names.count(n) > 1)!r} is listed twice.")
+            yield f"{kind}: {next(n for n in names if names.count(n) > 1)!r} is listed twice."
     if scenario.warmup >= scenario.horizon.value:
-        raise UserError(f"warmup: {scenario.warmup:g} leaves nothing of a horizon of {scenario.horizon.value:g}.")
-    _check_arrivals(scenario)
-    _check_services(scenario)
-    _check_hours(scenario)
+        yield f"warmup: {scenario.warmup:g} leaves nothing of a horizon of {scenario.horizon.value:g}."
+    yield from _problems_of_arrivals(scenario, scenario.arrivals)
+    yield from _problems_of_services(scenario)
+    yield from _problems_of_hours(scenario)
 
 
-def _check_arrivals(scenario: Scenario) -> None:
-    arrivals = scenario.arrivals
+def _problems_of_arrivals(scenario: Scenario, arrivals: Arrivals) -> Iterator[str]:
     needed = {"poisson": "rate", "weekly": "rates", "replay": "times"}[arrivals.process]
     given = arrivals.model_dump(exclude_none=True, exclude={"process"})
     if set(given) != {needed}:
-        raise UserError(f"arrivals: {arrivals.process} arrivals need {needed} and nothing else, not {sorted(given)}.")
-    if arrivals.rates is not None:
-        if len(arrivals.rates) != HOURS_PER_WEEK:
-            raise UserError(
-                f"arrivals.rates: expected 168 rates, one for each hour of the week, not {len(arrivals.rates)}."
-            )
-        if min(arrivals.rates) < 0 or sum(arrivals.rates) == 0:
-            raise UserError("arrivals.rates: rates must not be negative, nor all zero.")
-        _need_real_time(scenario, "arrivals.rates")
-    if arrivals.times is not None:
-        if not arrivals.times or min(arrivals.times) < 0:
-            raise UserError("arrivals.times: expected at least one time, none of them negative.")
-        if any(a > b for a, b in pairwise(arrivals.times)):
-            raise UserError("arrivals.times: the times must not decrease.")
+        yield f"arrivals: {arrivals.process} arrivals need {needed} and nothing else, not {sorted(given)}."
+    rates, times = arrivals.rates, arrivals.times
+    if rates is not None:
+        if len(rates) != HOURS_PER_WEEK:
+            yield f"arrivals.rates: expected 168 rates, one for each hour of the week, not {len(rates)}."
+        if min(rates) < 0 or sum(rates) == 0:
+            yield "arrivals.rates: rates must not be negative, nor all zero."
+        if scenario.time_unit == "abstract":
+            yield f"arrivals.rates: {_NEED_REAL_TIME}"
+    if times is not None:
+        if not times or min(times) < 0:
+            yield "arrivals.times: expected at least one time, none of them negative."
+        if any(a > b for a, b in pairwise(times)):
+            yield "arrivals.times: the times must not decrease."
 
 
-def _check_services(scenario: Scenario) -> None:
+def _problems_of_services(scenario: Scenario) -> Iterator[str]:
     seen = set()
     for i, service in enumerate(scenario.service):
         where = f"service[{i}]"
         for kind, names in (("activity", scenario.activities), ("resource", scenario.resources)):
             if getattr(service, kind) not in names:
-                raise UserError(f"{where}.{kind}: {getattr(service, kind)!r} is not listed in the scenario.")
+                yield f"{where}.{kind}: {getattr(service, kind)!r} is not listed in the scenario."
         if (service.activity, service.resource) in seen:
-            raise UserError(f"{where}: {service.activity!r} by {service.resource!r} stands twice.")
+            yield f"{where}: {service.activity!r} by {service.resource!r} stands twice."
         seen.add((service.activity, service.resource))
         needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
         expected = needed.get(service.distribution, {"mean"})
         given = set(service.model_dump(exclude_none=True)) - {"activity", "resource", "distribution", "observations"}
         if given != expected:
-            raise UserError(f"{where}: {service.distribution} needs {sorted(expected)}, not {sorted(given)}.")
+            yield f"{where}: {service.distribution} needs {sorted(expected)}, not {sorted(given)}."
         if service.low is not None and service.high is not None and service.low > service.high:
-            raise UserError(f"{where}: low {service.low:g} is above high {service.high:g}.")
+            yield f"{where}: low {service.low:g} is above high {service.high:g}."
         q = service.quantiles
         if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
-            raise UserError(f"{where}.quantiles: times must not be negative, all zero, or decrease.")
+            yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
     for activity in scenario.activities:
         if not any(s.activity == activity for s in scenario.service):
-            raise UserError(f"service: nobody can do {activity!r}; add a service with this activity.")
+            yield f"service: nobody can do {activity!r}; add a service with this activity."
 
 
-def _check_hours(scenario: Scenario) -> None:
+def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
     for resource, shifts in scenario.working_hours.items():
         if resource not in scenario.resources:
-            raise UserError(f"working_hours: {resource!r} is not listed in the scenario's resources.")
-        _need_real_time(scenario, "working_hours")
+            yield f"working_hours: {resource!r} is not listed in the scenario's resources."
+        if scenario.time_unit == "abstract":
+            yield f"working_hours: {_NEED_REAL_TIME}"
         for i, shift in enumerate(shifts):
-            start, end = hour_of(shift.from_), hour_of(shift.to)
-            if not 0 <= start < end <= 24:
-                raise UserError(
-                    f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
-                )
+            if not 0 <= hour_of(shift.from_) < hour_of(shift.to) <= 24:
+                yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
     for activity in scenario.activities:
         able = [s.resource for s in scenario.service if s.activity == activity]
         if all(scenario.working_hours.get(r) == [] for r in able):
-            raise UserError(f"working_hours: nobody who can do {activity!r} is ever on duty.")
-
-
-def _need_real_time(scenario: Scenario, place: str) -> None:
-    if scenario.time_unit == "abstract":
-        raise UserError(f"{place}: hours of the week need a time_unit of seconds, minutes, hours or days.")
+            yield f"working_hours: nobody who can do {activity!r} is ever on duty."
 
 
 def hour_of(clock: str) -> float:

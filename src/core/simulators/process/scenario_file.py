@@ -40,11 +40,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(data: Any, source: str) -> Scenario:
-    """Check the content of a scenario file.
-
-    Args:
-        data: content of the JSON.
-        source: name of the file or other origin, for messages.
+    """Check the content of a scenario file; messages name its ``source``.
 
     Raises:
         UserError: the content describes an impossible process; the message names the place.

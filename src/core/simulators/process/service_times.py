@@ -156,11 +156,6 @@ def least_residual(kind: int, mean: float, sigma: float) -> float:
 
     The remaining time of a lognormal service falls, then rises again from before the hazard rate's maximum. That lies
     where the elapsed time's logarithm is less than 1 / sigma standard deviations above its mean.
-
-    Args:
-        kind: kind of the distribution.
-        mean: mean of an exponential or lognormal time.
-        sigma: sigma of a lognormal time.
     """
     if kind == EXPONENTIAL:
         return mean

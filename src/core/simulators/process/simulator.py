@@ -24,11 +24,8 @@ class ProcessSimulator(Simulator):
     Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
     cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals.
 
-    Args:
-        scenario: checked scenario.
-
     Attributes:
-        scenario: scenario that is simulated.
+        scenario: checked scenario that is simulated.
         sizes: sizes of the state record and of a nominal episode.
     """
 

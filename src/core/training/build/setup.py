@@ -53,10 +53,10 @@ def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None =
     widths = config.actor_hidden_size, config.critic_hidden_size
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
     spec = spec_for(simulator, actor, critic, config.activation)
-    return Setup(config, simulator, source or {}, spec, rollout_size(config, simulator))
+    return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
 
 
-def rollout_size(config: Config, simulator: Simulator) -> RolloutSize:
+def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> RolloutSize:
     """Return the size of the rollouts that a simulator is trained on.
 
     The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
@@ -72,13 +72,12 @@ def rollout_size(config: Config, simulator: Simulator) -> RolloutSize:
         instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     rows = steps or simulator.max_steps
-    row = simulator.observation_size, simulator.action_space, simulator.action_feature_size
     memory = HostRollout(
         copies=instances,
         decisions=expected,
         rows=rows,
         at_most=not steps and simulator.expected_steps is None,
-        bytes=instances * trajectory_bytes(expected, *row),
-        pinned_bytes=instances * trajectory_bytes(rows, *row, cuts=steps),
+        bytes=instances * trajectory_bytes(spec, expected),
+        pinned_bytes=instances * trajectory_bytes(spec, rows, cuts=steps),
     )
     return RolloutSize(instances, steps, expected, reason, memory)

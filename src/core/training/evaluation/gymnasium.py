@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from core.policies.compiled.forward import new_policy_states
-from core.policies.spec import PolicySpec
+from core.policies.spec import PolicySpec, spec_for
 from core.rollout.single_step_policy import build_step_policy
 from core.rollout.trajectory import allocate
 from core.seeding import stream
@@ -20,7 +20,7 @@ class GymnasiumPlayer:
 
     def __init__(self, simulator: Simulator, spec: PolicySpec | None) -> None:
         self._simulator, self._environment = simulator, OpenEnvironment(simulator)
-        self._rows = allocate(1, simulator.observation_size, simulator.action_space)
+        self._rows = allocate(spec or spec_for(simulator, (), (), "tanh"), 1)
         self._spec, self._policy = spec, build_step_policy(spec) if spec else None
 
     def play(

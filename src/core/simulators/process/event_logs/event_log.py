@@ -29,36 +29,23 @@ _LONGEST = 100 * 365.25 * 86_400
 class EventLog:
     """The n events of a log, in the order of the file.
 
-    Attributes:
-        source: name of the file, for messages.
-        cases: case names.
-        case: int64[n], index of each event's case.
-        activities: activity names.
-        activity: int64[n], index of each event's activity.
-        resources: resource names.
-        resource: int64[n], index of each event's resource, ``NO_RESOURCE`` if the log names none.
-        start: float64[n], seconds of real time from ``monday`` to the start.
-        end: float64[n], seconds of real time from ``monday`` to the completion.
-        clock_start: float64[n], wall-clock seconds from ``monday`` to the start: its hours are the hours of the week.
-            It differs from ``start`` only in logs with UTC offsets, after a change to or from summer time.
-        clock_end: float64[n], wall-clock seconds from ``monday`` to the completion.
-        monday: wall-clock Monday 00:00 of the week of the first start.
-        notes: sentences about omitted events.
+    Hours of the wall clock are the hours of the week. It differs from real time only in logs with UTC offsets, after a
+    change to or from summer time.
     """
 
-    source: str
-    cases: tuple[str, ...]
-    case: np.ndarray
-    activities: tuple[str, ...]
-    activity: np.ndarray
-    resources: tuple[str, ...]
-    resource: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    clock_start: np.ndarray
-    clock_end: np.ndarray
-    monday: datetime
-    notes: tuple[str, ...] = ()
+    source: str  # name of the file, for messages
+    cases: tuple[str, ...]  # case names
+    case: np.ndarray  # int64[n], index of each event's case
+    activities: tuple[str, ...]  # activity names
+    activity: np.ndarray  # int64[n], index of each event's activity
+    resources: tuple[str, ...]  # resource names
+    resource: np.ndarray  # int64[n], index of each event's resource, ``NO_RESOURCE`` if the log names none
+    start: np.ndarray  # float64[n], seconds of real time from ``monday`` to the start
+    end: np.ndarray  # float64[n], seconds of real time from ``monday`` to the completion
+    clock_start: np.ndarray  # float64[n], wall-clock seconds from ``monday`` to the start
+    clock_end: np.ndarray  # float64[n], wall-clock seconds from ``monday`` to the completion
+    monday: datetime  # wall-clock Monday 00:00 of the week of the first start
+    notes: tuple[str, ...] = ()  # sentences about omitted events
 
     def __len__(self) -> int:
         return len(self.start)

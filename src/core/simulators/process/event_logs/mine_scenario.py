@@ -50,10 +50,7 @@ class MinedScenario(NamedTuple):
 def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly") -> MinedScenario:
     """Learn a scenario in hours; it has the length of the log, and time 0 is the Monday 00:00 before the first event.
 
-    Args:
-        log: event log.
-        name: name of the scenario.
-        arrivals: ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times).
+    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times).
 
     Raises:
         UserError: the log describes no possible process.
@@ -200,10 +197,7 @@ def service_distribution(hours: np.ndarray) -> dict[str, Any]:
     """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
 
     Straight lines between quantiles lie above the long tail of service times. So the greatest time as the last
-    quantile would overstate the work.
-
-    Args:
-        hours: float64[n], service times, n >= 1, not negative.
+    quantile would overstate the work. ``hours`` is float64[n], n >= 1, not negative.
     """
     mean = float(hours.mean())
     if mean <= _SHORTEST / 1000:
@@ -244,24 +238,18 @@ def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
         notes.append(
             f"{unnamed:.1%} of the events name no resource; they count for routing and their activity's times."
         )
-    first = log.case_times()[0]
-    share = overlapping_share(log)
+    order = order_of_events(log)
+    same_case = log.case[order][1:] == log.case[order][:-1]
+    share = (same_case & (log.start[order][1:] < log.end[order][:-1])).sum() / len(log)
     if share > 0.01:
         notes.append(
             f"{share:.0%} of the events begin before the previous one of their case has ended; the routing does one "
             "after another, so cases can take longer in the scenario."
         )
-    tail = (float(log.end.max()) - float(first.max())) / (float(log.end.max()) - float(log.start.min()))
+    tail = (log.end.max() - log.case_times()[0].max()) / (log.end.max() - log.start.min())
     if tail > 0.02:
         notes.append(f"No case begins in the last {tail:.0%} of the log; rates are averages over the whole of it.")
     return notes
-
-
-def overlapping_share(log: EventLog) -> float:
-    """Return the share of events that begin before the previous one (by start) of their case has ended."""
-    order = order_of_events(log)
-    same_case = log.case[order][1:] == log.case[order][:-1]
-    return float((same_case & (log.start[order][1:] < log.end[order][:-1])).sum() / len(log))
 
 
 def _rounded(value: float) -> float:

@@ -31,10 +31,7 @@ _LONGEST_LINE = 1_000_000
 
 
 def parse_log_columns(text: str) -> dict[str, str]:
-    """Read the value of ``--log-columns``, for example ``case=Claim,activity=Step,start=Begin``.
-
-    Returns:
-        Column name of each field (case, activity, resource, start, end).
+    """Return the column of each field in the value of ``--log-columns``, like ``case=Claim,activity=Step,start=Begin``.
 
     Raises:
         UserError: a part is not ``field=column``, or names an unknown field or a field for the second time.
@@ -58,10 +55,8 @@ def parse_log_columns(text: str) -> dict[str, str]:
 def read_csv(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Iterator[RawEvent]:
     """Yield the events of a CSV file with a header line; the separator is a comma, semicolon or tab.
 
-    Args:
-        file: unpacked file, UTF-8 with or without a byte-order mark.
-        source: name of the file, for messages.
-        columns: column names that replace the recognised ones, by field.
+    ``file`` is unpacked, UTF-8 with or without a byte-order mark; ``source`` is its name for messages. ``columns``
+    replace recognised column names, by field.
 
     Raises:
         UserError: a column is missing or appears twice, or a row is malformed.
@@ -118,13 +113,11 @@ def _find_columns(names: list[str], columns: Mapping[str, str], source: str) -> 
         raise UserError(f"{source}: two columns are called {twice!r}; rename one of them.")
     chosen: dict[str, str] = {}
     for name in FIELDS:
-        if name in columns:
-            chosen[name] = _given_column(name, columns[name], names, source)
-            continue
         taken = {*columns.values(), *chosen.values()}
         plain = {_plain(n): n for n in reversed(names) if n not in taken}
-        column = next((plain[n] for n in _NAMES[name] if n in plain), None)
-        if column is not None:
+        if name in columns:
+            chosen[name] = _given_column(name, columns[name], names, source)
+        elif column := next((plain[n] for n in _NAMES[name] if n in plain), None):
             chosen[name] = column
     _need_all(chosen, names, source)
     return chosen

@@ -32,12 +32,8 @@ def read_xes(file: IO[bytes], source: str, notes: list[str]) -> Iterator[RawEven
 
     An event with a ``start_timestamp`` is complete. Otherwise a completion is paired with the earliest open start of
     its case, activity and ``concept:instance``, one by the same resource first. Other transitions (schedule, suspend,
-    ...) are ignored; an event without a partner is left out and counted in the notes.
-
-    Args:
-        file: unpacked, seekable file.
-        source: name of the file, for messages.
-        notes: list to which sentences about omitted events are appended.
+    ...) are ignored; an event without a partner is left out and counted in a sentence that is added to ``notes``.
+    ``file`` is unpacked and seekable; ``source`` is its name for messages.
 
     Raises:
         UserError: not XES, a DOCTYPE (entities are refused), a trace without a name, or no start times at all.

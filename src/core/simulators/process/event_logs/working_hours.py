@@ -30,16 +30,12 @@ _NEIGHBOUR_WEIGHT = 1e-3
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
-    Attributes:
-        open_hours: bool[168], hours of the week in which the place as a whole works.
-        hours: float64[n], work of each event in hours: its time within open hours, divided by the number of records
-            that its resource has open at the time.
-        seen: int64[R, 168], number of weeks in which each resource has a record in that (open) hour of the week.
+    The work of an event is its time within open hours, divided by the records that its resource has open at the time.
     """
 
-    open_hours: np.ndarray
-    hours: np.ndarray
-    seen: np.ndarray
+    open_hours: np.ndarray  # bool[168], hours of the week in which the place as a whole works
+    hours: np.ndarray  # float64[n], work of each event in hours
+    seen: np.ndarray  # int64[R, 168], weeks in which each resource has a record in that (open) hour of the week
 
 
 def worked_time(log: EventLog) -> WorkedTime:
@@ -64,18 +60,13 @@ def worked_time(log: EventLog) -> WorkedTime:
 def find_open_hours(log: EventLog) -> np.ndarray:
     """Return bool[168], the hours of the week with starts and ends of events, without the rarest, with short gaps."""
     moments = np.concatenate([log.clock_start, log.clock_end])
-    counts = np.bincount(hour_of_week(moments), minlength=HOURS_PER_WEEK)
+    counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     order = np.argsort(counts, kind="stable")
     rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)
     is_open[order[rare]] = False
     # Three weeks in a row, so that a gap may extend across the end of the week.
     return _without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
-
-
-def hour_of_week(clock: np.ndarray) -> np.ndarray:
-    """Return int64[n], the hour of the week of each time, 0 for Monday 00:00 to 01:00."""
-    return np.asarray(clock // HOUR, np.int64) % HOURS_PER_WEEK
 
 
 def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
@@ -125,11 +116,8 @@ def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
 def choose_hours(seen: np.ndarray, weeks: float) -> np.ndarray:
     """Return bool[168], one resource's working hours: its most frequent ones, as many as in an average week.
 
-    So the scenario gives each resource the total hours that the log shows, up to one hour a week.
-
-    Args:
-        seen: int64[168], number of weeks in which the resource is on duty in each hour.
-        weeks: length of the log in weeks.
+    So the scenario gives each resource the total hours that the log shows, up to one hour a week. ``seen``, int64[168],
+    is the number of weeks, of all ``weeks`` of the log, in which it is on duty in each hour.
     """
     wanted = int(np.ceil(seen.sum() / weeks - 1e-9))
     score = seen + _NEIGHBOUR_WEIGHT * (np.roll(seen, 1) + np.roll(seen, -1))
