@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
-from core.text import say_on
+from core.text import counted, say_on
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured
 from core.training.run_directory.metrics_log import read_metrics
@@ -93,7 +93,7 @@ def train(
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
             completed = run.train(console, interrupt.requested)
     if completed:
-        say(f"Trained {run.trainer.iteration} iterations; everything is in {run.directory}.")
+        say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")
     else:
         say(
             f"Stopped after iteration {run.trainer.iteration}, saved in {run.directory}; resume=True continues the run."

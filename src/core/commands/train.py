@@ -10,7 +10,7 @@ from rich.console import Console
 
 from core.config import Config
 from core.errors import this_command
-from core.text import Say, format_duration
+from core.text import Say, counted, format_duration
 from core.training.build.run import Run, build_run
 
 EXIT_INTERRUPTED = 130
@@ -34,7 +34,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
     if not done:
         resume = f"Resume with: {trainer.settings.command} --resume"
         return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
-    lines = [f"Trained {trainer.iteration} iterations; everything is in {run.directory}."]
+    lines = [f"Trained {counted(trainer.iteration, 'iteration')}; everything is in {run.directory}."]
     if budget is not None and trainer.iteration < trainer.settings.iterations:
         spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")

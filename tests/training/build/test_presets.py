@@ -103,7 +103,7 @@ def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys
     assert (content["values"]["num_epochs"], content["sources"]["num_epochs"]) == (10, "preset")
     out = capsys.readouterr().out
     assert "Preset quick_test leaves TRAINING_EPISODES = 1 alone, set by flag." in out
-    assert "Trained 1 iterations" in out
+    assert "Trained 1 iteration;" in out
     (record,) = read_metrics(tmp_path / "run")
     assert record["evaluation"]["episodes"] == 30, "the last iteration is evaluated whatever the interval"
     assert main(["--mode", "evaluate", "--preset", "quick_test", "--checkpoint", run]) == 0
