@@ -214,7 +214,7 @@ def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
         return played, seconds
 
     run.trainer.collector.collect = poisoned
-    with pytest.raises(SimulatorError, match=r"Shop, iteration 1, instance 1, step 2: the reward .* is inf"):
+    with pytest.raises(SimulatorError, match=r"Shop, iteration 1, instance 1, step 2: the reward is inf"):
         train(run)
 
 
