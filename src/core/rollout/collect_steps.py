@@ -7,7 +7,7 @@ of them. The arithmetic of an instance is the same, to the bit, whatever is play
 import numpy as np
 from numba import njit
 
-from core.policies.compiled.forward import Network, build_network
+from core.policies.compiled.forward import build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
@@ -27,14 +27,13 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop that continues an episode of each instance, to its end or to the last row of its trajectory.
 
     Returns:
-        ``collect_steps(states, generators, parameters, actor_params, arrays)`` for the instances of some
-        :class:`core.rollout.loop_arrays.LoopArrays`: their state records, and a tuple of at least as many pairs of
-        generators, of simulator and policy. An instance that breaks the contract leaves the others to continue.
+        ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records, at least as many pairs
+        of generators (simulator's, policy's), :class:`core.rollout.loop_arrays.LoopArrays`. One at fault stops alone.
     """
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
-    network, any_features = build_network(spec), spec.action_features > 0
-    forward, outputs_of = _build_forward(network, spec.state_size), network.outputs
+    load, advance, outputs_of = build_network(spec)
+    any_features, state_size = spec.action_features > 0, spec.state_size
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
     row_size, row_dtype = row_of(spec.action_space)
@@ -46,7 +45,13 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
         guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
         order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
-            forward(actor_params, arrays, order, count)
+            for place in range(count):
+                i = order[place]
+                t = next_rows[i]
+                for j in range(state_size):
+                    rows.states[i, t, j] = policy_states[i, j]
+                load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
+            advance(actor_params, workspace, count)
             remaining = 0
             for place in range(count):
                 i = order[place]
@@ -74,29 +79,10 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                 if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
                     statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
                     if statuses[i] == OK:
-                        order[remaining] = i
-                        remaining += 1
+                        order[remaining], remaining = i, remaining + 1
             count = remaining
 
     return collect_steps
-
-
-def _build_forward(network: Network, state_size: int) -> Function:
-    """Compile ``forward(actor_params, arrays, order, count)``: the actor for the next step of some instances."""
-    load, advance = network.load, network.advance
-
-    @njit(nogil=True)
-    def forward(actor_params, arrays, order, count):  # type: ignore[no-untyped-def]
-        rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
-        for place in range(count):
-            i = order[place]
-            t = arrays.next_rows[i]
-            for j in range(state_size):
-                rows.states[i, t, j] = policy_states[i, j]
-            load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
-        advance(actor_params, workspace, count)
-
-    return forward
 
 
 def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
