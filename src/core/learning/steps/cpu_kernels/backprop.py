@@ -93,5 +93,5 @@ class Backprop:
 
 def arrays_of(samples: Samples) -> Samples:
     """Return samples whose columns are arrays that share their memory, actions [N, choices or numbers]."""
-    arrays = Samples(*(column.numpy() for column in samples))  # type: ignore[arg-type]
-    return arrays._replace(actions=arrays.actions.reshape(len(arrays.actions), -1))
+    observations, actions, *others = [column.numpy() for column in samples]
+    return Samples(observations, actions.reshape(len(actions), -1), *others)  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
 gradients are added up, so the number of threads must not."""
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 _NO_TERMS = LossTerms(*(0.0 for _ in LossTerms._fields))
 """Terms of no samples: those that the kernels do not compute have the coefficient 0."""
 
@@ -77,22 +79,23 @@ class KernelStepper:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares))
-        terms = dict(zip(TERMS, computed, strict=True))
+        terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
-        skipped = not np.isfinite(np.array([*norms.values(), total]).astype(np.float32)).all()
+        skipped = not all(abs(number) <= _LARGEST for number in (*norms.values(), total))  # a NaN is not
         if not skipped:
             self._adam(norms)
         figures = [terms.get(name, np.nan) for name in self.algorithm.terms]
-        return torch.from_numpy(np.array([total, *figures, skipped]).astype(np.float32))
+        return torch.from_numpy(np.array([total, *figures, skipped], np.float32))
 
     def _adam(self, norms: dict[str, float]) -> None:
         """Clip the gradients of actor and critic, of these norms, and step."""
         self._steps += 1
         correction, root = 1.0 - BETAS[0] ** self._steps, math.sqrt(1.0 - BETAS[1] ** self._steps)
+        settings = self.settings.adam
         for part, where in self._slices.items():
             scale = min(1.0, self.settings.max_grad_norm / (norms[part] + 1e-6))  # as torch's clip_grad_norm_
-            rate, epsilon = self.settings.adam[part]
+            rate, epsilon = settings[part]
             rate *= self._coefficients.learning_rate_factor
             arrays = self._flat[where], self._gradient[where], self._moments[0, where], self._moments[1, where]
             adam(*arrays, scale, rate / correction, root, epsilon)
