@@ -1,6 +1,7 @@
 """The compiled loop over one episode that records nothing, with any chooser of actions: a policy or a heuristic."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     return play
 
 
+@cache
 def build_policy_chooser(spec: PolicySpec, greedy: bool) -> Function:
     """Compile the trained policy as a chooser of actions for :func:`build_play`."""
     forward, sampling = build_forward(spec), build_sampling(spec.action_space, log_std_offset(spec))
@@ -84,6 +86,7 @@ def build_policy_chooser(spec: PolicySpec, greedy: bool) -> Function:
     return choose
 
 
+@cache
 def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
     """Compile a simulator's heuristic as a chooser of actions for :func:`build_play`."""
     act = compiled(heuristic)

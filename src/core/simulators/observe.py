@@ -1,5 +1,6 @@
 """Compiled reading of a simulator's state into observation, mask and features, with checks of the contract."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +41,11 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
         ``observe_state(state, parameters, guarded, observation, mask, features) -> status``. It fills observation
         float32[O], mask bool[n] and features float32[n, F]; ``guarded`` is scratch from :func:`new_guarded`.
     """
-    read_observation, read_choices = build_readers(simulator, functions)
+    return _build_observe_state(*build_readers(simulator, functions))
 
+
+@cache
+def _build_observe_state(read_observation: Function, read_choices: Function) -> Function:
     @njit(nogil=True)
     def observe_state(state, parameters, guarded, observation, mask, features):  # type: ignore[no-untyped-def]
         status = read_observation(state, parameters, guarded, observation)
@@ -53,14 +57,19 @@ def build_observe_state(simulator: Simulator, functions: Compiled) -> Function:
 def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, Function]:
     """Build the two halves of :func:`build_observe_state`: only the first one is of use after the last step.
 
+    They are built once, as all builders of what several loops call: Numba then compiles them once, too.
+
     Returns:
         ``read_observation(state, parameters, guarded, observation) -> status`` and
         ``read_choices(state, parameters, mask, features) -> status``.
     """
-    observe, action_mask, action_features = functions.observe, functions.action_mask, functions.action_features
-    size, any_features = simulator.observation_size, simulator.action_feature_size > 0
-    allows_a_choice = build_mask_check(simulator.action_space)
+    any_features, space = simulator.action_feature_size > 0, simulator.action_space
+    read_choices = _build_read_choices(functions.action_mask, functions.action_features, any_features, space)
+    return _build_read_observation(functions.observe, simulator.observation_size), read_choices
 
+
+@cache
+def _build_read_observation(observe: Function, size: int) -> Function:
     @njit(nogil=True)
     def read_observation(state, parameters, guarded, observation):  # type: ignore[no-untyped-def]
         guarded[:size] = 0.0
@@ -71,6 +80,15 @@ def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, 
         for i in range(size):
             observation[i] = guarded[i]
         return OK if all_finite(observation) else OBSERVATION_NOT_FINITE
+
+    return read_observation
+
+
+@cache
+def _build_read_choices(
+    action_mask: Function, action_features: Function, any_features: bool, space: ActionSpace
+) -> Function:
+    allows_a_choice = build_mask_check(space)
 
     @njit(nogil=True)
     def read_choices(state, parameters, mask, features):  # type: ignore[no-untyped-def]
@@ -83,9 +101,10 @@ def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, 
                 return FEATURE_NOT_FINITE
         return OK if allows_a_choice(mask) else EMPTY_MASK
 
-    return read_observation, read_choices
+    return read_choices
 
 
+@cache
 def build_mask_check(space: ActionSpace) -> Function:
     """Build ``allows_a_choice(mask) -> bool``: whether bool[n] allows a value of each choice of an action space."""
     ends, n_choices = np.cumsum((0, *space.choices)), len(space.choices)

@@ -115,6 +115,7 @@ def tanh(values, begin, n):  # type: ignore[no-untyped-def]
         values[begin + j] = x * p / q
 
 
+@cache
 def build_forward(spec: PolicySpec) -> Callable[..., Any]:
     """Compile the actor for one instance.
 
@@ -136,6 +137,7 @@ def build_forward(spec: PolicySpec) -> Callable[..., Any]:
     return forward
 
 
+@cache
 def build_network(spec: PolicySpec) -> Network:
     """Compile the actor for several instances; arguments and errors are those of :func:`build_forward`."""
     sizes = spec.actor_sizes

@@ -5,6 +5,7 @@ nothing. What they return is what ``step`` receives: an integer, or the caller's
 """
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class Sampling(NamedTuple):
     admit: Function
 
 
+@cache
 def build_sampling(space: ActionSpace, log_std_at: int = 0) -> Sampling:
     """Return the functions of an action space; a Box's log-standard deviations are at ``params[log_std_at:]``."""
     if isinstance(space, MultiDiscrete):
