@@ -1,0 +1,5 @@
+"""Inventory problems whose optimum is known: ``LostSales`` and ``BaseStock``."""
+
+from core.simulators.inventory.lost_sales import LostSales
+
+__all__ = ["LostSales"]
