@@ -30,6 +30,7 @@ BUILT_IN = {
     "mountain_car": "core.simulators.classic_control:MountainCar",
     "mountain_car_continuous": "core.simulators.classic_control:MountainCarContinuous",
     "pendulum": "core.simulators.classic_control:Pendulum",
+    "criss_cross": "core.simulators.queueing:CrissCross",
     "lost_sales": "core.simulators.inventory:LostSales",
 }
 
