@@ -1,6 +1,8 @@
 """Queueing networks once more: jobs with service times of their own in plain Python, and value iteration."""
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
 
 from core.simulators.queueing.network import LEAVES
 
@@ -69,3 +71,46 @@ def least_jobs_of_criss_cross(second_rate, arrival_rate, most, tolerance=1e-4):
         new = (new - cost) / clock + cost + second_rate / clock * less(value, 2)
         low, high, value = (new - value).min(), (new - value).max(), new - new[0, 0, 0]
     return (low + high) / 2 * clock
+
+
+def least_cost_of_n_model(network, most):
+    """Return the least cost a time unit of the N-model with at most ``most`` jobs of each class, and the policy.
+
+    Policy iteration with sparse equations; arrivals that find no room are lost. The policy is bool[most + 1, most + 1]:
+    whether station 1 serves class 2.
+    """
+    size = most + 1
+    n1, n2 = (axis.ravel() for axis in np.indices((size, size)))
+    here, cost = np.arange(size * size), network.holding_cost[0] * n1 + network.holding_cost[1] * n2
+    (own, help_rate), (_, main) = network.service_rate
+    less_1, less_2 = here - size * (n1 > 0), here - (n2 > 0)
+    more = [(here + size * (n1 < most), network.arrival_rate[0]), (here + (n2 < most), network.arrival_rate[1])]
+    # Station 1 helps only with a second job of class 2; with a single one it has its own class to serve.
+    moves = [
+        [*more, (less_1, own * (n1 > 0)), (less_2, main * (n2 > 0))],
+        [*more, (less_1, own * ((n1 > 0) & (n2 < 2))), (less_2, main * (n2 > 0) + help_rate * (n2 > 1))],
+    ]
+    helps = n1 == 0
+    while True:
+        rows, columns, rates = (
+            [here],
+            [np.zeros_like(here)],
+            [-np.ones(len(here))],
+        )  # the first unknown is the mean cost
+        for after, rate in (
+            (np.where(helps, b, a), np.where(helps, s, r)) for (a, r), (b, s) in zip(*moves, strict=True)
+        ):
+            rows += [here, here]
+            columns += [after + 1, here + 1]
+            rates += [rate, -rate]
+        matrix = sparse.csc_matrix(
+            (np.concatenate(rates), (np.concatenate(rows), np.concatenate(columns))), (len(here), len(here) + 1)
+        )
+        kept = np.r_[0, 2 : len(here) + 1]  # the value of the empty state is 0
+        solution = spsolve(matrix[:, kept], -cost)
+        value = np.r_[0.0, solution[1:]]
+        slope = [sum(rate * (value[after] - value) for after, rate in move) for move in moves]
+        better = np.where(np.abs(slope[1] - slope[0]) > 1e-7, slope[1] < slope[0], helps)
+        if (better == helps).all():
+            return solution[0], helps.reshape(size, size)
+        helps = better

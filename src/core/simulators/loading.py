@@ -29,7 +29,9 @@ BUILT_IN = {
     "cartpole": "core.simulators.classic_control:CartPole",
     "mountain_car": "core.simulators.classic_control:MountainCar",
     "mountain_car_continuous": "core.simulators.classic_control:MountainCarContinuous",
+    "n_model": "core.simulators.queueing:NModel",
     "pendulum": "core.simulators.classic_control:Pendulum",
+    "reentrant_line": "core.simulators.queueing:ReentrantLine",
     "criss_cross": "core.simulators.queueing:CrissCross",
     "lost_sales": "core.simulators.inventory:LostSales",
 }

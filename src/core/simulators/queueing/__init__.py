@@ -1,5 +1,7 @@
 """Queueing problems whose optimum, or a good published policy, is known."""
 
 from core.simulators.queueing.criss_cross import CrissCross
+from core.simulators.queueing.n_model import NModel
+from core.simulators.queueing.reentrant_line import ReentrantLine
 
-__all__ = ["CrissCross"]
+__all__ = ["CrissCross", "NModel", "ReentrantLine"]
