@@ -32,6 +32,7 @@ BUILT_IN = {
     "n_model": "core.simulators.queueing:NModel",
     "pendulum": "core.simulators.classic_control:Pendulum",
     "reentrant_line": "core.simulators.queueing:ReentrantLine",
+    "tandem": "core.simulators.queueing:Tandem",
     "criss_cross": "core.simulators.queueing:CrissCross",
     "lost_sales": "core.simulators.inventory:LostSales",
 }

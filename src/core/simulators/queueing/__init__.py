@@ -3,5 +3,6 @@
 from core.simulators.queueing.criss_cross import CrissCross
 from core.simulators.queueing.n_model import NModel
 from core.simulators.queueing.reentrant_line import ReentrantLine
+from core.simulators.queueing.tandem import Tandem
 
-__all__ = ["CrissCross", "NModel", "ReentrantLine"]
+__all__ = ["CrissCross", "NModel", "ReentrantLine", "Tandem"]
