@@ -26,6 +26,7 @@ from core.simulators.validate import require_complete
 PROCESS = "process"
 BUILT_IN = {
     "acrobot": "core.simulators.classic_control:Acrobot",
+    "base_stock": "core.simulators.inventory:BaseStock",
     "cartpole": "core.simulators.classic_control:CartPole",
     "mountain_car": "core.simulators.classic_control:MountainCar",
     "mountain_car_continuous": "core.simulators.classic_control:MountainCarContinuous",
