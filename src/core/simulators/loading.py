@@ -35,6 +35,7 @@ BUILT_IN = {
     "reentrant_line": "core.simulators.queueing:ReentrantLine",
     "tandem": "core.simulators.queueing:Tandem",
     "criss_cross": "core.simulators.queueing:CrissCross",
+    "hospital": "core.simulators.queueing:Hospital",
     "lost_sales": "core.simulators.inventory:LostSales",
 }
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from helpers.long_run import long_run
 from oracles.queueing import least_cost_of_n_model
+from scipy.optimize import linprog
 
 from core.errors import UserError
 from core.simulators.check import check_simulator
 from core.simulators.loading import load_simulator
+from core.simulators.queueing.hospital import Hospital, hospital
 from core.simulators.queueing.n_model import N_MODEL, NModel
 from core.simulators.queueing.network import LEAVES
 from core.simulators.queueing.reentrant_line import ReentrantLine, reentrant_line
@@ -68,6 +70,25 @@ def test_the_optimum_of_the_n_model():
     assert long_run(NModel(), "max_weight", 4_000_000) > cost
 
 
+def test_the_hospital_costs_what_is_published():
+    """MaxWeight over the first 50,000 events; its beds are just enough."""
+    costs = [long_run(Hospital(), "max_weight", 50_000, seed) for seed in range(8)]
+    assert np.mean(costs) == pytest.approx(Hospital.references["MaxWeight (QGym 2024)"], rel=0.1)
+
+
+def test_the_hospitals_beds_are_just_enough():
+    """The least share of beds in use that serves all patients, a linear programme."""
+    network = hospital()
+    rate, wards, kinds = np.array(network.service_rate), len(network.servers), len(network.arrival_rate)
+    serve, use = np.zeros((kinds, wards * kinds + 1)), np.zeros((wards, wards * kinds + 1))
+    for ward in range(wards):
+        use[ward, -1] = -network.servers[ward]
+        for kind in range(kinds):
+            serve[kind, ward * kinds + kind], use[ward, ward * kinds + kind] = rate[ward, kind], 1.0
+    goal = np.r_[np.zeros(wards * kinds), 1.0]
+    assert linprog(goal, use, np.zeros(wards), serve, network.arrival_rate).fun == pytest.approx(0.999, abs=5e-4)
+
+
 def test_references_are_of_the_instance():
     assert ReentrantLine(1, 2).references == {"PPO-WC (QGym 2024)": 13.6}
     assert ReentrantLine(1, 6).references == {}  # a misprint
@@ -76,7 +97,7 @@ def test_references_are_of_the_instance():
     assert ReentrantLine(1, 8, "hyperexponential").references == {}
 
 
-@pytest.mark.parametrize("simulator", [NModel(), ReentrantLine(2, 3, "hyperexponential")])
+@pytest.mark.parametrize("simulator", [NModel(), Hospital(), ReentrantLine(2, 3, "hyperexponential")])
 def test_the_contract_is_kept(simulator):
     assert check_simulator(simulator) == []
 

@@ -38,8 +38,8 @@ class BaseStock(Simulator):
     of lead_time + 1 periods (Arrow, Karlin and Scarf 1958); its cost is the newsvendor's.
 
     Action, float32[1]: the order, at least 0. Observation, float32[lead_time], at least 1: stock less what waits, the
-    order that has just arrived included; orders that arrive after 1, 2, .. periods. Reward: minus the cost of the period. Never terminated. An episode starts with the mean demand in stock and
-    in each order.
+    order that has just arrived included; orders that arrive after 1, 2, .. periods. Reward: minus the cost of the
+    period. Never terminated. An episode starts with the mean demand in stock and in each order.
 
     Args:
         lead_time: periods, 0 .. 20.
