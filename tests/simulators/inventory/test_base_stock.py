@@ -48,9 +48,30 @@ def test_a_period_is_the_textbooks(lead_time):
     compiled(BaseStock.reset)(state, simulator.parameters, rng)
     orders = np.random.default_rng(6).uniform(0, 2, 200).astype(np.float32)
     rewards = [compiled(BaseStock.step)(state, simulator.parameters, orders[n : n + 1], rng)[0] for n in range(200)]
-    demands, arriving = np.random.default_rng(5).gamma(4.0, 0.25, 200), [1.0] * lead_time + list(map(float, orders))
-    stock = np.cumsum(np.array(arriving[:200]) - demands) + (lead_time == 0)
-    np.testing.assert_allclose(rewards, -np.where(stock > 0, stock, -9 * stock), atol=1e-9)
+    demands, on_order, stock, costs = np.random.default_rng(5).gamma(4.0, 0.25, 200), [1.0] * (lead_time - 1), 1.0, []
+    for order, demand in zip(orders, demands, strict=True):
+        on_order.append(min(float(order), max(0.0, simulator.parameters.most - stock - sum(on_order))))
+        stock += on_order.pop(0) if lead_time == 0 else 0.0
+        stock = max(stock - demand, -simulator.parameters.waiting)
+        costs.append(max(stock, -9 * stock))
+        stock += on_order.pop(0) if lead_time > 0 else 0.0
+    np.testing.assert_allclose(rewards, -np.array(costs), atol=1e-9)
+
+
+def test_neither_stock_nor_what_waits_grows_without_end():
+    """Who orders nothing has as much waiting as may; who orders without end has twice the best level."""
+
+    def always(order):
+        def rule(state, parameters, mask, rng, action):
+            action[0] = order
+
+        return rule
+
+    simulator = BaseStock(2)
+    waiting, level = simulator.parameters.waiting, simulator.parameters.level
+    assert stats.gamma(12, scale=0.25).sf(level + waiting) == pytest.approx(1e-9, rel=1e-3)
+    assert long_run(simulator, always(0.0), 100_000) == pytest.approx(9 * waiting, rel=1e-3)
+    assert long_run(simulator, always(1000.0), 100_000) == pytest.approx(2 * level - 3, rel=0.01)
 
 
 @pytest.mark.parametrize("lead_time", [0, 2])
@@ -63,7 +84,7 @@ def test_the_contract_is_kept(lead_time):
     [
         ({"lead_time": -1}, "lead_time is a whole number from 0 to 20, not -1."),
         ({"penalty": 0}, "penalty is a number above 0 and below 1e+06, not 0."),
-        ({"shape": "flat"}, "shape is a number above 0 and below 1e+06, not 'flat'."),
+        ({"shape": "flat"}, "shape is a number above 0.25 and below 1e+06, not 'flat'."),
     ],
 )
 def test_wrong_options_are_sentences(options, part):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.long_run import long_run
-from oracles.lost_sales import demand_law, optimal_cost
+from oracles.lost_sales import demand_law, most_units, optimal_cost
 
 from core.errors import UserError
 from core.simulators.check import check_simulator
@@ -90,7 +90,8 @@ def test_the_myopic_order_is_the_least_that_meets_demand_often_enough(pipeline):
     for period in range(3):
         stock = np.maximum(stock - demands[:, period], 0) + (pipeline[period + 1] if period < 2 else 0)
     met = [demand_law("poisson").cdf(stock + n).mean() for n in range(12)]
-    assert order == next(n for n in range(12) if met[n] >= 0.9 - 1e-4)
+    allowed = simulator.parameters.most - sum(pipeline)
+    assert order == next(n for n in range(12) if met[n] >= 0.9 - 1e-4 or n == allowed)
 
 
 @pytest.mark.parametrize("lead_time", [1, 4])
@@ -110,3 +111,20 @@ def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
         load_simulator("lost_sales", "", "", "", "", options)
     assert part in str(error.value)
+
+
+@pytest.mark.parametrize(("demand", "penalty", "lead_time"), INSTANCES)
+def test_the_mask_forbids_no_order_of_the_rules(demand, penalty, lead_time):
+    """The oracle's bound on stock and orders is the mask's, and the best levels are within it."""
+    parameters = LostSales(lead_time, penalty, demand).parameters
+    assert parameters.most == most_units(demand, penalty, lead_time)
+    assert max(parameters.level, parameters.capped_level) <= parameters.most
+
+
+@pytest.mark.parametrize("units", [0, 10, 18])
+def test_orders_beyond_the_bound_are_masked(units):
+    simulator, mask = LostSales(2, 4), np.ones(12, bool)
+    state = new_state(simulator)[0]
+    state.pipeline[:] = units, 0
+    LostSales.action_mask(state, simulator.parameters, mask)
+    assert mask.tolist() == [units + order <= 18 for order in range(12)]

@@ -10,6 +10,8 @@ from core.simulators.options import number, whole
 from core.simulators.simulator import Function, Simulator
 from core.simulators.spaces import Box
 
+RARE = 1e-9  # how often demand exceeds what may wait under the best policy
+
 
 class BaseStockParameters(NamedTuple):
     """Constants of an episode.
@@ -19,12 +21,16 @@ class BaseStockParameters(NamedTuple):
         shape: of the gamma distribution of demand.
         level: best base-stock level, units.
         mean_level: mean demand of the lead time and a period, units.
+        most: units of stock and orders together, less what waits; larger orders are cut.
+        waiting: units that may wait.
     """
 
     penalty: float
     shape: float
     level: float
     mean_level: float
+    most: float
+    waiting: float
 
 
 class BaseStock(Simulator):
@@ -33,6 +39,10 @@ class BaseStock(Simulator):
     A period: the order of ``lead_time`` periods ago arrives, an order is placed, demand comes. A unit that is left
     costs 1, a unit that waits costs ``penalty``. Demand is gamma distributed with mean 1 and standard deviation
     1 / sqrt(``shape``); shape 1 is the exponential distribution.
+
+    So that a beginner's costs stay finite, an order is cut where stock and orders, less what waits, would exceed twice
+    the best level; and demand that would make too many units wait goes elsewhere, which the best policy sees once in
+    1e9 periods.
 
     The optimum is to fill stock and orders, less what waits, up to the quantile penalty / (penalty + 1) of the demand
     of lead_time + 1 periods (Arrow, Karlin and Scarf 1958); its cost is the newsvendor's.
@@ -44,7 +54,7 @@ class BaseStock(Simulator):
     Args:
         lead_time: periods, 0 .. 20.
         penalty: cost of a unit that waits, a period.
-        shape: of the distribution of demand.
+        shape: of the distribution of demand, above 0.25.
         max_steps: periods after which an episode is truncated.
 
     Raises:
@@ -57,14 +67,15 @@ class BaseStock(Simulator):
 
     def __init__(self, lead_time: int = 2, penalty: float = 9.0, shape: float = 4.0, max_steps: int = 50_000) -> None:
         periods = whole("lead_time", lead_time, 0, 20)
-        waits, form = number("penalty", penalty, 0.0, 1e6), number("shape", shape, 0.0, 1e6)
+        waits, form = number("penalty", penalty, 0.0, 1e6), number("shape", shape, 0.25, 1e6)
         self.max_steps = max_steps
         self.observation_size = max(1, periods)
         self.state_dtype = np.dtype(
             [("stock", np.float64, (1 + periods,)), ("cost", np.float64), ("periods", np.int64)]
         )
         level, cost = newsvendor(periods + 1, waits, form)
-        self.parameters = BaseStockParameters(waits, form, level, float(periods + 1))
+        waiting = float(stats.gamma((periods + 1) * form, scale=1.0 / form).isf(RARE)) - level
+        self.parameters = BaseStockParameters(waits, form, level, float(periods + 1), 2.0 * level, max(1.0, waiting))
         self.references = {"optimum (newsvendor)": cost}
 
     @staticmethod
@@ -88,8 +99,10 @@ class BaseStock(Simulator):
     ) -> tuple[float, bool]:
         """Place the order, serve demand, receive the next order."""
         last = len(state.stock) - 1
-        state.stock[last] += action[0]  # without a lead time that is the stock itself
-        state.stock[0] -= rng.gamma(parameters.shape, 1.0 / parameters.shape)
+        room = max(0.0, parameters.most - state.stock.sum())
+        state.stock[last] += min(float(action[0]), room)  # without a lead time that is the stock itself
+        demand = rng.gamma(parameters.shape, 1.0 / parameters.shape)
+        state.stock[0] = max(state.stock[0] - demand, -parameters.waiting)
         left = state.stock[0]
         cost = left if left >= 0.0 else -parameters.penalty * left
         if last > 0:

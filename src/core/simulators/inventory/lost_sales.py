@@ -25,6 +25,7 @@ class LostSalesParameters(NamedTuple):
         probability: float64[SUPPORT], of each demand.
         distribution: float64[SUPPORT], of a demand of at most so many units.
         largest_order: units.
+        most: units of stock and orders together, which an order may not exceed.
         level: base-stock level, units of stock and orders together.
         capped_level: the same of the capped base-stock rule.
         cap: its largest order.
@@ -36,6 +37,7 @@ class LostSalesParameters(NamedTuple):
     probability: np.ndarray
     distribution: np.ndarray
     largest_order: int
+    most: int
     level: int
     capped_level: int
     cap: int
@@ -47,7 +49,9 @@ class LostSales(Simulator):
 
     A period: the order of ``lead_time`` periods ago arrives, an order is placed, demand comes. A unit that is left
     costs 1, a unit of demand that is lost costs ``penalty``. Demand has the mean 5. The largest order is the 99 %
-    quantile of demand (11 units of Poisson, 25 of geometric demand); no best order is as large.
+    quantile of demand (11 units of Poisson, 25 of geometric demand). Stock and orders together may not exceed the
+    newsvendor's level for the demand of lead_time + 1 periods; larger orders are masked. No best order is larger than
+    either. Without the mask the stock of a beginner, which orders more than is sold, would grow without end.
 
     Observation, float32[lead_time]: units in stock, those that have just arrived included; units that arrive after 1,
     2, .. lead_time - 1 periods. Reward: minus the cost of the period. Never terminated. An episode starts with 5
@@ -85,6 +89,7 @@ class LostSales(Simulator):
             law.pmf(np.arange(SUPPORT)),
             law.cdf(np.arange(SUPPORT)),
             largest,
+            most_units(kind, lost, periods),
             figures.level,
             figures.capped_level,
             figures.cap,
@@ -104,6 +109,13 @@ class LostSales(Simulator):
         """Write stock and orders."""
         for n in range(len(state.pipeline)):
             observation[n] = state.pipeline[n]
+
+    @staticmethod
+    def action_mask(state: Any, parameters: LostSalesParameters, mask: np.ndarray) -> None:
+        """Forbid orders that exceed the most units of stock and orders."""
+        units = state.pipeline.sum()
+        for order in range(1, len(mask)):
+            mask[order] = units + order <= parameters.most
 
     @staticmethod
     def step(state: Any, parameters: LostSalesParameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
@@ -131,3 +143,11 @@ class LostSales(Simulator):
         "myopic": rules.myopic,
         "constant_order": rules.constant_order,
     }
+
+
+def most_units(demand: str, penalty: float, lead_time: int) -> int:
+    """Return the newsvendor's level for lead_time + 1 periods, beyond which no best policy goes (Zipkin 2008)."""
+    periods = lead_time + 1
+    if demand == "poisson":
+        return int(stats.poisson(MEAN_DEMAND * periods).ppf(penalty / (penalty + 1)))
+    return int(stats.nbinom(periods, 1 / (1 + MEAN_DEMAND)).ppf(penalty / (penalty + 1)))

@@ -1,4 +1,4 @@
-"""Classical rules for lost sales; each returns the units to order, at most the largest order."""
+"""Classical rules for lost sales; each returns the units to order, no more than is allowed."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def capped_base_stock(state: Any, parameters: Any, mask: np.ndarray, rng: np.ran
 
 def constant_order(state: Any, parameters: Any, mask: np.ndarray, rng: np.random.Generator) -> int:
     """Order the same each period, always below the mean demand (Reiman 2004)."""
-    return int(parameters.constant)
+    return int(min(parameters.constant, parameters.most - state.pipeline.sum()))
 
 
 def myopic(state: Any, parameters: Any, mask: np.ndarray, rng: np.random.Generator) -> int:
@@ -28,13 +28,14 @@ def myopic(state: Any, parameters: Any, mask: np.ndarray, rng: np.random.Generat
     """
     in_stock = _stock_at_arrival(state.pipeline, parameters.probability)
     wanted = parameters.penalty / (parameters.penalty + 1.0)
-    for order in range(parameters.largest_order):
+    largest = min(parameters.largest_order, parameters.most - state.pipeline.sum())
+    for order in range(largest):
         met = 0.0
         for units in range(len(in_stock)):
             met += in_stock[units] * parameters.distribution[units + order]
         if met >= wanted:
             return order
-    return int(parameters.largest_order)
+    return int(largest)
 
 
 @njit(nogil=True)
