@@ -6,7 +6,7 @@ from oracles.toy_simulators import Shop
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
-from core.commands.evaluate import comparison_sentence
+from core.commands.evaluate import comparison_sentence, evaluation_table
 from core.training.evaluation.evaluate import Evaluation
 
 
@@ -64,3 +64,15 @@ def test_episodes_that_lack_the_metric_are_left_out_and_one_is_too_few():
     for trained in ([7.0, None], [None, None]):
         assert sentence(Shop(), trained, order_up=[12.0, 13.0]) == "Too few episodes to compare with order_up."
     assert sentence(Shop(), [7.0, 8.0]) == "No heuristic to compare with."
+
+
+def test_references_have_rows_and_a_gap():
+    """7 is 40 % above 5, and a reference of 10 is twice 5."""
+    records = {"order_up": [{"mean_cost": 6.0}, {"mean_cost": 8.0}]}
+    result = Evaluation(2, records, references={"optimum": 5.0, "rule": 10.0})
+    table = evaluation_table(result, Costs())
+    columns = {column.header: list(column.cells) for column in table.columns}
+    assert columns["policy"] == ["order_up", "optimum", "rule"]
+    assert columns["mean cost"][1:] == ["5.000", "10.00"]
+    assert columns["gap to optimum"] == ["+40 %", "+0 %", "+100 %"]
+    assert result.as_json()["references"] == {"optimum": 5.0, "rule": 10.0}

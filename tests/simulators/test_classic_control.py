@@ -21,7 +21,7 @@ import gymnasium
 from core.errors import UserError
 from core.simulators.check import check_simulator
 from core.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
-from core.simulators.loading import CLASSIC_CONTROL, load_simulator
+from core.simulators.loading import BUILT_IN, load_simulator
 from core.simulators.simulator import compiled, function_of, new_state
 from core.simulators.spaces import Discrete
 
@@ -273,13 +273,13 @@ def test_the_short_name_is_the_class(name):
     assert type(loaded.simulator) is PROBLEMS[name].kind
     assert loaded.simulator.max_steps == 7
     assert loaded.source == {"simulator": name, "options": {"max_steps": 7}}
-    long = load_simulator(CLASSIC_CONTROL[name], "", "", "", "")
+    long = load_simulator(BUILT_IN[name], "", "", "", "")
     assert long.simulator.description() == loaded.simulator.description()
 
 
 def test_every_problem_has_a_short_name():
-    assert set(CLASSIC_CONTROL) == set(PROBLEMS)
-    assert all(CLASSIC_CONTROL[name].endswith(f":{problem.kind.__name__}") for name, problem in PROBLEMS.items())
+    assert {name for name, kind in BUILT_IN.items() if ".classic_control:" in kind} == set(PROBLEMS)
+    assert all(BUILT_IN[name].endswith(f":{problem.kind.__name__}") for name, problem in PROBLEMS.items())
 
 
 @pytest.mark.parametrize(

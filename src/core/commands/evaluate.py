@@ -88,8 +88,11 @@ def compare_policies(
 def evaluation_table(
     result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Return a row for each policy and a column for each metric of one number; ``more`` is header -> policy -> cell."""
-    more = more or {}
+    """Return a row for each policy and a column for each metric of one number; ``more`` is header -> policy -> cell.
+
+    References have rows, too, and the gap of each mean to the first reference has a column.
+    """
+    more = {**(more or {}), **_gaps(result, simulator)}
     summary = result.as_json()["policies"]
     metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
     metrics = [name for name in metrics if name != "return" or simulator.main_metric == "return"] or metrics
@@ -101,7 +104,28 @@ def evaluation_table(
     for name, values in summary.items():
         cells = [_cell(values.get(metric)) for metric in metrics]
         table.add_row(name, *cells, *(column[name] for column in more.values()))
+    for name, value in result.references.items():
+        cells = [_rounded(value) if metric == simulator.main_metric else "-" for metric in metrics]
+        table.add_row(name, *cells, *(column.get(name, "-") for column in more.values()))
     return table
+
+
+def _gaps(result: Evaluation, simulator: Simulator) -> dict[str, dict[str, str]]:
+    """Return a column with the distance of each mean of the main metric from the first reference; none without one."""
+    if not result.references:
+        return {}
+    name, value = next(iter(result.references.items()))
+    means = {
+        policy: fmean(of) if (of := [r[simulator.main_metric] for r in records if simulator.main_metric in r]) else None
+        for policy, records in result.records.items()
+    }
+    return {f"gap to {name}": {policy: _gap(mean, value) for policy, mean in {**means, **result.references}.items()}}
+
+
+def _gap(mean: float | None, reference: float) -> str:
+    if mean is None:
+        return "-"
+    return f"{100 * (mean - reference) / abs(reference):+,.3g} %" if reference else f"{mean - reference:+,.3g}"
 
 
 def _cell(value: dict[str, float] | None) -> str:

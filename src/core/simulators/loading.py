@@ -24,12 +24,19 @@ from core.simulators.simulator import Simulator
 from core.simulators.validate import require_complete
 
 PROCESS = "process"
-CLASSIC_CONTROL = {
+BUILT_IN = {
     "acrobot": "core.simulators.classic_control:Acrobot",
+    "base_stock": "core.simulators.inventory:BaseStock",
     "cartpole": "core.simulators.classic_control:CartPole",
+    "criss_cross": "core.simulators.queueing:CrissCross",
+    "hospital": "core.simulators.queueing:Hospital",
+    "lost_sales": "core.simulators.inventory:LostSales",
     "mountain_car": "core.simulators.classic_control:MountainCar",
     "mountain_car_continuous": "core.simulators.classic_control:MountainCarContinuous",
+    "n_model": "core.simulators.queueing:NModel",
     "pendulum": "core.simulators.classic_control:Pendulum",
+    "reentrant_line": "core.simulators.queueing:ReentrantLine",
+    "tandem": "core.simulators.queueing:Tandem",
 }
 
 
@@ -84,7 +91,7 @@ def load_simulator(
     """Build the simulator that a Config names.
 
     Args:
-        name: ``"process"``, one of ``CLASSIC_CONTROL``, ``gymnasium:ID``, ``module:Class`` or ``file.py:Class``.
+        name: ``"process"``, one of ``BUILT_IN``, ``gymnasium:ID``, ``module:Class`` or ``file.py:Class``.
         scenario: bundled name or file, for the process simulator.
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
@@ -147,7 +154,7 @@ def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
     source = {"simulator": name, "options": options}
     if name.startswith(PREFIX):
         return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), options), source)
-    kind = _simulator_class(CLASSIC_CONTROL.get(name, name))
+    kind = _simulator_class(BUILT_IN.get(name, name))
     _check_option_names(name, kind, options)
     try:
         simulator = kind(**options)
@@ -182,7 +189,7 @@ def _simulator_class(name: str) -> type[Simulator]:
     """Import ``module:Class`` or ``file.py:Class``."""
     module_name, _, class_name = name.rpartition(":")
     if not module_name or not class_name:
-        built_in = [PROCESS, *CLASSIC_CONTROL]
+        built_in = [PROCESS, *BUILT_IN]
         ending = suggestion(name.lower(), built_in, f"built in are {', '.join(built_in)}")
         raise UserError(f"SIMULATOR {name!r} is neither built in nor module:Class nor file.py:Class{ending}")
     module = _module_from_file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)

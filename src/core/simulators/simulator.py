@@ -72,6 +72,9 @@ class Simulator:
             all 0.
         bounds: mapping from a name to ``bound(state, parameters, metrics)``, not compiled. A bound takes the state
             as ``reset`` left it and fills metrics that no policy can beat on this episode's random draws.
+        references: mapping from a name to a value of the main metric that is known from elsewhere, such as a published
+            optimum. An evaluation shows them beside the policies, and the gap of each policy to the first. Unlike a
+            bound, a reference is a long-run mean: a policy may beat it on some episodes.
         compiled: False for an environment that Python steps; it has no functions to compile.
         resumable: False if an unfinished episode cannot be saved and continued.
         default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
@@ -92,6 +95,7 @@ class Simulator:
     expected_steps: int | None = None
     heuristics: Mapping[str, Function] = {}
     bounds: Mapping[str, Function] = {}
+    references: Mapping[str, float] = {}
     compiled: bool = True
     resumable: bool = True
     default_rollout_steps: int = 0

@@ -6,7 +6,7 @@ from oracles.toy_simulators import Bandit, Choices, Forgetful, Shop, Squashed, T
 
 from core.errors import SimulatorError
 from core.simulators.check import check_simulator, random_action
-from core.simulators.loading import CLASSIC_CONTROL, bundled_scenarios, load_simulator
+from core.simulators.loading import BUILT_IN, bundled_scenarios, load_simulator
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
@@ -15,8 +15,8 @@ def test_nothing_is_wrong_with_the_toys(simulator):
     assert check_simulator(simulator()) == []
 
 
-@pytest.mark.parametrize("name", CLASSIC_CONTROL)
-def test_nothing_is_wrong_with_classic_control(name):
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_nothing_is_wrong_with_what_is_built_in(name):
     assert check_simulator(load_simulator(name, "", "", "", "").simulator) == []
 
 

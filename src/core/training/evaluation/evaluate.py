@@ -29,11 +29,13 @@ class Evaluation:
     records: dict[str, Records] = field(default_factory=dict)  # of the episodes by policy
     # lines that users should read, for example about a policy that ran into a capacity
     messages: list[str] = field(default_factory=list)
+    references: dict[str, float] = field(default_factory=dict)  # values of the main metric known from elsewhere
 
     def as_json(self) -> dict[str, Any]:
-        """Return mean and 95 % interval of each metric of each policy, as evaluation.json holds them."""
+        """Return what evaluation.json holds: mean and 95 % interval of each metric of each policy, and references."""
         policies = {name: summarise(records) for name, records in self.records.items()}
-        return {"episodes": self.episodes, "policies": policies}
+        references = {"references": self.references} if self.references else {}
+        return {"episodes": self.episodes, "policies": policies, **references}
 
 
 def build_player(simulator: Simulator, spec: PolicySpec | None, threads: int) -> CompiledPlayer | GymnasiumPlayer:
@@ -59,7 +61,7 @@ def evaluate(
         SimulatorError: the simulator broke its contract.
         UserError: Numba cannot compile it.
     """
-    result = Evaluation(episodes)
+    result = Evaluation(episodes, references=dict(simulator.references))
     player = build_player(simulator, trained.spec if trained else None, threads)
     policies = dict.fromkeys(POLICIES, trained.actor_params) if trained else {}
     for name in [*policies, *names]:
