@@ -84,7 +84,8 @@ WEIGHT_INIT = "orthogonal"
 # more draws end at the bounds. 0 suits actions of about -1 .. 1; take the logarithm of a fifth of the range for others.
 INITIAL_LOG_STD = 0.0
 
-# Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone.
+# Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone. One
+# instance plays a rollout for them before the first iteration.
 # Off: the simulator must scale its observations itself.
 NORMALISE_OBSERVATIONS = True
 

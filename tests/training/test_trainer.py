@@ -170,6 +170,36 @@ def test_metrics_are_never_two_iterations_ahead_of_what_is_saved(tmp_path, monke
     assert ahead == [1] * 6
 
 
+def scales_at_each_collection(run, iterations):
+    """Train; return (instances, scales of the observations) at each collection."""
+    seen, collect = [], run.trainer.collector.collect
+
+    def watched(actor_params, first_episode, count):
+        seen.append((count, run.trainer.model.tensors["observation_scale"].clone()))
+        return collect(actor_params, first_episode, count)
+
+    run.trainer.collector.collect = watched
+    train(run, stop_after=iterations)
+    return seen
+
+
+@pytest.mark.parametrize("steps", [0, 64])
+def test_the_first_rollout_has_scales_that_one_instance_played_before(steps, tmp_path):
+    run = new_run(tmp_path / "run", rollout_steps=steps)
+    (first, none), (second, scales), (third, _) = scales_at_each_collection(run, 2)
+    assert (first, second, third) == (1, 2, 2)
+    assert (none == 1).all()
+    assert (scales != 1).any()
+    numbers = [record["simulated_episodes"] for record in read_metrics(tmp_path / "run")]
+    assert steps or numbers == [2, 2]
+    assert len(scales_at_each_collection(new_run(tmp_path / "run", resume=True, rollout_steps=steps), 3)) == 1
+
+
+def test_without_normalisation_nothing_is_played_before(tmp_path):
+    run = new_run(tmp_path / "run", normalise_observations=False)
+    assert [count for count, _ in scales_at_each_collection(run, 1)] == [2]
+
+
 def test_the_records_of_a_run(uninterrupted):
     records = read_metrics(uninterrupted)
     for record in records:

@@ -77,12 +77,15 @@ class Trainer:
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
         """Collect, keep the best parameters, update; return the record, which is not written yet."""
         self._begin_phase("simulating", progress)
-        collected = self._collect()
+        if self.settings.normalise_observations and self.statistics.count[0] == 0:
+            self._warm_up()
+        collected = self._collect(self.settings.instances)
         self._keep_best(main_metric_of(self.simulator, collected.finished), "iterations")  # before the update
         self._begin_phase("updating", progress)
         coefficients = self.settings.schedule.at(self._share_done())
         report = self._update(collected, coefficients)
-        self._learn_observation_scales(collected)
+        if self.settings.normalise_observations:
+            self._learn_observation_scales(collected)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
         failures = update_failure_lines(self.iteration, report)
@@ -95,17 +98,24 @@ class Trainer:
         due = self._evaluation is not None and self._evaluation.due(self.iteration + 1)
         return self.budget is None or self.budget.another_iteration(self._evaluation_seconds if due else 0.0)
 
-    def _collect(self) -> Collected:
+    def _warm_up(self) -> None:
+        """Play one instance for the scales of the observations, which the first rollout is to have, too."""
+        before = self.collector.state_dict()
+        self._learn_observation_scales(self._collect(1))
+        if self.simulator.resumable:  # an environment cannot go back: it continues
+            self.collector.load_state_dict(before)
+
+    def _collect(self, instances: int) -> Collected:
         """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
         fallbacks: list[dict[str, Any]] = []
         while True:
             before = self.collector.state_dict()
             try:
                 limits = self.settings.episode_time_limit, self.settings.directory
-                instances, seconds = collect_guarded(
-                    self.collector, self.actor_params(), self.iteration, self.settings.instances, *limits
+                trajectories, seconds = collect_guarded(
+                    self.collector, self.actor_params(), self.iteration, instances, *limits
                 )
-                return Collected(instances, seconds, fallbacks)
+                return Collected(trajectories, seconds, fallbacks)
             except PolicyNotFiniteError as error:
                 with report_update_errors(self.updater, self.iteration, self.settings):
                     fallbacks.append(self.updater.rollback(str(error)))
@@ -144,8 +154,6 @@ class Trainer:
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
     def _learn_observation_scales(self, collected: Collected) -> None:
-        if not self.settings.normalise_observations:
-            return
         for trajectory in collected.trajectories:
             self.statistics.update(trajectory.observations)
         shift, scale = self.statistics.shift_and_scale()
