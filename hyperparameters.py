@@ -42,7 +42,8 @@ CHECKPOINTS_KEPT = 3
 # ---------------------------------------------------------------------------------------------- the simulator
 # "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
 # a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model", "reentrant_line",
-# "tandem"; a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or "path/to/file.py:Class".
+# "tandem"; a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or
+# "path/to/file.py:Class".
 SIMULATOR = "process"
 
 # Arguments of the simulator's class, for example {"max_steps": 1_000}; JSON values. As flags, one each:
