@@ -232,7 +232,10 @@ def test_missing_files(refused, tmp_path):
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("Shop", "is neither built in nor module:Class nor file.py:Class; built in are process, acrobot, cartpole, "),
+        (
+            "Shop",
+            "is neither built in nor module:Class nor file.py:Class; built in are process, acrobot, base_stock, ",
+        ),
         ("CartPol", "did you mean cartpole?"),
         (f"{TOYS}:Bandi", "did you mean Bandit?"),
         (f"{TOYS}:ShopParameters", "is not a subclass"),

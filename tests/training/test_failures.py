@@ -128,7 +128,7 @@ def test_the_advice_names_the_settings_in_their_order(sizes, names, flags):
 
 def poison_log_probs(run, *episodes):
     """Make one sample of some rounds impossible under the policy that played."""
-    collect, rounds = run.trainer.collector.collect, [0]
+    collect, rounds = run.trainer.collector.collect, [-1]  # an instance plays before the first round
 
     def poisoned(*arguments):
         played, seconds = collect(*arguments)
@@ -210,7 +210,8 @@ def test_a_reward_that_is_no_number_is_named_with_its_step(tmp_path):
 
     def poisoned(*arguments):
         played, seconds = collect(*arguments)
-        played[1].trajectory.rewards[2] = np.inf
+        for each in played[1:]:  # one instance plays before the first round
+            each.trajectory.rewards[2] = np.inf
         return played, seconds
 
     run.trainer.collector.collect = poisoned

@@ -171,12 +171,14 @@ def test_metrics_are_never_two_iterations_ahead_of_what_is_saved(tmp_path, monke
 
 
 def scales_at_each_collection(run, iterations):
-    """Train; return (instances, scales of the observations) at each collection."""
+    """Train; return (instances, scales of the observations, number of observations) of each collection."""
     seen, collect = [], run.trainer.collector.collect
 
     def watched(actor_params, first_episode, count):
-        seen.append((count, run.trainer.model.tensors["observation_scale"].clone()))
-        return collect(actor_params, first_episode, count)
+        scales = run.trainer.model.tensors["observation_scale"].clone()
+        played, seconds = collect(actor_params, first_episode, count)
+        seen.append((count, scales, sum(len(each.trajectory.observations) for each in played)))
+        return played, seconds
 
     run.trainer.collector.collect = watched
     train(run, stop_after=iterations)
@@ -186,7 +188,7 @@ def scales_at_each_collection(run, iterations):
 @pytest.mark.parametrize("steps", [0, 64])
 def test_the_first_rollout_has_scales_that_one_instance_played_before(steps, tmp_path):
     run = new_run(tmp_path / "run", rollout_steps=steps)
-    (first, none), (second, scales), (third, _) = scales_at_each_collection(run, 2)
+    (first, none, _), (second, scales, _), (third, *_) = scales_at_each_collection(run, 2)
     assert (first, second, third) == (1, 2, 2)
     assert (none == 1).all()
     assert (scales != 1).any()
@@ -197,7 +199,7 @@ def test_the_first_rollout_has_scales_that_one_instance_played_before(steps, tmp
 
 def test_without_normalisation_nothing_is_played_before(tmp_path):
     run = new_run(tmp_path / "run", normalise_observations=False)
-    assert [count for count, _ in scales_at_each_collection(run, 1)] == [2]
+    assert [count for count, *_ in scales_at_each_collection(run, 1)] == [2]
 
 
 def test_the_records_of_a_run(uninterrupted):
@@ -225,10 +227,11 @@ def test_the_best_checkpoint_holds_the_weights_that_played_best(uninterrupted):
 
 def test_statistics_of_observations_are_those_of_all_episodes(tmp_path):
     run = new_run(tmp_path / "run", training_episodes=1)
-    train(run)
+    *_, before = scales_at_each_collection(run, 1)[0]
     steps = read_metrics(tmp_path / "run")[0]["steps"]
     statistics = run.trainer.statistics
-    assert statistics.count[0] == steps + 2, "the observation after the last decision of each episode counts too"
+    after_the_last = "the observation after the last decision of each episode counts too"
+    assert statistics.count[0] == before + steps + 2, after_the_last
     assert statistics.indicator.tolist() == [False, False, True, False]
     mean = run.trainer.model.tensors["observation_mean"]
     assert float(mean[0]) == pytest.approx(statistics.mean[0], rel=1e-6)

@@ -100,8 +100,10 @@ class Trainer:
 
     def _warm_up(self) -> None:
         """Play one instance for the scales of the observations, which the first rollout is to have, too."""
-        before = self.collector.state_dict()
-        self._learn_observation_scales(self._collect(1))
+        before, collected = self.collector.state_dict(), self._collect(1)
+        self._learn_observation_scales(collected)
+        if self.budget is not None:
+            self.budget.leave_out(collected.seconds)
         if self.simulator.resumable:  # an environment cannot go back: it continues
             self.collector.load_state_dict(before)
 
