@@ -15,7 +15,7 @@ train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the p
 
 test: $(VENV)/.installed-test  ## run the tests
 	@echo "==> Running the tests (those marked gpu need an NVIDIA GPU and are skipped without one)"
-	$(RUN) -m pytest -n auto --dist loadfile
+	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-dev  ## everything that a contribution must pass: format, lint, types, layers
 	$(VENV)/bin/ruff format --check .

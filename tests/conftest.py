@@ -1,5 +1,6 @@
 """What is collected where: a bare GPU machine lacks some packages that the tests compare with."""
 
+import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +9,8 @@ os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables tha
 os.environ.setdefault(  # kernels of this working tree, apart from the user's own; `make clean` removes them
     "LONGSTRIDE_KERNEL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "kernels")
 )
+
+gc.set_threshold(50_000, 20, 100)  # Numba makes objects by the million, and torch's are walked with them each time
 
 
 def _lacks(*packages):
@@ -19,3 +22,17 @@ if _lacks("pydantic", "scipy"):
     collect_ignore_glob += ["benchmarks/*", "simulators/*", "training/evaluation/test_process_fidelity.py"]
 if _lacks("ciw", "simpy"):
     collect_ignore_glob += ["simulators/process/test_against_libraries.py"]
+
+LONGEST = (
+    *("commands/test_cli.py", "training/test_trainer.py", "jit_cache/test_processes.py", "commands/test_docs.py"),
+    *("simulators/queueing/test_network.py", "simulators/check/test_check_simulator.py", "benchmarks/test_kill.py"),
+    *("simulators/process/test_published.py", "simulators/queueing/test_published_networks.py"),
+    *("commands/test_tutorial.py", "simulators/process/test_outlook.py", "rollout/test_guarded_collection.py"),
+)
+"""The files that take longest; they begin first, so that no worker is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    tests = Path(__file__).parent
+    rank = {tests / name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
