@@ -276,32 +276,48 @@ def broken(tmp_path, reward):
     return f"{path}:Broken"
 
 
+FAULTY = """
+    # parameters[0]: 1 and 2 fail at step 250, 3 observes large numbers
+    def __init__(self, fault=0):
+        self.parameters = np.array([fault])
+
+    def observe(state, parameters, observation):
+        observation[0] = state.count + (1e7 if parameters[0] == 3 else 0.0)
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """Return a function that names, with its option, a simulator with a fault: one file, whose kernels all share."""
+    path = tmp_path_factory.mktemp("faulty") / "broken_simulator.py"
+    late = "np.nan if parameters[0] == 1 else 1.0 / (250 - state.count) if parameters[0] == 2 else 1.0"
+    path.write_text(BROKEN.replace("REWARD", f"({late}) if state.count == 250 else 1.0") + FAULTY)
+    return lambda fault: ["--simulator", f"{path}:Broken", "--simulator-option", f"fault={fault}"]
+
+
 def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refused, tmp_path):
     sentence = refused("--simulator", broken(tmp_path, "float('nan')"), "--run-directory", tmp_path / "r")
     assert sentence.startswith("Broken, ")
     assert "step 0: step returned the reward nan; return a finite number (line 19 of " in sentence
 
 
-def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, tmp_path):
-    reward = "np.nan if state.count == 250 else 1.0"
-    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
-    sentence = refused("--mode", "train", *more)
+def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, faulty, tmp_path):
+    sentence = refused(*train_arguments(tmp_path / "r", 2, *faulty(1)))
     assert sentence.startswith(
         "Broken, episode 0, step 249: step returned the reward nan; return a finite number (line "
     )
     assert re.search(rf"--mode replay --run-directory {tmp_path / 'r'} --(episode|iteration) 1$", sentence)
 
 
-@pytest.mark.parametrize(
-    "reward",
-    [
-        pytest.param("1.0 if str(dict(a=state.count)) else 0.0", id="not-compilable"),
-        pytest.param("1.0 / (250 - state.count)", id="raises-late"),
-    ],
-)
-def test_a_simulator_that_numba_or_its_own_code_fails_is_a_sentence(refused, tmp_path, reward):
-    more = ["--simulator", broken(tmp_path, reward), "--run-directory", tmp_path / "r", "--device", "cpu"]
+def test_a_simulator_that_numba_cannot_compile_is_a_sentence(refused, tmp_path):
+    name = broken(tmp_path, "1.0 if str(dict(a=state.count)) else 0.0")
+    more = ["--simulator", name, "--run-directory", tmp_path / "r", "--device", "cpu"]
     assert "Broken" in refused("--mode", "train", *more)
+
+
+def test_a_simulator_whose_own_code_raises_late_is_a_sentence(refused, faulty, tmp_path):
+    sentence = refused(*train_arguments(tmp_path / "r", 2, *faulty(2)))
+    assert sentence.startswith("Broken.step failed in episode 0, step 249: ") and "by zero" in sentence
 
 
 def test_a_heuristic_that_does_not_compile_is_named_with_its_line(refused, tmp_path):
@@ -316,12 +332,8 @@ def test_a_heuristic_that_does_not_compile_is_named_with_its_line(refused, tmp_p
     )
 
 
-def test_hints_are_printed(tmp_path, capsys):
-    name = broken(tmp_path, "1.0")
-    path = tmp_path / "broken_simulator.py"
-    path.write_text(path.read_text().replace("= state.count", "= 1e7 + state.count"))
-    more = ["--simulator", name, "--run-directory", str(tmp_path / "r"), "--training-episodes", "1"]
-    assert main([*train_arguments(tmp_path / "r", 1), *more]) == 0
+def test_hints_are_printed(faulty, tmp_path, capsys):
+    assert main(train_arguments(tmp_path / "r", 1, *faulty(3))) == 0
     assert "\nHint: Broken.observe wrote 1e+07 at 0; " in "\n" + capsys.readouterr().out
 
 
@@ -539,12 +551,11 @@ def test_an_empty_list_of_policies_is_a_sentence(refused):
     assert "--policy" in refused("--mode", "evaluate", *SMALL, "--policy", ",")
 
 
-def test_a_run_that_failed_in_its_first_episode_can_be_started_again(tmp_path, capsys):
+def test_a_run_that_failed_in_its_first_episode_can_be_started_again(faulty, tmp_path, capsys):
     directory = tmp_path / "run"
-    late = ["--simulator", broken(tmp_path, "np.nan if state.count == 250 else 1.0")]
-    assert main(train_arguments(directory, 1, *late)) == 2
+    assert main(train_arguments(directory, 1, *faulty(1))) == 2
     assert not (directory / "checkpoints" / "last").exists()
-    mended = ["--simulator", broken(tmp_path, "1.0")]
+    mended = faulty(0)
     codes = {main(train_arguments(directory, 1, *mended)), main(train_arguments(directory, 1, *mended, "--resume"))}
     assert 0 in codes
 

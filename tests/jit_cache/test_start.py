@@ -42,21 +42,15 @@ def started(tmp_path, monkeypatch, capsys):
     return train
 
 
-def test_a_run_says_whether_its_kernels_were_compiled_or_loaded(started, tmp_path):
+def test_a_run_says_whether_its_kernels_were_compiled_or_loaded_and_is_the_same(started, tmp_path):
     done, where, _ = started("first")
     assert re.fullmatch(r"compiled \d+", done)
     assert where == f" ({tmp_path / 'kernels'})"
     done, _, _ = started("second")
     assert re.fullmatch(r"loaded \d+", done)
-
-
-def test_a_run_is_the_same_with_compiled_and_with_loaded_kernels(started, tmp_path):
-    digests = set()
-    for name in ("compiled", "loaded"):
-        assert started(name)[0].startswith(name)
-        (record,) = read_metrics(tmp_path / name)
-        digests.add((record["trajectory_sha256"], record["policy_loss"]))
-    assert len(digests) == 1
+    records = [record for name in ("first", "second") for record in read_metrics(tmp_path / name)]
+    assert len(records) == 2
+    assert len({(record["trajectory_sha256"], record["policy_loss"]) for record in records}) == 1
 
 
 def test_a_run_trains_where_no_kernel_can_be_kept_and_says_so_once(started, tmp_path):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from core.jit_cache.cache import cached
 from core.rollout.episode_loop import build_play
 from core.seeding import stream
 from core.simulators.process import heuristics
@@ -156,7 +157,7 @@ def play_of(simulator: ProcessSimulator, chooser: Function = choose) -> Function
     sizes = simulator.observation_size, simulator.action_space.n, simulator.max_steps
     key = simulator.state_dtype, sizes, chooser
     if key not in _loops:
-        _loops[key] = build_play(simulator, chooser)
+        _loops[key] = cached(build_play(simulator, chooser))
     return _loops[key]
 
 

@@ -29,7 +29,7 @@ def simulate(network, choose, events, seed):
             if busy:
                 k = choose(station, busy, [len(queue) for queue in queues])
                 serving.append((queues[k][0] / network.service_rate[station][k], station, k))
-        k_in = int(np.argmin(arrival))
+        k_in = min(range(len(arrival)), key=arrival.__getitem__)
         done = min(serving, default=(np.inf, -1, -1))
         duration = min(arrival[k_in], done[0])
         clock += duration

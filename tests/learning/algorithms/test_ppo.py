@@ -143,9 +143,9 @@ PLAYED = ["shop", "bandit", "choices", "tracker", "squashed"]
 
 
 def real_samples(kind):
-    """Return 40 samples of an episode with the log-probabilities of a somewhat different policy, and their weights."""
+    """Return 20 samples of an episode with the log-probabilities of a somewhat different policy, and their weights."""
     trajectory = toy_episodes(kind, toy_model(kind), 1)[0].trajectory
-    n = min(trajectory.steps, 40)
+    n = min(trajectory.steps, 20)
     rng = np.random.default_rng(2)
     samples = Samples(
         observations=torch.from_numpy(trajectory.observations[:n].copy()),
