@@ -5,8 +5,9 @@ a wrong type or a value out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
-# Iterations of the whole run. An iteration collects a rollout with EPISODES_PER_UPDATE environment instances and
-# updates the policy. --resume continues up to this number. Integer >= 1. More: better policies, proportionally longer.
+# Length of the whole run. --resume continues up to this number. Integer >= 1. More: better policies, proportionally
+# longer. Where rollouts grow (GROW_ROLLOUTS) it counts episodes of the simulator, or 50,000 steps where those are
+# shorter. Otherwise it counts iterations; an iteration collects a rollout and updates the policy.
 TRAINING_EPISODES = 50
 
 # How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for
@@ -96,8 +97,9 @@ NORMALISE_OBSERVATIONS = True
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction.
-LEARNING_RATE_ACTOR = 1.5e-3
+# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. Where
+# rollouts grow, a factor of 0.05 .. 5 keeps the divergence of the updates near TARGET_KL.
+LEARNING_RATE_ACTOR = 1e-3
 LEARNING_RATE_CRITIC = 1e-3
 
 # Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every parameter at the same speed,
@@ -109,8 +111,12 @@ ADAM_EPSILON_ACTOR = 1e-3
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Discount. Float 0 < GAMMA <= 1. Higher: looks further ahead, with more noise. 0.99 looks about 100 intervals ahead.
-GAMMA = 0.99
+# How far rewards are looked ahead, decisions. Float 2 .. 1e9. Higher: sees later consequences, with more noise. With
+# DISCOUNT_PER = "time" it is the time that so many decisions take, as measured before the first iteration.
+HORIZON = 500.0
+
+# Discount, in place of HORIZON. Float 0 .. 1; 0 for what HORIZON says, exp(-1 / HORIZON) a decision.
+GAMMA = 0.0
 
 # What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time (in the process simulator one is the mean
 # time between two arrivals), so that steps which take no time cost nothing and waiting cannot be used to make costs
@@ -119,7 +125,7 @@ DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more
 # variance.
-GAE_LAMBDA = 0.97
+GAE_LAMBDA = 0.9
 
 # The same lambda for the targets of the critic, for what DISCOUNT_PER names. Float 0 .. 1. Higher: the critic forgets
 # its own errors faster, its targets are noisier.
@@ -137,14 +143,14 @@ CLIP_RANGE_SCHEDULE = "constant"
 
 # Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
 # policy that collected it; the update takes proportionally longer.
-NUM_EPOCHS = 1
+NUM_EPOCHS = 3
 
 # Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
-ENTROPY_COEFFICIENT = 0.0
+ENTROPY_COEFFICIENT = 0.003
 
 # "linear" lets the weight of the entropy bonus move to ENTROPY_COEFFICIENT_FINAL over TRAINING_EPISODES, "constant"
 # keeps it.
-ENTROPY_SCHEDULE = "constant"
+ENTROPY_SCHEDULE = "linear"
 
 # Where "linear" ends. Float 0 .. 1; "constant" ignores it.
 ENTROPY_COEFFICIENT_FINAL = 0.0
@@ -157,7 +163,7 @@ VALUE_COEFFICIENT = 0.5
 MAX_GRAD_NORM = 0.5
 
 # Stop an update's epochs when their approximate KL divergence exceeds 1.5 times this. Float >= 0; 0 never stops.
-TARGET_KL = 0.0
+TARGET_KL = 0.01
 
 # ---------------------------------------------------------------------------------------------- the update's memory
 # Choose the minibatch: the power of two that is at most the number of samples, what free memory holds, and BATCH_SIZE.
@@ -165,7 +171,7 @@ TARGET_KL = 0.0
 AUTO_BATCH_SIZE = True
 
 # Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
-BATCH_SIZE = 1024
+BATCH_SIZE = 512
 
 # ---------------------------------------------------------------------------------------------- the machine
 # "auto" uses an NVIDIA GPU if there is one with room for an update, "cpu" never, "cuda" insists on one.
@@ -185,6 +191,11 @@ USE_TF32 = True
 # Keep no activations of actor and critic for the backward pass but compute them again: more time, less memory, the same
 # results. Smaller microbatches, which a plan takes itself, save more; this is for when those are not small enough.
 GRADIENT_CHECKPOINTING = False
+
+# Begin with small rollouts, of about 8,000 steps from 32 instances, and let them grow as the measured noise of the
+# gradient asks for, up to 372,000 steps and a tenth of the run. Only where neither EPISODES_PER_UPDATE nor
+# ROLLOUT_STEPS is set, and not for Gymnasium environments. Off: rollouts of one size.
+GROW_ROLLOUTS = True
 
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.
 # Integer 0 .. 1024; 0 for as many as make about 372,000 steps: 6 of the loan desk's half years, 74 of a process with

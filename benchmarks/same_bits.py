@@ -1,9 +1,10 @@
 """Whether training still gives the same bits: short runs of several simulators, compared by hash.
 
-``python benchmarks/same_bits.py`` trains each case for three iterations with the compiled CPU update and with torch's.
-It compares the hash of every trajectory and of the trained parameters with those in ``same_bits.json``. Another CPU,
-NumPy, Numba or torch may round differently, so records are kept for each combination. ``--save`` records them anew,
-after a change that is meant to change what is learned. ``--root DIR`` runs another checkout instead of this one.
+``python benchmarks/same_bits.py`` trains each case for three iterations, or training episodes where rollouts grow, with
+the compiled CPU update and with torch's. It compares the hash of every trajectory and of the trained parameters with
+those in ``same_bits.json``. Another CPU, NumPy, Numba or torch may round differently, so records are kept for each
+combination. ``--save`` records them anew, after a change that is meant to change what is learned. ``--root DIR`` runs
+another checkout instead of this one.
 """
 
 import argparse
@@ -23,6 +24,11 @@ import safetensors.numpy
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "same_bits.json"
 COMPLETE = HERE.parent.parent / "shared" / "scenarios" / "complete.json"
+NAMED = [  # settings whose defaults may change
+    *("--gamma", "0.99", "--gae-lambda", "0.97", "--learning-rate-actor", "1.5e-3", "--num-epochs", "1"),
+    *("--entropy-coefficient", "0", "--entropy-schedule", "constant", "--target-kl", "0", "--batch-size", "1024"),
+]
+GROWING = ["--gamma", "0", "--num-epochs", "2", "--target-kl", "0.01", "--critic-hidden-size", "64"]
 SHORT = ["--episodes-per-update", "2", "--rollout-steps", "2048", "--num-epochs", "3", "--batch-size", "256"]
 WIDE = ["--normalise-rewards", "--entropy-coefficient", "0.01", "--value-clip-range", "0.2", "--target-kl", "0.05"]
 CASES = {
@@ -36,6 +42,7 @@ CASES = {
     "pendulum": ["--simulator", "pendulum", *SHORT, *WIDE, "--activation", "tanh"],
     "gymnasium_cartpole": ["--simulator", "gymnasium:CartPole-v1", *SHORT],
     "gymnasium_pendulum": ["--simulator", "gymnasium:Pendulum-v1", *SHORT, *WIDE],
+    "lost_sales": ["--simulator", "lost_sales", *GROWING],
 }
 EXECUTIONS = ("compiled", "eager")
 
@@ -53,7 +60,7 @@ def hashes(root: Path, case: str, execution: str) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "scripts/train.py", "--mode", "train", "--training-episodes", "3", "--seed", "7"]
-        command += [*CASES[case], "--update-execution", execution, "--run-directory", str(run)]
+        command += [*NAMED, *CASES[case], "--update-execution", execution, "--run-directory", str(run)]
         path = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=root, env=path, capture_output=True, text=True)
         if done.returncode:

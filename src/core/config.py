@@ -48,31 +48,33 @@ class Config(BaseModel):
     initial_log_std: float = Field(default=0.0, ge=-10, le=5)
     normalise_observations: bool = True
     normalise_rewards: bool = False
-    learning_rate_actor: float = Field(default=1.5e-3, gt=0, le=1)
+    learning_rate_actor: float = Field(default=1e-3, gt=0, le=1)
     learning_rate_critic: float = Field(default=1e-3, gt=0, le=1)
     adam_epsilon_actor: float = Field(default=1e-3, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
-    gamma: float = Field(default=0.99, gt=0, le=1)
+    horizon: float = Field(default=500.0, ge=2, le=1e9)
+    gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(default=0.97, ge=0, le=1)
+    gae_lambda: float = Field(default=0.9, ge=0, le=1)
     value_lambda: float = Field(default=0.99, ge=0, le=1)
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
     value_clip_range: float = Field(default=0.0, ge=0, le=100)
     clip_range_schedule: Literal["linear", "constant"] = "constant"
-    num_epochs: int = Field(default=1, ge=1, le=100)
-    entropy_coefficient: float = Field(default=0.0, ge=0, le=1)
-    entropy_schedule: Literal["linear", "constant"] = "constant"
+    num_epochs: int = Field(default=3, ge=1, le=100)
+    entropy_coefficient: float = Field(default=0.003, ge=0, le=1)
+    entropy_schedule: Literal["linear", "constant"] = "linear"
     entropy_coefficient_final: float = Field(default=0.0, ge=0, le=1)
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     max_grad_norm: float = Field(default=0.5, gt=0)
-    target_kl: float = Field(default=0.0, ge=0)
+    target_kl: float = Field(default=0.01, ge=0)
     auto_batch_size: bool = True
-    batch_size: int = Field(default=1024, ge=1, le=65536)
+    batch_size: int = Field(default=512, ge=1, le=65536)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     use_mixed_precision: bool = True
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     use_tf32: bool = True
     gradient_checkpointing: bool = False
+    grow_rollouts: bool = True
     episodes_per_update: int = Field(default=0, ge=0, le=1024)
     rollout_steps: int = Field(default=0, ge=0, le=10_000_000)
     episode_time_limit: float = Field(default=3600.0, ge=0, le=threading.TIMEOUT_MAX)

@@ -160,7 +160,7 @@ def test_an_unknown_flag_names_the_nearest(refused):
         (["--gamma", "high"], "--gamma: 'high' should be a valid number"),
         (["--num-epochs", "2.5"], "--num-epochs: '2.5' should be a valid integer"),
         (["--gamma", "1.5"], "--gamma: '1.5' should be less than or equal to 1"),
-        (["--gamma", "0"], "should be greater than 0"),
+        (["--gamma", "-1"], "should be greater than or equal to 0"),
         (["--gamma", "nan"], "--gamma: 'nan' should be"),
         (["--seed", "-1"], "--seed: '-1' should be greater than or equal to 0"),
         (["--batch-size", "65537"], "should be less than or equal to 65536"),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.slow_update import slow_gae
 
-from core.learning.advantages import control_variate_coefficient, gae, step_discounts
+from core.learning.advantages import control_variate_coefficient, discount_of, gae, step_discounts
 from core.policies.spec import PolicySpec
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
@@ -123,3 +123,15 @@ def test_a_simulator_without_a_control_variate_has_nothing_to_take_out():
     for trajectory in trajectories:
         trajectory.control_variate[:] = 0.0
     assert control_variate_coefficient(trajectories, *others) == 0.0
+
+
+@pytest.mark.parametrize("interval", [0.001, 1.0, 1000.0])
+def test_a_horizon_of_decisions_weighs_as_much_whatever_a_clock_counts(interval):
+    """500 decisions of 0.2 time units each: after them a reward has 1 / e of its weight."""
+    gamma = discount_of(500 * 0.2 / interval)
+    weight = np.prod(step_discounts(gamma, np.full(500, 0.2), interval, "time"))
+    assert weight == pytest.approx(np.exp(-1.0), rel=1e-9)
+
+
+def test_no_horizon_is_so_short_that_there_is_no_discount():
+    assert discount_of(0.0) > 0.0

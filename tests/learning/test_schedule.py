@@ -30,9 +30,10 @@ def test_what_is_constant_is_not_rounded():
     assert all(Schedule(start, start).at(i / 49) == start for i in range(49))
 
 
-def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
-    coefficients = build_schedule(Config()).at(10 / 50)
-    assert coefficients == (1.0 - 10 / 50, PpoCoefficients(0.2, 0.0, 0.5, 0.0))
+def test_by_default_learning_rates_and_entropy_fall_to_zero():
+    factor, loss = build_schedule(Config()).at(10 / 50)
+    assert factor == 1.0 - 10 / 50
+    assert loss == pytest.approx(PpoCoefficients(0.2, 0.003 * 40 / 50, 0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,8 @@ def test_the_defaults_are_a_falling_learning_rate_and_nothing_else():
 )
 def test_options_become_a_schedule(values, expected):
     """Expected are the factor of the learning rates, both clip ranges and the coefficient of the entropy."""
-    factor, loss = build_schedule(Config(**values)).at(1 / 4)
+    usual = {"entropy_coefficient": 0.0, "entropy_schedule": "constant"}
+    factor, loss = build_schedule(Config(**{**usual, **values})).at(1 / 4)
     assert (factor, loss.clip_range, loss.value_clip_range, loss.entropy_coefficient) == pytest.approx(expected)
     assert loss.value_coefficient == 0.5
 

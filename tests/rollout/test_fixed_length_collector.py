@@ -182,3 +182,18 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
     updater.update(batch, toy_coefficients(), np.random.default_rng(0))
     assert float(model.tensors["value_mean"]) == pytest.approx(expected.mean(), rel=1e-5)
     assert float(model.tensors["value_std"]) == pytest.approx(expected.std(), rel=1e-5)
+
+
+def test_rollouts_of_other_sizes_hold_the_same_steps(shop):
+    """Rollouts of 20, 50, 7 and 23 steps have the rows of two of 50, and what follows their cuts."""
+    collector, weights, parts = new_collector(Shop()), actor_weights(toy_model("shop")), []
+    for steps in (20, 50, 7, 23):
+        collector.resize(steps)
+        parts.append(copied(collector.collect(weights, 0, INSTANCES)[0]))
+    for i in range(INSTANCES):
+        for name in ("observations", "actions", "log_probs", "rewards", "masks", "elapsed", "terminated", "truncated"):
+            rows = slice(0, -1) if name == "observations" else slice(None)
+            pieces = [np.concatenate([getattr(each[i][0], name)[rows] for each in of]) for of in (parts, shop[:2])]
+            assert np.array_equal(*pieces), name
+        assert [o.metrics for each in parts for o in each[i][1]] == [o.metrics for each in shop[:2] for o in each[i][1]]
+        assert [len(each[i][0].observations) for each in parts] == [21, 51, 8, 24]

@@ -223,7 +223,7 @@ def test_an_endless_loop_ends_the_process(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 2
-    assert "Endless.step was still running after 2 s in episode 0, step 250 (line " in done.stderr
+    assert "Endless.step was still running after 2 s in episode 0 of instance 0, step 250 (line " in done.stderr
     assert "while shelf >= 0: shelf = (shelf + 1) % 7" in done.stderr and "--mode replay" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -46,6 +46,18 @@ def collected(collector, model, count=1):
     return [(type(r.trajectory)(*(a.copy() for a in r.trajectory)), r.finished) for r in rollouts]
 
 
+def test_rollouts_of_other_sizes_hold_the_same_steps():
+    (whole, model), (parts, _) = (new_collector(WALK, {"cut": 4}, 10) for _ in range(2))
+    pieces = []
+    for steps in (3, 7):
+        parts.resize(steps)
+        pieces += collected(parts, model)
+    ((expected, ended),) = collected(whole, model)
+    for name in ("actions", "log_probs", "rewards", "terminated", "truncated"):
+        assert np.array_equal(np.concatenate([getattr(piece, name) for piece, _ in pieces]), getattr(expected, name))
+    assert [o for _, outcomes in pieces for o in outcomes] == ended
+
+
 def test_an_environment_that_is_cut_and_goes_on():
     """Cut after 4 steps, so a rollout of 10 holds two episodes and half a third, which the next rollout finishes."""
     collector, model = new_collector(WALK, {"cut": 4}, 10)

@@ -16,7 +16,7 @@ from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 
 INSTANCES, STEPS = 3, 50
-PARAMS = np.zeros(100, np.float32)  # the sampling reads the weights of the action features at its end
+PARAMS = np.zeros(1000, np.float32)  # the sampling reads the weights of the action features at its end
 
 
 class Counting(PolicySpec):

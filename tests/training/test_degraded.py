@@ -264,7 +264,7 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
     monkeypatch.setattr(run_builder, "build_trainer", lambda *_: pytest.fail("allocates the trajectories"))
     arguments = ["--simulator", f"{file}:Queues", "--simulator-option", "episode=1000000000"]
     directory = ["--run-directory", str(tmp_path / "run")]
-    code = main(["--mode", mode, "--device", "cpu", *arguments, *directory])
+    code = main(["--mode", mode, "--device", "cpu", "--no-grow-rollouts", *arguments, *directory])
     out, error = capsys.readouterr()
     if mode == "plan":
         assert "Does not fit on the CPU: 68.0" in out

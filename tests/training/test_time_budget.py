@@ -93,6 +93,16 @@ def test_a_round_with_an_evaluation_needs_its_time_too():
     assert not other.another_iteration(20.0)
 
 
+def test_a_longer_iteration_needs_more_time():
+    """After one of 10 seconds of 40, one of 2.5 times as long ends by 37.5 with its margin, one of 3 times too late."""
+    for ratio, fits in ((2.5, True), (3.0, False)):
+        clock = Clock()
+        budget = Budget(40.0, clock)
+        budget.another_iteration()
+        clock.now += 10.0
+        assert budget.another_iteration(ratio=ratio) is fits
+
+
 def test_no_round_begins_when_the_time_is_over():
     clock = Clock()
     budget = Budget(5.0, clock)
@@ -185,9 +195,7 @@ def test_a_run_stops_inside_its_budget_with_everything_saved(tmp_path):
     assert load_checkpoint(tmp_path)[1]["iteration"] == 5
     assert load_checkpoint(tmp_path)[1]["time_budget"] == {"elapsed": 50.0, "longest_iteration": 10.0}
     rates = [record["learning_rate"] for record in read_metrics(tmp_path)]
-    assert rates == pytest.approx([1.5e-3 * (1 - i / 6) for i in range(1, 6)]), (
-        "updates begin after 10, 20, ... seconds"
-    )
+    assert rates == pytest.approx([1e-3 * (1 - i / 6) for i in range(1, 6)]), "updates begin after 10, 20, ... seconds"
     assert "iteration 1/6 (1 episode, 256 steps)" in text.getvalue()
 
 
@@ -195,7 +203,7 @@ def test_episodes_end_the_run_and_the_schedule_where_they_come_first(tmp_path):
     run = new_run(tmp_path, Clock(), 1000.0, round_seconds=0.0, training_episodes=4)
     assert run.train(Console(file=io.StringIO()), lambda: False) is True
     rates = [record["learning_rate"] for record in read_metrics(tmp_path)]
-    assert rates == pytest.approx([1.5e-3 * (1 - i / 4) for i in range(4)])
+    assert rates == pytest.approx([1e-3 * (1 - i / 4) for i in range(4)])
 
 
 def test_a_run_goes_on_with_the_time_that_is_left(tmp_path):

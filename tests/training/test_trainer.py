@@ -198,7 +198,7 @@ def test_the_first_rollout_has_scales_that_one_instance_played_before(steps, tmp
 
 
 def test_without_normalisation_nothing_is_played_before(tmp_path):
-    run = new_run(tmp_path / "run", normalise_observations=False)
+    run = new_run(tmp_path / "run", normalise_observations=False, gamma=0.99)
     assert [count for count, *_ in scales_at_each_collection(run, 1)] == [2]
 
 

@@ -35,7 +35,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
         resume = f"Resume with: {trainer.settings.command} --resume"
         return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
     lines = [f"Trained {counted(trainer.iteration, 'iteration')}; everything is in {run.directory}."]
-    if budget is not None and trainer.iteration < trainer.settings.iterations:
+    if budget is not None and trainer.unfinished:
         spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
     command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"

@@ -1,5 +1,6 @@
 """Generalised advantage estimation (Schulman et al., arXiv 1506.02438, equations 11, 12 and 16)."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,6 +8,9 @@ from numba import njit
 
 from core.jit_cache.cache import cached
 from core.rollout.trajectory import Trajectory
+
+_SHORTEST_HORIZON = 1 / 700
+"""Intervals, below which the discount of one would be 0 in float64."""
 
 
 def gae(
@@ -86,6 +90,11 @@ def standardise(advantages: np.ndarray) -> np.ndarray:
     spread = max(float(advantages.std()), 1e-8)
     standardised: np.ndarray = (advantages - advantages.mean()) / (spread if np.isfinite(spread) else np.nan)
     return standardised
+
+
+def discount_of(horizon: float) -> float:
+    """Return the discount that looks so many intervals ahead: after them a reward has 1 / e of its weight."""
+    return math.exp(-1.0 / max(horizon, _SHORTEST_HORIZON))
 
 
 def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from core.learning.advantages import compile_advantages
 from core.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
 from core.learning.divergence import DivergenceGuard
+from core.learning.gradient_noise import GradientNoise, gradient_noise
 from core.learning.minibatches import minibatch_shape, split
 from core.learning.prepare_batch import prepare_batch, upload_observations
 from core.learning.schedule import Coefficients
@@ -30,6 +31,7 @@ class UpdateReport(NamedTuple):
     Attributes:
         losses: figures of the algorithm's loss terms by name, means over the steps that were not skipped, and
             ``initial_ratio_error``, that of the first minibatch alone.
+        gradient_noise: of the actor's gradient before the first step; None where it is not measured.
         skipped_steps: steps of ``optimizer_steps`` that were skipped because loss or gradient was not finite.
         out_of_memory: fields of :class:`OutOfMemory` for each time that memory ran out.
         fallbacks: fields of :class:`Fallback` for each return to good parameters.
@@ -40,6 +42,7 @@ class UpdateReport(NamedTuple):
 
     losses: dict[str, float | None]
     explained_variance: float | None
+    gradient_noise: GradientNoise | None
     precision: Precision
     learning_rate: float
     epochs: int
@@ -59,7 +62,9 @@ class UpdateReport(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name as JSON values, those of the loss terms beside the others."""
         others = self._asdict()
-        return {**others.pop("losses"), **others}
+        noise = others.pop("gradient_noise")
+        figures = {"gradient_signal": _finite(noise.signal), "gradient_noise": _finite(noise.noise)} if noise else {}
+        return {**others.pop("losses"), **figures, **others}
 
 
 class Updater:
@@ -110,6 +115,7 @@ class Updater:
         self.transfer.to_device()
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
         samples, explained_variance, upload_seconds = self._prepare(rollout)
+        noise = self._gradient_noise(samples, rollout) if self.settings.measure_noise else None
         reports, epochs = self._epochs(samples, rng)
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
@@ -119,6 +125,7 @@ class Updater:
         return UpdateReport(
             losses=_loss_figures(self.algorithm, reports),
             explained_variance=_finite(explained_variance),
+            gradient_noise=noise,
             precision=precision,
             learning_rate=self.settings.learning_rate_actor * factor,
             epochs=epochs,
@@ -187,6 +194,12 @@ class Updater:
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
         return *prepare_batch(self.stepper, rollout, observations, self.buffers), seconds
+
+    def _gradient_noise(self, samples: Samples, rollout: RolloutBatch) -> GradientNoise | None:
+        """Return the noise of the actor's gradient over the rollout, from its trajectories."""
+        indices = torch.arange(rollout.steps, device=self.device)
+        parts = torch.split(indices, [t.steps for t in rollout.trajectories])
+        return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
 
     def _epochs(self, samples: Samples, rng: np.random.Generator) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""

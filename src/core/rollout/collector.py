@@ -79,6 +79,9 @@ class Collector(Protocol):
             SimulatorError: the simulator broke its contract; episode and step are named.
         """
 
+    def resize(self, steps: int) -> None:
+        """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
+
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile without a step; return the seconds it took.
 

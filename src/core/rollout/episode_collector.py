@@ -49,6 +49,9 @@ class EpisodeCollector:
         collected = in_threads(self.threads, partial(self._collect_group, actor_params, first_episode), groups)
         return [episode for group in collected for episode in group], time.perf_counter() - begin
 
+    def resize(self, steps: int) -> None:
+        """Do nothing: episodes are played whole."""
+
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
         return compile_loop(self.simulator, self._loop, self._arguments(actor_params, 0, range(1)))

@@ -38,17 +38,23 @@ class FixedLengthCollector:
     def __init__(
         self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
-        self.simulator, self.spec, self.plan = simulator, spec, plan
+        self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
         self.loop = cached(build_collect_steps(simulator, spec))
         self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
+
+    def resize(self, steps: int) -> None:
+        """Collect so many steps from each instance from now on, at most those of the plan."""
+        self.steps = steps
+        for instance in self._instances:
+            instance.resize(steps)
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
     ) -> tuple[list[InstanceTrajectory], float]:
         """Collect steps from some instances."""
         begin = time.perf_counter()
-        collected = in_threads(self.threads, partial(fill, self.plan.steps, actor_params), self._instances[:count])
+        collected = in_threads(self.threads, partial(fill, self.steps, actor_params), self._instances[:count])
         return collected, time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
@@ -86,10 +92,16 @@ class _Instance:
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self._suffix, self._index = collector, f" of instance {index}", index
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
-        self.trajectory = allocate(spec, steps, new, cuts=steps)
+        self.trajectory = self._room = allocate(spec, steps, new, cuts=steps)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over = -1, 0, 0.0, True
+
+    def resize(self, steps: int) -> None:
+        """Fill the first rows of the memory from now on."""
+        self.trajectory = self._room.shortened(steps)
+        rows = self.trajectory.select(None)
+        self._arrays = self._arrays._replace(rows=rows._replace(actions=rows.actions.reshape(1, steps, -1)))
 
     def begin_episode(self) -> None:
         """Begin the next episode; the loop resets the simulator."""
@@ -145,7 +157,7 @@ class _Instance:
         """Return this instance as it was when it had a record and its metadata."""
         number, age = (metadata["number"] + 1, -1) if metadata["over"] else (metadata["number"], metadata["age"])
         snapshot = StepSnapshot(number, age, record.tobytes(), metadata["rng"], metadata["policy_rng"])
-        return ReplayedInstance(self._suffix, self._streams, snapshot, self._collector.plan.steps)
+        return ReplayedInstance(self._suffix, self._streams, snapshot, self._collector.steps)
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode of this instance."""

@@ -25,7 +25,7 @@ class GymnasiumCollector:
     def __init__(
         self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
-        self.simulator, self.spec, self.plan = simulator, spec, plan
+        self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.policy = build_step_policy(spec)
         self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
 
@@ -34,7 +34,7 @@ class GymnasiumCollector:
     ) -> tuple[list[InstanceTrajectory], float]:
         """Collect steps from some environments."""
         begin = time.perf_counter()
-        collected = [fill(self.plan.steps, each.slot(actor_params), each) for each in self._instances[:count]]
+        collected = [fill(self.steps, each.slot(actor_params), each) for each in self._instances[:count]]
         return collected, time.perf_counter() - begin
 
     def compile(self, actor_params: np.ndarray) -> float:
@@ -54,6 +54,12 @@ class GymnasiumCollector:
         for instance, metadata in zip(self._instances, state.metadata, strict=False):
             instance.number = metadata["number"]
 
+    def resize(self, steps: int) -> None:
+        """Collect so many steps from each environment from now on."""
+        self.steps = steps
+        for instance in self._instances:
+            instance.resize(steps)
+
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return nothing: the steps of an environment cannot be repeated."""
         return []
@@ -65,12 +71,16 @@ class _Instance:
     def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
         self.environment = OpenEnvironment(collector.simulator)
-        self.trajectory = allocate(spec, steps, new, cuts=steps)
+        self.trajectory = self._room = allocate(spec, steps, new, cuts=steps)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total = -1, True, 0.0
         self._policy_state = new_policy_states(spec, 1)[0]
         # One generator, of the environment's seed and then of the policy, set to the stream of each episode.
         self._rng = np.random.Generator(np.random.PCG64(0))
+
+    def resize(self, steps: int) -> None:
+        """Fill the first rows of the memory from now on."""
+        self.trajectory = self._room.shortened(steps)
 
     def slot(self, actor_params: np.ndarray) -> PolicySlot:
         """Return the policy's place at this environment."""

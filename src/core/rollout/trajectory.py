@@ -48,6 +48,11 @@ class Trajectory(NamedTuple):
         rows = {name: getattr(self, name)[:steps] for name in self._fields[1:-1]}
         return Trajectory(self.observations[: steps + 1], **rows, cut_observations=self.cut_observations[:cuts])
 
+    def shortened(self, steps: int) -> "Trajectory":
+        """Return a view of the same memory with room for fewer steps."""
+        rows = {name: getattr(self, name)[:steps] for name in self._fields[1:]}
+        return Trajectory(self.observations[: steps + 1], **rows)
+
     def select(self, which: int | slice | None) -> "Trajectory":
         """Return a view with ``[which]`` applied to the first axis of every array; None adds an axis."""
         return Trajectory(*(column[which] for column in self))

@@ -46,6 +46,7 @@ def iteration_record(
         "steps": steps,
         "trajectory_sha256": digest(collected.trajectories),
         "return": mean_of([outcome.total_reward for outcome in finished]),
+        "mean_reward": sum(float(t.rewards.sum(dtype=np.float64)) for t in collected.trajectories) / steps,
         "simulation_seconds": collected.seconds,
         "steps_per_second": steps / collected.seconds,
         "clip_range": coefficients.loss.clip_range,

@@ -6,6 +6,7 @@ from pathlib import Path
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.evaluate import PeriodicEvaluation
+from core.training.rollout_growth import GrowthLimits
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.time_budget import Budget
 
@@ -18,7 +19,8 @@ class TrainingSettings:
     instances: int  # environment instances that play in an iteration, each with its own random streams
     rollout_steps: int  # environment steps of each instance in an iteration; 0 for a whole episode
     seed: int  # seed of the run's random streams
-    gamma: float  # discount
+    gamma: float  # discount; 0 where the horizon decides
+    horizon: float  # decisions that the discount looks ahead
     value_lambda: float  # lambda of the critic's targets
     discount_per: str  # "time" or "decision"
     schedule: Schedule  # schedule of learning rates, clip ranges and entropy coefficient
@@ -27,6 +29,7 @@ class TrainingSettings:
     directory: Path  # run directory, for messages
     episode_time_limit: float  # most seconds that a collection may take; 0 for no limit
     command: str  # command that trains this run, for messages
+    growth: GrowthLimits | None = None  # None for rollouts of one size
 
 
 @dataclass(frozen=True)

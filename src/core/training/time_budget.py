@@ -54,17 +54,17 @@ class Budget:
         """Share of the time that is over, 0 .. 1."""
         return min(self.elapsed / self.seconds, 1.0)
 
-    def another_iteration(self, more: float = 0.0) -> bool:
+    def another_iteration(self, more: float = 0.0, ratio: float = 1.0) -> bool:
         """Measure the iteration that ends here, if any, and return whether another one will end inside the budget.
 
         Nothing is known of the length of the first iteration: it begins if any time is left. ``more``: seconds that the
-        next one takes beyond the usual.
+        next one takes beyond the usual. ``ratio``: its length over that of the longest of the last ones.
         """
         elapsed = self.elapsed
         if self._iteration_begin is not None:
             self._lengths.append(elapsed - self._iteration_begin)
         self._iteration_begin = elapsed
-        return elapsed + _MARGIN * (max(self._lengths, default=0.0) + more) < self.seconds
+        return elapsed + _MARGIN * (ratio * max(self._lengths, default=0.0) + more) < self.seconds
 
     def leave_out(self, seconds: float) -> None:
         """Take seconds that no later iteration needs out of the length of this one."""

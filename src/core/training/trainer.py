@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from core.errors import PolicyNotFiniteError
-from core.learning.advantages import step_discounts
+from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch
 from core.learning.normalization import RewardScale, rescale_values
 from core.learning.schedule import Coefficients
@@ -24,6 +24,7 @@ from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
+from core.training.rollout_growth import RolloutGrowth
 from core.training.run_directory.directory import Which
 from core.training.run_directory.metrics_log import MetricsLog
 from core.training.settings import Services, TrainingSettings
@@ -34,7 +35,8 @@ class Trainer:
     """Collects, updates, records and saves until the run's iterations are done.
 
     The updater owns the model. The metadata, JSON values, go into every checkpoint, so that it can be evaluated on its
-    own. ``iteration`` is the number of finished iterations, ``best`` the main metric of the best parameters so far.
+    own. ``iteration`` is the number of finished iterations, ``best`` the main metric of the best parameters so far,
+    ``gamma`` the discount, 0 until the warm-up chooses it.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class Trainer:
         self.model = updater.host
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.instances)
+        self.growth = RolloutGrowth(settings.growth) if settings.growth else None
+        self.gamma = settings.gamma
         self.iteration, self.best = 0, Best()
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
 
@@ -62,7 +66,7 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished iterations are saved.
             UserError: memory ran out or training diverged, and every recovery failed.
         """
-        while self.iteration < self.settings.iterations and self._has_time():
+        while self.unfinished and self._has_time():
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
             record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
@@ -70,38 +74,55 @@ class Trainer:
             log.write(record)
             self.save("last")
             self._show(record, progress)
-            if should_stop() and self.iteration < self.settings.iterations:
+            if should_stop() and self.unfinished:
                 return False
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
         """Collect, keep the best parameters, update; return the record, which is not written yet."""
         self._begin_phase("simulating", progress)
-        if self.settings.normalise_observations and self.statistics.count[0] == 0:
+        if self.iteration == 0 or self.gamma == 0.0:
             self._warm_up()
         collected = self._collect(self.settings.instances)
         self._keep_best(main_metric_of(self.simulator, collected.finished), "iterations")  # before the update
         self._begin_phase("updating", progress)
-        coefficients = self.settings.schedule.at(self._share_done())
+        coefficients = self._coefficients()
         report = self._update(collected, coefficients)
         if self.settings.normalise_observations:
             self._learn_observation_scales(collected)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
         failures = update_failure_lines(self.iteration, report)
-        for line in iteration_lines(self.iteration, report, failures, collected.finished):
+        for line in [*iteration_lines(self.iteration, report, failures, collected.finished), *self._grow(report)]:
             progress.say(line)
-        return iteration_record(self.iteration, collected, report, coefficients)
+        growth = {} if self.growth is None else self.growth.figures()
+        return iteration_record(self.iteration, collected, report, coefficients) | {"gamma": self.gamma, **growth}
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the run has iterations to do; its time may be over before."""
+        return self.iteration < self.settings.iterations if self.growth is None else self.growth.share < 1.0
 
     def _has_time(self) -> bool:
         """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
-        due = self._evaluation is not None and self._evaluation.due(self.iteration + 1)
-        return self.budget is None or self.budget.another_iteration(self._evaluation_seconds if due else 0.0)
+        due = self._evaluation is not None and self._evaluation.due(self.iteration + 1, self.iterations_left == 1)
+        more, ratio = self._evaluation_seconds if due else 0.0, self.growth.ratio if self.growth else 1.0
+        return self.budget is None or self.budget.another_iteration(more, ratio)
 
     def _warm_up(self) -> None:
-        """Play one instance for the scales of the observations, which the first rollout is to have, too."""
-        before, collected = self.collector.state_dict(), self._collect(1)
-        self._learn_observation_scales(collected)
+        """Play one instance, or a first rollout that will grow, for the scales of the observations and the horizon."""
+        settings, by_time = self.settings, self.settings.discount_per == "time"
+        if self.gamma == 0.0 and not by_time:
+            self.gamma = discount_of(settings.horizon)
+        if self.gamma > 0.0 and not settings.normalise_observations:
+            return
+        before = self.collector.state_dict()
+        collected = self._collect(1 if self.growth is None else settings.instances)
+        if settings.normalise_observations:
+            self._learn_observation_scales(collected)
+        if self.gamma == 0.0:
+            elapsed = np.concatenate([t.elapsed for t in collected.trajectories]).mean()
+            self.gamma = discount_of(settings.horizon * elapsed / self.simulator.mean_interval)
         if self.budget is not None:
             self.budget.leave_out(collected.seconds)
         if self.simulator.resumable:  # an environment cannot go back: it continues
@@ -110,6 +131,8 @@ class Trainer:
     def _collect(self, instances: int) -> Collected:
         """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
         fallbacks: list[dict[str, Any]] = []
+        if self.growth is not None:
+            self.collector.resize(self.growth.steps)
         while True:
             before = self.collector.state_dict()
             try:
@@ -125,15 +148,32 @@ class Trainer:
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its iterations, or of its time where that is more."""
-        iterations = self.iteration / self.settings.iterations
+        iterations = self.iteration / self.settings.iterations if self.growth is None else self.growth.share
         return iterations if self.budget is None else max(iterations, self.budget.share)
+
+    def _coefficients(self) -> Coefficients:
+        """Return the coefficients of the next update."""
+        coefficients = self.settings.schedule.at(self._share_done())
+        if self.growth is None:
+            return coefficients
+        factor = coefficients.learning_rate_factor * self.growth.rate_factor
+        return coefficients._replace(learning_rate_factor=factor)
+
+    def _grow(self, report: UpdateReport) -> list[str]:
+        """Choose the size of the next rollout and its learning rates; return a line where the size changes."""
+        if self.growth is None:
+            return []
+        settings = self.updater.settings
+        self.growth.judge(report.losses["approx_kl"], settings.target_kl, report.epochs, settings.epochs)
+        line = self.growth.learn(report.gradient_noise)
+        return [line] if line else []
 
     def _update(self, collected: Collected, coefficients: Coefficients) -> UpdateReport:
         """Improve the policy by a rollout."""
         settings, trajectories = self.settings, collected.trajectories
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.simulator.mean_interval, settings.discount_per) for t in trajectories]
-            for per in (settings.gamma, settings.value_lambda)
+            for per in (self.gamma, settings.value_lambda)
         )
         require_finite(self.simulator, self.iteration + 1, trajectories, discounts)
         rng = stream(settings.seed, "update", self.iteration)
@@ -164,7 +204,7 @@ class Trainer:
 
     def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due; return what the record says of it."""
-        if self._evaluation is None or not self._evaluation.due(self.iteration):
+        if self._evaluation is None or not self._evaluation.due(self.iteration, not self.unfinished):
             return None
         self._begin_phase("evaluating", progress)
         result = self._evaluation.run(self.actor_params())
@@ -183,7 +223,9 @@ class Trainer:
         for line in self.checkpoints.retry.lines():
             progress.say(line)
         if self.budget is not None:
-            progress.expect(min(self.settings.iterations, self.iteration + self.budget.iterations_left()))
+            progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()))
+        elif self.growth is not None:
+            progress.expect(self.iteration + self.iterations_left, self.growth.share)
         progress.iteration(record)
 
     def _begin_phase(self, name: str, progress: Progress) -> None:
@@ -193,6 +235,11 @@ class Trainer:
     def actor_params(self) -> np.ndarray:
         """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""
         return align_params(self.model.flat[: self.model.layout.actor_size].numpy(), self.model.spec)
+
+    @property
+    def iterations_left(self) -> int:
+        """Number of iterations to do, as far as it is known."""
+        return self.settings.iterations - self.iteration if self.growth is None else self.growth.iterations_left
 
     @property
     def iterations_done(self) -> str:
@@ -214,6 +261,8 @@ class Trainer:
             **self.metadata,
             "rollout": unfinished.metadata,
             "iteration": self.iteration,
+            "gamma": self.gamma,
+            "growth": {} if self.growth is None else self.growth.state_dict(),
             "best": self.best.value,
             "best_judged_by": self.best.judged_by,
             "main_metric": self.simulator.main_metric,
@@ -235,6 +284,9 @@ class Trainer:
         rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
         self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
         self.iteration = metadata["iteration"]
+        self.gamma = self.settings.gamma or metadata.get("gamma", 0.0)
+        if self.growth is not None:
+            self.growth.load_state_dict(metadata.get("growth", {}))
         self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
         if self.budget is not None:
             self.budget.load_state_dict(metadata.get("time_budget", {}))

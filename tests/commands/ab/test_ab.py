@@ -199,6 +199,7 @@ def test_a_side_can_have_a_file_and_options_of_its_own(tmp_path):
     assert vars(parser.parse_known_flags(arguments)) == {
         **{"mode": "train", "hyperparameters": f"{tmp_path}/fast.py", "gamma": "0.9", "use_tf32": False},
         **{"simulator_options": {"x": True, "y": "a b"}, "training_episodes": "3", "seed": "3"},
+        **{"grow_rollouts": False},
         "run_directory": str(tmp_path / "run"),
     }
 

@@ -75,7 +75,7 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
 
 def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     machine = machine_with(find_card("A40"))
-    config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4)
+    config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4, batch_size=1024)
     report = make_report(config, desk, machine)
     saved = {change.flag: change.saves for change in report.changes}
     assert "--precision bf16" not in saved, "it saves nothing: the peak is where the episodes are joined"
@@ -175,11 +175,14 @@ def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
 
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
-    """A round of half of the decisions that the plan expects, played in half a second."""
+    """A round of half of the decisions that the plan expects, played in half a second.
+
+    A training episode counts for 50,000 decisions, as the bandit's are shorter.
+    """
     half = set_up(Config(), toy_simulators.Bandit()).size.samples // 2
     monkeypatch.setattr(time_estimate, "measure", lambda *_: time_estimate.Measured(5.0, 0.5, half, 0.0))
     assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
     content = json.loads((tmp_path / "plan.json").read_text())
     budget, update = content["time_budget"], content["prediction"]["update_seconds"]
     assert budget["update_seconds"] == pytest.approx(update / 2, rel=1e-3)
-    assert budget["episodes"] == pytest.approx((3600 - 5.0) / (0.5 + update / 2), rel=1e-3)
+    assert budget["episodes"] == pytest.approx((3600 - 5.0) / (0.5 + update / 2) * half / 50_000, rel=1e-3)

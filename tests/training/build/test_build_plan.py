@@ -41,7 +41,7 @@ def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
     simulator = load_simulator("process", "loan_desk", "", "", "").simulator
     lines = announce(plan_run(Config(), simulator, H200), H200, Config())
     assert lines[:2] == ["Mixed Precision: BF16 enabled (Compute 9.0)", "H200 optimizations enabled (TF32: True)"]
-    assert lines[2].startswith("Auto-adjusted batch size: 1024 (")
+    assert lines[2].startswith("Auto-adjusted batch size: 512 (")
     assert lines[3:7] == [
         "GPU Utilization (NVIDIA H200):",
         "   Total Memory: 141.00 GB",
@@ -63,7 +63,12 @@ def test_without_auto_batch_size_nothing_says_auto():
         ({"episodes_per_update": 3}, 3, "EPISODES_PER_UPDATE is 3"),
         ({"rollout_steps": 25}, 1, "25 steps an iteration"),
         ({"rollout_steps": 25, "episodes_per_update": 2}, 2, "EPISODES_PER_UPDATE is 2"),
-        ({}, 1024, "40,960 steps an iteration, about 40 each"),  # 372,000 would be 9300 copies of the shop
+        ({}, 32, "parts of an episode each, as rollouts grow"),
+        (
+            {"grow_rollouts": False},
+            1024,
+            "40,960 steps an iteration, about 40 each",
+        ),  # 372,000 would be 9300 copies of the shop
     ],
 )
 def test_where_the_number_of_episodes_comes_from(changes, copies, reason):

@@ -15,8 +15,17 @@ def rollout_size(simulator, **values):
     return set_up(Config.model_validate(values), simulator).size
 
 
-def test_the_default_rollout_of_the_loan_desk_is_six_half_years():
+def test_rollouts_grow_from_8192_steps_to_the_usual_size():
     size = rollout_size(load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator)
+    assert (size.instances, size.first, size.samples) == (32, 8192, 372_000)
+    assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
+    assert size.in_words == "8,192 to 372,000 steps an iteration, as noise asks for"
+    assert rollout_size(Shop()).counted == 50_000  # its episodes are short
+
+
+def test_a_rollout_of_the_loan_desk_that_does_not_grow_is_six_half_years():
+    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    size = rollout_size(loan_desk, grow_rollouts=False)
     assert (size.instances, size.steps) == (6, 0)
     assert size.samples == 6 * size.expected_steps == pytest.approx(372_000, rel=0.01)
     assert size.in_words == f"about {size.expected_steps:,} steps an episode"
@@ -26,8 +35,8 @@ def test_short_episodes_are_played_in_as_many_instances_as_fill_a_rollout_up_to_
     class Longer(Bandit):
         max_steps = 5_000
 
-    assert rollout_size(Longer()).instances == 74
-    assert rollout_size(Shop()).instances == 1024
+    assert rollout_size(Longer(), grow_rollouts=False).instances == 74
+    assert rollout_size(Shop(), grow_rollouts=False).instances == 1024
 
 
 def test_the_users_number_and_rollout_steps_come_first():

@@ -174,8 +174,8 @@ def test_an_iteration_never_takes_the_place_of_an_evaluation(best, value, judged
 
 
 def test_when_one_is_due():
-    evaluation = PeriodicEvaluation(25, 27, lambda weights: [])
-    assert [iteration for iteration in range(1, 28) if evaluation.due(iteration)] == [25, 27]
+    evaluation = PeriodicEvaluation(25, lambda weights: [])
+    assert [iteration for iteration in range(1, 28) if evaluation.due(iteration, iteration == 27)] == [25, 27]
 
 
 def test_a_metric_that_no_episode_had_is_said_to_be_missing():

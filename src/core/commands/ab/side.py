@@ -52,6 +52,9 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
         if not (config.preset or config.time_budget or set_by_user("training_episodes", config, sources)):
             options["training_episodes"] = str(EPISODES)
             config = config.model_copy(update={"training_episodes": EPISODES})
+        if not set_by_user("grow_rollouts", config, sources):  # iterations of one size are compared
+            options["grow_rollouts"] = False
+            config = config.model_copy(update={"grow_rollouts": False})
     except UserError as error:
         raise UserError(f"--{name}: {error}") from None
     if config.training_episodes < 2 and not (config.preset or config.time_budget):

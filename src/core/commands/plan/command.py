@@ -39,7 +39,7 @@ def run_plan(
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
     loaded = load_configured(config)
     simulator = loaded.simulator
-    config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.samples)
+    config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)
     report = make_report(config, simulator, machine)
     for line in [*loaded.notes, *notes, *announce(report.plan, machine, config)]:
         say(line)

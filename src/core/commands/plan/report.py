@@ -112,7 +112,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         largest_microbatch=min(room, samples),
         largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
         prediction=_predict(spec, wanted, gpu, samples, config.num_epochs),
-        changes=_changes(spec, wanted, gpu, samples, instances),
+        changes=_changes(spec, wanted, gpu, samples, instances, not setup.size.first),
         enough="" if fits or gpu is None else _enough(config, simulator, gpu, instances),
     )
 
@@ -130,8 +130,8 @@ def _predict(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs
     return Prediction(best, works[best], seconds[best], by_execution)
 
 
-def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int) -> list[Change]:
-    """Return what would lower the peak."""
+def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int, fixed: bool) -> list[Change]:
+    """Return what would lower the peak; ``fixed``: whether rollouts are of one size."""
     peak = update_memory(spec, plan, gpu, samples, instances).peak
 
     def change(
@@ -151,7 +151,7 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
     if gpu and plan.precision == "fp32" and gpu.capability >= (7, 0):
         precision = choose_precision(gpu.capability)
         changes.append(change(f"{precision} matrix products", f"--precision {precision}", precision=precision))
-    if instances > 1:
+    if instances > 1 and fixed:
         fewer = instances // 2
         description = f"{fewer} episodes an iteration in place of {instances}: noisier updates, more often"
         flag = f"--episodes-per-update {fewer}"

@@ -59,7 +59,9 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
         f"an iteration's simulation was measured on this machine ({format_duration(simulation)}), its update is "
         f"{source} ({format_duration(update)})"
     )
-    numbers = iterations_in(budget - startup, simulation + update, _SPREAD["predicted" if on_gpu else "measured"])
+    size = set_up(config, loaded.simulator).size
+    episode = (simulation + update) * (size.counted / measured.steps if size.first else 1.0)
+    numbers = iterations_in(budget - startup, episode, _SPREAD["predicted" if on_gpu else "measured"])
     return Estimate(*numbers, startup, simulation, update, basis)
 
 

@@ -28,6 +28,7 @@ class UpdateSettings:
         microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
         precision: number format of the matrix products, until they are not finite.
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
+        measure_noise: whether each update begins with a measurement of the actor's gradient noise.
         threads: microbatches computed at once, on the CPU. Their gradients are added up in a fixed order, so the result
             does not depend on it; torch itself should use one thread.
         executions: how steps run; of several, the one that the first update finds fastest.
@@ -43,6 +44,7 @@ class UpdateSettings:
     precision: Precision
     adam_epsilon_actor: float = ADAM_EPSILON
     target_kl: float = 0.0
+    measure_noise: bool = False
     threads: int = 1
     executions: tuple[Execution, ...] = ("eager",)
     checkpointing: bool = False
@@ -77,6 +79,12 @@ class Stepper(Protocol):
 
         Indices are int64[S], weights float32[S], the share of each in the minibatch. It returns the report of the
         minibatch before the step, float32[columns], still on the device; see :func:`by_name`.
+        """
+
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
+        """Return float32[actor's parameters], the gradient of the mean loss of samples at int64[S] indices.
+
+        Nothing changes; the order of the parameters is that of the model.
         """
 
     def compile(self) -> None:

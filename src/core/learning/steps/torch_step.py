@@ -94,6 +94,13 @@ class TorchStepper:
         run = self.memory.run
         return self._apply(*run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights)))
 
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
+        """Return the actor's gradient of the mean loss of some samples."""
+        weights = torch.full((len(indices),), 1.0 / len(indices), device=self.device)
+        gradients, _ = self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
+        actor = torch.cat([gradient.ravel() for gradient in gradients[: len(self._parts["actor"])]])
+        return actor / self.scaler.get_scale()
+
     def step_without_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
         return self._apply(*self.gradients(rollout, indices, weights))

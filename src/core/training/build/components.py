@@ -21,8 +21,10 @@ from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.setup import Setup
 from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player
+from core.training.rollout_growth import GrowthLimits
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.settings import Services, TrainingSettings
+from core.training.time_budget import NO_LIMIT
 from core.training.trainer import Trainer
 
 
@@ -37,7 +39,8 @@ def build_trainer(
     settings = from_config(
         TrainingSettings,
         config,
-        iterations=config.training_episodes,
+        iterations=NO_LIMIT if size.first else config.training_episodes,
+        growth=_growth_limits(setup) if size.first else None,
         instances=size.instances,
         rollout_steps=size.steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
@@ -53,6 +56,11 @@ def build_trainer(
     }
     services = services or Services(CheckpointWriter(directory))
     return Trainer(simulator, build_collector(setup, plan), build_updater(setup, plan), settings, metadata, services)
+
+
+def _growth_limits(setup: Setup) -> GrowthLimits:
+    size = setup.size
+    return GrowthLimits(size.instances, size.first, size.samples, setup.config.training_episodes * size.unit)
 
 
 def build_collector(setup: Setup, plan: Plan) -> Collector:
@@ -90,6 +98,7 @@ def build_updater(setup: Setup, plan: Plan) -> Updater:
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
             executions=plan.executions,
+            measure_noise=setup.size.first > 0,
             checkpointing=plan.gradient_checkpointing,
         ),
     )
@@ -115,4 +124,4 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
         return None
     threads = config.simulation_threads or detect_cores().usable
     play = greedy_player(setup.simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
-    return PeriodicEvaluation(config.evaluate_every, config.training_episodes, play)
+    return PeriodicEvaluation(config.evaluate_every, play)

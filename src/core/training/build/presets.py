@@ -29,7 +29,7 @@ PRESETS = {
 def with_preset(
     config: Config, sources: dict[str, str], iteration_steps: int
 ) -> tuple[Config, dict[str, str], list[str]]:
-    """Adjust a Config by its preset, for iterations of so many environment steps.
+    """Adjust a Config by its preset, where TRAINING_EPISODES counts so many environment steps each.
 
     Sources are ``"preset"`` for what changed, and there is a line for each value: set, or left alone.
     """

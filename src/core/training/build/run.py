@@ -65,7 +65,8 @@ class Run:
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
-        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric) as progress:
+        share = trainer.growth.share if trainer.growth else 0.0
+        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
             if log.note:
                 progress.say(log.note)
             try:
@@ -120,7 +121,7 @@ def build_run(
             say(line)
         command = train_command(config, sources, directory.path, file)
         setup = set_up(config, loaded.simulator, loaded.source)
-        config, sources, preset_lines = with_preset(config, sources, setup.size.samples)
+        config, sources, preset_lines = with_preset(config, sources, setup.size.counted)
         config, sources, budget_lines = with_budget(config, sources)
         setup, machine = replace(setup, config=config), detect_machine()
         plan = apply_plan(plan_run(setup, machine))

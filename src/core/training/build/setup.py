@@ -11,13 +11,20 @@ from core.simulators.simulator import Simulator
 
 _USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 
+_FIRST_STEPS, _STREAMS = 8_192, 32
+"""Steps of the first rollout where rollouts grow, and the instances that they come from."""
+
+_SHORTEST_EPISODE = 50_000
+"""Steps that a training episode counts for at least, where rollouts grow."""
+
 
 @dataclass(frozen=True)
 class RolloutSize:
     """Size of an iteration's rollout, as far as it is known before.
 
-    Steps are those of each instance, 0 where each plays a whole episode. The reason, a phrase, is for the number of
-    instances; the memory is that of the trajectories on the host.
+    Steps are those of each instance, 0 where each plays a whole episode. Where rollouts grow they are the most, and
+    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
+    number of instances; the memory is that of the trajectories on the host.
     """
 
     instances: int
@@ -25,15 +32,24 @@ class RolloutSize:
     expected_steps: int
     reason: str
     memory: HostRollout
+    first: int = 0
+    unit: int = 0
 
     @property
     def samples(self) -> int:
-        """Expected number of samples."""
+        """Expected number of samples, at most where rollouts grow."""
         return self.instances * self.expected_steps
+
+    @property
+    def counted(self) -> int:
+        """Steps that TRAINING_EPISODES counts: those of an iteration or, where rollouts grow, of an episode."""
+        return self.unit or self.samples
 
     @property
     def in_words(self) -> str:
         """Length of an instance's part of the rollout."""
+        if self.first:
+            return f"{self.first:,} to {self.samples:,} steps an iteration, as noise asks for"
         return f"{self.steps:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
 
 
@@ -62,6 +78,8 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
     many whole episodes as make a rollout of the usual size.
     """
+    if grows(config, simulator):
+        return _growing_size(simulator, spec)
     steps = config.rollout_steps or simulator.default_rollout_steps
     expected = steps or simulator.expected_steps or simulator.max_steps
     if config.episodes_per_update:
@@ -71,8 +89,28 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     else:
         instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    memory = _memory(spec, instances, steps, expected, simulator)
+    return RolloutSize(instances, steps, expected, reason, memory)
+
+
+def grows(config: Config, simulator: Simulator) -> bool:
+    """Return whether rollouts grow with the noise: nobody named a size, and the simulator is a compiled one."""
+    named = config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps
+    return config.grow_rollouts and simulator.compiled and not named
+
+
+def _growing_size(simulator: Simulator, spec: PolicySpec) -> RolloutSize:
+    """Return the size of rollouts that grow to the usual number of samples."""
+    steps, unit = _USUAL_SAMPLES // _STREAMS, max(simulator.expected_steps or simulator.max_steps, _SHORTEST_EPISODE)
+    reason = "parts of an episode each, as rollouts grow"
+    memory = _memory(spec, _STREAMS, steps, steps, simulator)
+    return RolloutSize(_STREAMS, steps, steps, reason, memory, _FIRST_STEPS, unit)
+
+
+def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator) -> HostRollout:
+    """Return the host memory of trajectories."""
     rows = steps or simulator.max_steps
-    memory = HostRollout(
+    return HostRollout(
         copies=instances,
         decisions=expected,
         rows=rows,
@@ -80,4 +118,3 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
         bytes=instances * trajectory_bytes(spec, expected),
         pinned_bytes=instances * trajectory_bytes(spec, rows, cuts=steps),
     )
-    return RolloutSize(instances, steps, expected, reason, memory)

@@ -14,12 +14,13 @@ class Progress:
     """Shows phase and figures of a run; a context manager.
 
     A terminal or a notebook shows a table that changes, anything else plain lines. The total is None if it is unknown;
-    ``done`` are the iterations before this process.
+    ``done`` are the iterations before this process, ``share`` what they are of a run whose iterations differ in length.
     """
 
-    def __init__(self, console: Console, total: int | None, done: int, metric: str) -> None:
+    def __init__(self, console: Console, total: int | None, done: int, metric: str, share: float = 0.0) -> None:
         self._console, self._total, self._metric = console, total, metric
         self._first = self._done = done
+        self._first_share = self._share = share
         self._begin = time.perf_counter()
         self._phase = "starting"
         self._record: dict[str, Any] = {}
@@ -40,9 +41,9 @@ class Progress:
         if self._live:
             self._live.refresh()
 
-    def expect(self, total: int) -> None:
-        """Set the expected number of iterations."""
-        self._total = total
+    def expect(self, total: int, share: float = 0.0) -> None:
+        """Set the expected number of iterations and, where they differ in length, the share of the run that is done."""
+        self._total, self._share = total, share
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -60,6 +61,8 @@ class Progress:
         figures = [("steps/s", f"{r['steps_per_second']:,.0f}")]
         if r["return"] is not None:
             figures.append(("return", f"{r['return']:,.2f}"))
+        else:
+            figures.append(("mean reward", f"{r['mean_reward']:,.4g}"))
         if self._metric in r["metrics"]:
             figures.append((self._metric, f"{r['metrics'][self._metric]:,.2f}"))
         figures += [("s simulation", f"{r['simulation_seconds']:.2f}"), ("s update", f"{r['update_seconds']:.2f}")]
@@ -77,8 +80,11 @@ class Progress:
         done = self._done - self._first
         if done == 0 or self._total is None:
             return "?"
-        seconds = (time.perf_counter() - self._begin) / done * (self._total - self._done)
-        return format_duration(round(seconds))
+        seconds = time.perf_counter() - self._begin
+        left = (self._total - self._done) / done
+        if self._share > self._first_share:
+            left = (1.0 - self._share) / (self._share - self._first_share)
+        return format_duration(round(seconds * left))
 
     def _table(self) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -119,13 +119,12 @@ class PeriodicEvaluation:
     """
 
     every: int  # iterations from one evaluation to the next, >= 1
-    last: int  # the run's last iteration, after which it is evaluated too
     # plays the greedy policy with actor parameters, float32[*], and returns the episodes' records
     play: Callable[[np.ndarray], Records]
 
-    def due(self, iteration: int) -> bool:
-        """Return whether the policy is evaluated after an iteration (counted from 1)."""
-        return iteration % self.every == 0 or iteration == self.last
+    def due(self, iteration: int, is_last: bool) -> bool:
+        """Return whether the policy is evaluated after an iteration, counted from 1; always after the last."""
+        return is_last or iteration % self.every == 0
 
     def run(self, actor_params: np.ndarray) -> dict[str, Any]:
         """Return JSON values: number of episodes, seconds, mean and 95 % interval of each number."""

@@ -70,6 +70,15 @@ class Backprop:
     def run(self, piece: Piece, workspace: Workspace) -> Workspace:
         """Leave gradient and loss terms of a piece in a workspace, which has as many rows, and return it."""
         rows = len(piece.indices)
+        self.run_actor(piece, workspace)
+        values = self._forward(self._critic, rows, workspace)
+        value_head(values.reshape(-1), piece, workspace.terms)
+        backward(self._flat, self._critic, rows, workspace)
+        return workspace
+
+    def run_actor(self, piece: Piece, workspace: Workspace) -> Workspace:
+        """Do the actor's part of :meth:`run`; the critic's part of the gradient stays what it was."""
+        rows = len(piece.indices)
         workspace.terms.fill(0.0)
         gather(piece.rollout.observations, piece.indices, self._flat, workspace.x)
         outputs = self._forward(self._actor, rows, workspace)
@@ -79,9 +88,6 @@ class Backprop:
         else:
             choices_head(outputs, self._parts, piece, head, workspace.terms)
         backward(self._flat, self._actor, rows, workspace)
-        values = self._forward(self._critic, rows, workspace)
-        value_head(values.reshape(-1), piece, workspace.terms)
-        backward(self._flat, self._critic, rows, workspace)
         return workspace
 
     def _forward(self, network: Network, rows: int, workspace: Workspace) -> np.ndarray:

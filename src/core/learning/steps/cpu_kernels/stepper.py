@@ -1,7 +1,7 @@
 """The compiled counterpart of ``torch_step.TorchStepper``: same steps, checkpoints, remedies."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import cycle
 from typing import Any
 
@@ -78,7 +78,8 @@ class KernelStepper:
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
-        computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares))
+        run = self._backprop.run
+        computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, run))
         terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
@@ -120,7 +121,17 @@ class KernelStepper:
             for row, name in enumerate(("exp_avg", "exp_avg_sq")):
                 self._moments[row, _slice_of(parameter)] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
 
-    def _gradients(self, rollout: Samples, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
+        """Return the actor's gradient of the mean loss of some samples."""
+        arrays, order = arrays_of(rollout), indices.numpy()
+        shares = np.full(len(order), 1.0 / len(order), np.float32)
+        run = self._backprop.run_actor
+        self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, run))
+        return torch.from_numpy(self._gradient[self._slices["actor"]].copy())
+
+    def _gradients(
+        self, rollout: Samples, indices: np.ndarray, weights: np.ndarray, run: Callable[[Piece, Workspace], Workspace]
+    ) -> np.ndarray:
         """Write the gradient of a minibatch; return float64[6], its loss terms by :data:`TERMS`."""
         rows = min(self.memory.microbatch, _ROWS)
         cuts = [slice(begin, begin + rows) for begin in range(0, len(indices), rows)]
@@ -130,7 +141,7 @@ class KernelStepper:
         jobs = zip(pieces, cycle(workspaces), strict=False)  # a workspace is used again once its result was added
         self._gradient.fill(0.0)
         terms = np.zeros(len(TERMS))
-        for workspace in map_in_order(pool, lambda job: self._backprop.run(*job), jobs, len(workspaces)):
+        for workspace in map_in_order(pool, lambda job: run(*job), jobs, len(workspaces)):
             self._gradient += workspace.gradient
             ratio_error = np.maximum(terms[RATIO_ERROR], workspace.terms[RATIO_ERROR])
             terms += workspace.terms
