@@ -98,7 +98,7 @@ NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. Where
-# rollouts grow, a factor of 0.05 .. 20 keeps the divergence of the updates near TARGET_KL.
+# rollouts grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
 LEARNING_RATE_ACTOR = 1e-3
 LEARNING_RATE_CRITIC = 1e-3
 

@@ -16,7 +16,7 @@ _MEMORY = 0.8
 _MOST_AT_ONCE, _LEAST_GROWTH = 2.0, 1.1
 """Factors by which a rollout may grow from one iteration to the next, and below which it stays as it is."""
 
-_FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 20.0, 0.05
+_FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 """Changes of the learning rate, and the limits of their product."""
 
 
