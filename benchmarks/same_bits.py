@@ -12,13 +12,13 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import llvmlite.binding
 import safetensors.numpy
 
 HERE = Path(__file__).resolve().parent
@@ -48,11 +48,9 @@ EXECUTIONS = ("compiled", "eager")
 
 
 def environment() -> str:
-    """Return what rounding depends on: the processor and the versions of what computes."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    """Return what rounding depends on: the processor for which code is compiled, and the versions of what computes."""
     versions = (f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba", "scipy", "torch"))
-    return ", ".join([model or platform.processor() or platform.machine(), *versions])
+    return ", ".join([llvmlite.binding.get_host_cpu_name(), *versions])
 
 
 def hashes(root: Path, case: str, execution: str) -> dict[str, object]:
