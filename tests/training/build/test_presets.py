@@ -7,13 +7,14 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from oracles.toy_simulators import Bandit
+from oracles.toy_simulators import Bandit, Shop
 
 from core.commands.cli import main
 from core.config import Config, load_config
 from core.hardware.planning.gpu_catalog import CARDS, machine_with
+from core.simulators.loading import load_simulator
 from core.training.build.plan import plan_run
-from core.training.build.presets import PRESETS, with_preset
+from core.training.build.presets import PRESETS, WITH_PRIOR, with_preset, with_prior
 from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -116,3 +117,14 @@ def test_an_unknown_preset_is_a_sentence(capsys):
         "--preset: 'fast' should be '', 'quick_test', 'standard', 'production' or 'extended'."
         in capsys.readouterr().err
     )
+
+
+def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
+    """The loan desk's does, the shop's does not; a value that somebody chose stays."""
+    loan_desk = load_simulator("process", "loan_desk", "", "", "").simulator
+    config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
+    assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
+    assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
+    assert sources == {"num_epochs": "flag", **dict.fromkeys(WITH_PRIOR.keys() - {"gamma", "num_epochs"}, "prior")}
+    assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
+    assert with_prior(Config(), {}, Shop()) == (Config(), {}, [])

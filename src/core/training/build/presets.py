@@ -3,9 +3,10 @@
 They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core.config import Config
+from core.simulators.simulator import Simulator
 from core.text import format_duration
 from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
@@ -24,6 +25,34 @@ PRESETS = {
     "production": Preset(200_000_000, 15, 100),
     "extended": Preset(500_000_000, 20, 200),
 }
+
+
+WITH_PRIOR: dict[str, Any] = {
+    **{"grow_rollouts": False, "gamma": 0.99, "gae_lambda": 0.97, "learning_rate_actor": 1.5e-3, "num_epochs": 1},
+    **{"target_kl": 0.0, "entropy_coefficient": 0.0, "batch_size": 1024},
+}
+"""Defaults where a policy starts from a rule of its simulator: small steps from much data, so that it loses nothing."""
+
+
+def with_prior(
+    config: Config, sources: dict[str, str], simulator: Simulator
+) -> tuple[Config, dict[str, str], list[str]]:
+    """Take the defaults for a policy that starts from a rule, where it does and nobody chose others.
+
+    Sources are ``"prior"`` for what changed, and a line for people says so.
+    """
+    if simulator.initial_logits is None and simulator.initial_feature_weights is None:
+        return config, sources, []
+    fields = Config.model_fields
+    free = [
+        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
+    ]
+    changes = {name: WITH_PRIOR[name] for name in free}
+    values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
+    lines = (
+        [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []
+    )
+    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "prior"), lines
 
 
 def with_preset(
