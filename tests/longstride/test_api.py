@@ -55,7 +55,7 @@ def test_a_run_leaves_a_run_directory_and_its_metrics(finished):
     config = json.loads((finished.directory / "config.json").read_text())
     assert config["values"]["simulator"] == "oracles.toy_simulators:Shop"
     assert config["sources"]["batch_size"] == "flag"
-    assert config["sources"]["gamma"] == "default"
+    assert config["sources"]["ppo_clip_param"] == "default"
     assert repr(finished) == f"TrainingRun(directory={finished.directory!r}, completed=True)"
 
 

@@ -83,7 +83,13 @@ def test_the_run_ends_with_its_steps():
     assert growth.iterations_left == 0
 
 
-GROWING = {"episodes_per_update": 0, "training_episodes": 1, "target_kl": 0.01, "batch_size": 256}
+GROWING = {
+    "simulator": "oracles.toy_simulators:Bandit",
+    "episodes_per_update": 0,
+    "training_episodes": 1,
+    "target_kl": 0.01,
+    "batch_size": 256,
+}
 
 
 @pytest.fixture(scope="module")

@@ -330,10 +330,10 @@ def test_every_simulator_resumes_to_the_bit(simulator, tmp_path):
 def test_a_resume_says_which_settings_differ(tmp_path):
     said = []
     train(new_run(tmp_path / "run"), stop_after=1)
-    changes = {"learning_rate_actor": 1e-3, "training_episodes": 4, "simulation_threads": 2}
+    changes = {"learning_rate_actor": 2e-3, "training_episodes": 4, "simulation_threads": 2}
     build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "run"), **changes}), {}, True, said.append)
     assert (
-        "Other settings than before, from here on: TRAINING_EPISODES 4 (was 6), LEARNING_RATE_ACTOR 0.001 (was 0.003)."
+        "Other settings than before, from here on: TRAINING_EPISODES 4 (was 6), LEARNING_RATE_ACTOR 0.002 (was 0.003)."
         in said
     )
     assert "Other settings, which change nothing in what is learned: SIMULATION_THREADS 2 (was 0)." in said

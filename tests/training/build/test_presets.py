@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from oracles.toy_simulators import Bandit, Shop
+from oracles.toy_simulators import Bandit
 
 from core.commands.cli import main
 from core.config import Config, load_config
@@ -120,11 +120,11 @@ def test_an_unknown_preset_is_a_sentence(capsys):
 
 
 def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
-    """The loan desk's does, the shop's does not; a value that somebody chose stays."""
+    """The loan desk's does, the bandit's does not; a value that somebody chose stays."""
     loan_desk = load_simulator("process", "loan_desk", "", "", "").simulator
     config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
     assert sources == {"num_epochs": "flag", **dict.fromkeys(WITH_PRIOR.keys() - {"gamma", "num_epochs"}, "prior")}
     assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
-    assert with_prior(Config(), {}, Shop()) == (Config(), {}, [])
+    assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
