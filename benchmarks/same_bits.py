@@ -97,9 +97,9 @@ def main() -> int:
         print(f"No record for {environment()}: run a checkout that you trust with --root DIR --save first.")
         return 0
     before = records[environment()]
-    differing = [name for name, value in measured.items() if value != before.get(name)]
+    differing = [name for name, value in measured.items() if name in before and value != before[name]]
     for name in measured:
-        print(f"{name}: {'DIFFERENT' if name in differing else 'the same'}")
+        print(f"{name}: {'DIFFERENT' if name in differing else 'the same' if name in before else 'not recorded'}")
     return 1 if differing else 0
 
 

@@ -55,7 +55,8 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
         ``held`` before the first round, ``peak`` beyond them in all rounds, ``trajectory`` and ``working`` as the plan
         predicts them; ``execution`` of the steps; and where asked ``flops`` a second.
     """
-    config = Config(device="cpu", simulator_options={"episode": episode}, **settings)
+    usual = {"num_epochs": 1, "target_kl": 0.0, "batch_size": 1024}
+    config = Config(device="cpu", simulator_options={"episode": episode}, **{**usual, **settings})
     trainer, report = _trainer(config, LongQueue(episode))
     compiling = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
     held = memory_again()

@@ -19,7 +19,7 @@ def plot_learning_curve(directory: Path, metric: str) -> str:
     records = read_metrics(directory)
     values = [r["metrics"].get(metric, r["return"]) for r in records]
     if 2 * sum(value is None for value in values) > len(values):
-        metric, values = "mean_reward", [r["mean_reward"] for r in records]
+        metric, values = "mean_reward", [r.get("mean_reward") for r in records]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([r["iteration"] for r in records], values)
