@@ -48,6 +48,13 @@ class Config(BaseModel):
     initial_log_std: float = Field(default=0.0, ge=-10, le=5)
     normalise_observations: bool = True
     normalise_rewards: bool = False
+    algorithm: Literal["ppo", "grpo"] = "ppo"
+    group_method: Literal["crn", "branch"] = "crn"
+    group_size: int = Field(default=8, ge=2, le=1024)
+    branch_length: int = Field(default=32, ge=1, le=100_000)
+    branch_interval: int = Field(default=64, ge=1, le=10_000_000)
+    divide_by_group_deviation: bool = False
+    kl_coefficient: float = Field(default=0.0, ge=0, le=1e6)
     learning_rate_actor: float = Field(default=1e-3, gt=0, le=1)
     learning_rate_critic: float = Field(default=1e-3, gt=0, le=1)
     adam_epsilon_actor: float = Field(default=1e-3, gt=0, le=1)

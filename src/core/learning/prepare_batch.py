@@ -1,7 +1,8 @@
 """From a rollout to its samples on the device: observations up, values of the critic, advantages, the rest up."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from core.learning.algorithms.interface import RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers
 from core.learning.normalization import renormalise_values
 from core.learning.oom_recovery import Chunk
+from core.learning.reference_penalty import Penalty
 from core.learning.steps.interface import Stepper
 from core.rollout.trajectory import Trajectory
 
@@ -28,19 +30,39 @@ def upload_observations(stepper: Stepper, rollout: RolloutBatch, buffers: Device
     return stepper.memory.run("upload", rollout.steps, upload)
 
 
+class Prepared(NamedTuple):
+    """A rollout that is ready for the epochs.
+
+    Attributes:
+        samples: all N samples of the rollout.
+        learned_from: int64[M], the samples that the epochs use; None for all.
+        explained_variance: share of the targets' variance that the critic explained; NaN without a critic.
+        figures: figures of the algorithm for the record.
+    """
+
+    samples: Samples
+    learned_from: np.ndarray | None
+    explained_variance: float
+    figures: Mapping[str, float]
+
+
 @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite are looked for below
 def prepare_batch(
-    stepper: Stepper, rollout: RolloutBatch, observations: tuple[Tensor, Tensor], buffers: DeviceBuffers
-) -> tuple[Samples, float]:
-    """Value the observations, compute targets, move the value normalisation, and return the samples on the device.
-
-    The other result is the share of the targets' variance that the critic explained; NaN without a critic.
-    """
+    stepper: Stepper,
+    rollout: RolloutBatch,
+    observations: tuple[Tensor, Tensor],
+    buffers: DeviceBuffers,
+    penalty: Penalty | None = None,
+) -> Prepared:
+    """Value the observations, compute targets, move the value normalisation, and put the samples on the device."""
     model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
+    columns = stepper.memory.run("upload", rollout.steps, lambda: _columns(trajectories, observations[0], buffers))
     if algorithm.needs_critic:
         values, final_values = (_values(stepper, part) for part in observations)
     else:
         values, final_values = (np.zeros(len(part), np.float32) for part in observations)
+    if penalty is not None:
+        rollout = penalty.charge(stepper, rollout, columns)
     targets = algorithm.targets(rollout, *_by_trajectory(trajectories, values, final_values))
     advantages, returns, explained_variance = targets.advantages, targets.returns, np.nan
     if not (np.isfinite(advantages).all() and np.isfinite(returns.std())):
@@ -52,19 +74,32 @@ def prepare_batch(
     mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
 
     def upload() -> Samples:
-        return Samples(
-            observations=observations[0],
-            actions=buffers.upload([t.actions for t in trajectories], "actions"),
-            log_probs=buffers.upload([t.log_probs for t in trajectories], "log_probs"),
-            masks=buffers.upload([t.masks for t in trajectories], "masks"),
-            features=buffers.upload([t.features for t in trajectories], "features"),
-            states=buffers.upload([t.states for t in trajectories], "states"),
+        return columns._replace(
             advantages=buffers.upload([advantages], "advantages"),
             returns=buffers.upload([(returns - mean) / std], "returns"),
             values=buffers.upload([(values - mean) / std], "values"),
         )
 
-    return stepper.memory.run("upload", len(values), upload), explained_variance
+    samples = stepper.memory.run("upload", len(values), upload)
+    kept = targets.learned_from
+    learned_from = np.flatnonzero(kept) if kept is not None and kept.any() and not kept.all() else None
+    return Prepared(samples, learned_from, explained_variance, targets.figures)
+
+
+def _columns(trajectories: Sequence[Trajectory], observations: Tensor, buffers: DeviceBuffers) -> Samples:
+    """Return the columns of a rollout that its trajectories hold; the others are empty."""
+    none = observations.new_empty(0)
+    return Samples(
+        observations=observations,
+        actions=buffers.upload([t.actions for t in trajectories], "actions"),
+        log_probs=buffers.upload([t.log_probs for t in trajectories], "log_probs"),
+        masks=buffers.upload([t.masks for t in trajectories], "masks"),
+        features=buffers.upload([t.features for t in trajectories], "features"),
+        states=buffers.upload([t.states for t in trajectories], "states"),
+        advantages=none,
+        returns=none,
+        values=none,
+    )
 
 
 def _by_trajectory(

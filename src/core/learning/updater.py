@@ -15,7 +15,8 @@ from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchron
 from core.learning.divergence import DivergenceGuard
 from core.learning.gradient_noise import GradientNoise, gradient_noise
 from core.learning.minibatches import minibatch_shape, split
-from core.learning.prepare_batch import prepare_batch, upload_observations
+from core.learning.prepare_batch import Prepared, prepare_batch, upload_observations
+from core.learning.reference_penalty import Penalty
 from core.learning.schedule import Coefficients
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
@@ -81,6 +82,8 @@ class Updater:
         self.runner = StepRunner(executor, settings.executions, settings.batch_size)
         self.buffers = DeviceBuffers(device)
         self.guard = DivergenceGuard(self.stepper)
+        coefficient = settings.kl_coefficient
+        self._penalty = Penalty(self.model, coefficient) if coefficient > 0.0 else None
         rates = settings.learning_rate_actor, settings.learning_rate_critic
         self._planned = [settings.microbatch, settings.precision, *rates]  # what failures change
 
@@ -114,17 +117,17 @@ class Updater:
         self.transfer.start_iteration()
         self.transfer.to_device()
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
-        samples, explained_variance, upload_seconds = self._prepare(rollout)
-        noise = self._gradient_noise(samples, rollout) if self.settings.measure_noise else None
-        reports, epochs = self._epochs(samples, rng)
+        prepared, upload_seconds = self._prepare(rollout)
+        noise = self._gradient_noise(prepared.samples, rollout) if self.settings.measure_noise else None
+        reports, epochs = self._epochs(prepared, rng)
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
         synchronise(self.device)
         log, transfer_seconds = self.runner.take_log(), self.transfer.seconds + upload_seconds
         return UpdateReport(
-            losses=_loss_figures(self.algorithm, reports),
-            explained_variance=_finite(explained_variance),
+            losses={**_loss_figures(self.algorithm, reports), **prepared.figures},
+            explained_variance=_finite(prepared.explained_variance),
             gradient_noise=noise,
             precision=precision,
             learning_rate=self.settings.learning_rate_actor * factor,
@@ -186,26 +189,31 @@ class Updater:
         if metadata["grad_scaler"]:  # empty where the run did not compute in FP16
             self.stepper.scaler.load_state_dict(metadata["grad_scaler"])
 
-    def _prepare(self, rollout: RolloutBatch) -> tuple[Samples, float, float]:
-        """Return the samples, the explained variance, and the seconds in which observations crossed the bus."""
+    def _prepare(self, rollout: RolloutBatch) -> tuple[Prepared, float]:
+        """Return what the epochs need, and the seconds in which observations crossed the bus."""
         begin = time.perf_counter()
         self.buffers.keep = self.runner.captures
         observations = upload_observations(self.stepper, rollout, self.buffers)
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
-        return *prepare_batch(self.stepper, rollout, observations, self.buffers), seconds
+        return prepare_batch(self.stepper, rollout, observations, self.buffers, self._penalty), seconds
 
     def _gradient_noise(self, samples: Samples, rollout: RolloutBatch) -> GradientNoise | None:
-        """Return the noise of the actor's gradient over the rollout, from its trajectories."""
-        indices = torch.arange(rollout.steps, device=self.device)
-        parts = torch.split(indices, [t.steps for t in rollout.trajectories])
+        """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
+        indices, steps = torch.arange(rollout.steps, device=self.device), [t.steps for t in rollout.trajectories]
+        size = self.algorithm.dependent
+        parts = torch.split(indices, [sum(steps[k : k + size]) for k in range(0, len(steps), size)])
         return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
 
-    def _epochs(self, samples: Samples, rng: np.random.Generator) -> tuple[Tensor, int]:
+    def _epochs(self, prepared: Prepared, rng: np.random.Generator) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
+        samples, learned_from = prepared.samples, prepared.learned_from
+        count = len(samples.actions) if learned_from is None else len(learned_from)
         for epoch in range(1, self.settings.epochs + 1):
-            minibatches = split(len(samples.actions), self.settings.batch_size, rng)
+            minibatches = split(count, self.settings.batch_size, rng)
+            if learned_from is not None:
+                minibatches = minibatches._replace(indices=learned_from[minibatches.indices])
             reports.append(self.runner.epoch(samples, minibatches))
             if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
                 approx_kl = by_name(self.algorithm, reports[-1])["approx_kl"].mean().item()

@@ -10,6 +10,7 @@ from numba.core.errors import NumbaError
 
 from core.jit_cache.cache import compile_for
 from core.policies.spec import PolicySpec
+from core.rollout.branches import Branches, BranchPlan
 from core.rollout.fault_locator import ReplayedInstance
 from core.rollout.trajectory import Trajectory
 from core.simulators.compile_errors import describe_compile_error
@@ -27,6 +28,8 @@ class RolloutPlan(NamedTuple):
     steps: int = 0  # environment steps of each instance; 0 for one whole episode each
     threads: int = 1  # most threads to use
     side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
+    group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
+    branches: BranchPlan | None = None  # branches that are played beside the rollout
 
 
 class EpisodeOutcome(NamedTuple):
@@ -42,6 +45,7 @@ class InstanceTrajectory(NamedTuple):
 
     trajectory: Trajectory  # environment steps, views that the next collection overwrites
     finished: list[EpisodeOutcome]  # outcomes of the episodes that ended in it
+    branches: Branches | None = None  # branches from its decisions, views as well
 
 
 class CollectorState(NamedTuple):

@@ -28,8 +28,8 @@ from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of,
 class EpisodeCollector:
     """Collects whole episodes with the sampled policy, in parallel where there are several.
 
-    The random streams of an episode are named by its number. The result depends neither on the threads nor on what is
-    played side by side.
+    The random streams of an episode are named by its number, the simulator's by that of its group. The result depends
+    neither on the threads nor on what is played side by side.
     """
 
     def __init__(
@@ -71,7 +71,8 @@ class EpisodeCollector:
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode."""
-        return stream(self.plan.seed, "simulator", number), stream(self.plan.seed, "policy", number)
+        seed, group = self.plan.seed, number // self.plan.group_size
+        return stream(seed, "simulator", group), stream(seed, "policy", number)
 
     def _arguments(self, actor_params: np.ndarray, first_episode: int, group: range) -> tuple[Any, ...]:
         """Return the loop's arguments for some episodes."""

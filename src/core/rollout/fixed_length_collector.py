@@ -2,6 +2,7 @@
 
 import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from core.errors import UserError
 from core.jit_cache.cache import cached
 from core.policies.spec import PolicySpec
+from core.rollout.branches import Branches, BranchPlayer, new_branches
 from core.rollout.collect_steps import build_collect_steps
 from core.rollout.collector import (
     CollectorState,
@@ -31,8 +33,9 @@ _METADATA = ("number", "age", "total", "over")
 class FixedLengthCollector:
     """Collects a number of steps from each of some instances, which play episode after episode.
 
-    The random streams of an episode are named by its instance and its number there. The result does not depend on the
-    threads.
+    The random streams of an episode are named by its instance and its number there, the simulator's by the group of the
+    instance. The members of a group begin each rollout where its first member ended the last one. The result does not
+    depend on the threads.
     """
 
     def __init__(
@@ -54,12 +57,28 @@ class FixedLengthCollector:
     ) -> tuple[list[InstanceTrajectory], float]:
         """Collect steps from some instances."""
         begin = time.perf_counter()
-        collected = in_threads(self.threads, partial(fill, self.steps, actor_params), self._instances[:count])
+        collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
+        for i, instance in enumerate(self._instances[:count]):
+            instance.follow(self._instances[i - i % self.plan.group_size])
         return collected, time.perf_counter() - begin
+
+    def _fill(self, actor_params: np.ndarray, instance: "_Instance") -> InstanceTrajectory:
+        filled = Filled()
+        for row in instance.sampled_rows(self.steps):
+            instance.resize(row)
+            fill_to(row, self.steps, actor_params, instance, filled)
+            instance.branch(actor_params)
+        instance.resize(self.steps)
+        fill_to(self.steps, self.steps, actor_params, instance, filled)
+        return InstanceTrajectory(instance.trajectory.first(self.steps), filled.finished, instance.branches())
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
-        return compile_loop(self.simulator, self.loop, self._instances[0].arguments(actor_params))
+        instance = self._instances[0]
+        seconds = compile_loop(self.simulator, self.loop, instance.arguments(actor_params))
+        if instance.player is not None:
+            seconds += compile_loop(self.simulator, self.loop, instance.player.arguments(actor_params))
+        return seconds
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
@@ -72,7 +91,9 @@ class FixedLengthCollector:
             instance.load(state.records.get(_record_name(i)), metadata)
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
-        """Return the instances of a collection as they were before it."""
+        """Return the instances of a collection as they were before it; none where branches were played, too."""
+        if self.plan.branches is not None:
+            return []
         return [
             instance.replayed(before.records[_record_name(i)], before.metadata[i])
             for i, instance in enumerate(self._instances[:count])
@@ -96,6 +117,34 @@ class _Instance:
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over = -1, 0, 0.0, True
+        plan = collector.plan.branches
+        self.player = BranchPlayer(self._simulator, spec, plan, collector.loop) if plan else None
+        self._branches = new_branches(spec, plan, plan.points(steps)) if plan else None
+        self._sampled = 0
+
+    def sampled_rows(self, steps: int) -> list[int]:
+        """Return the rows of the next rollout, in their order, before which branches are played."""
+        plan, self._sampled = self._collector.plan.branches, 0
+        if plan is None or steps < 2:
+            return []
+        rng = stream(self._collector.plan.seed, "branch rows", self._index, self.number + 1, max(self.age, 0))
+        return sorted(int(row) for row in rng.choice(steps - 1, min(plan.points(steps), steps - 1), replace=False) + 1)
+
+    def branch(self, actor_params: np.ndarray) -> None:
+        """Play branches from the present state; nothing where the episode is over."""
+        plan = self._collector.plan
+        if self.over or plan.branches is None or self.player is None or self._branches is None:
+            return
+        rows = slice(self._sampled * plan.branches.count, (self._sampled + 1) * plan.branches.count)
+        name = plan.seed, self._index, self.number, self.age
+        states = self.states, self._arrays.policy_states
+        self.player.play(actor_params, states, self.age, name, self._branches.select(rows))
+        self._sampled += 1
+
+    def branches(self) -> Branches | None:
+        """Return the branches of the rollout; None where none are played."""
+        plan = self._collector.plan.branches
+        return self._branches.select(slice(0, self._sampled * plan.count)) if self._branches and plan else None
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
@@ -119,6 +168,12 @@ class _Instance:
             raise describe_fault(int(arrays.statuses[0]), self._simulator, f"{self.number}{self._suffix}", self.age)
         self.over = bool(self.trajectory.terminated[row - 1] or self.trajectory.truncated[row - 1])
         return row
+
+    def follow(self, first: "_Instance") -> None:
+        """Go where the first member of the group is, with its random stream of the simulator."""
+        if first is not self:
+            metadata = first.metadata() | {"policy_rng": self._generators[1].bit_generator.state}
+            self.load(first.record(), metadata)
 
     def outcome(self) -> EpisodeOutcome:
         """Return how the episode ended."""
@@ -161,8 +216,8 @@ class _Instance:
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode of this instance."""
-        seed = self._collector.plan.seed
-        return stream(seed, "simulator", self._index, number), stream(seed, "policy", self._index, number)
+        seed, group = self._collector.plan.seed, self._index // self._collector.plan.group_size
+        return stream(seed, "simulator", group, number), stream(seed, "policy", self._index, number)
 
     def _named(self) -> AbstractContextManager[None]:
         return naming_the_episode(self._simulator, f"{self.number}{self._suffix}")
@@ -184,20 +239,34 @@ class Fillable(Protocol):
         """Return how the episode ended."""
 
 
+@dataclass
+class Filled:
+    """How far a trajectory is filled: the next row, the number of cuts before it, and the episodes that ended."""
+
+    row: int = 0
+    cuts: int = 0
+    finished: list[EpisodeOutcome] = field(default_factory=list)
+
+
 def fill(steps: int, policy: Any, instance: Fillable) -> InstanceTrajectory:
     """Fill an instance's trajectory with episodes one after another, and keep the observations after their cuts."""
-    trajectory, row, cuts = instance.trajectory, 0, 0
-    finished: list[EpisodeOutcome] = []
-    while row < steps:
+    filled = Filled()
+    fill_to(steps, steps, policy, instance, filled)
+    return InstanceTrajectory(instance.trajectory.first(steps), filled.finished)
+
+
+def fill_to(end: int, steps: int, policy: Any, instance: Fillable, filled: Filled) -> None:
+    """Continue to fill an instance's trajectory of so many steps, up to a row."""
+    trajectory = instance.trajectory
+    while filled.row < end:
         if instance.over:
             instance.begin_episode()
-        row = instance.collect_steps(policy, row)
+        filled.row = instance.collect_steps(policy, filled.row)
         if instance.over:
-            finished.append(instance.outcome())
-        if trajectory.truncated[row - 1] and row < steps:
-            trajectory.cut_observations[cuts] = trajectory.observations[row]
-            cuts += 1
-    return InstanceTrajectory(trajectory.first(steps), finished)
+            filled.finished.append(instance.outcome())
+        if trajectory.truncated[filled.row - 1] and filled.row < steps:
+            trajectory.cut_observations[filled.cuts] = trajectory.observations[filled.row]
+            filled.cuts += 1
 
 
 def _record_name(index: int) -> str:

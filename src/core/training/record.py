@@ -28,6 +28,12 @@ class Collected(NamedTuple):
         return [instance.trajectory for instance in self.instances]
 
     @property
+    def steps(self) -> int:
+        """Number of decisions, those of branches included."""
+        branches = [instance.branches for instance in self.instances if instance.branches is not None]
+        return sum(t.steps for t in self.trajectories) + sum(int(each.lengths.sum()) for each in branches)
+
+    @property
     def finished(self) -> list[EpisodeOutcome]:
         """The episodes that ended in the rollout."""
         return [outcome for instance in self.instances for outcome in instance.finished]
@@ -37,7 +43,8 @@ def iteration_record(
     iteration: int, collected: Collected, report: UpdateReport, coefficients: Coefficients
 ) -> dict[str, Any]:
     """Return the JSON values of an iteration, counted from 1."""
-    finished, steps = collected.finished, sum(t.steps for t in collected.trajectories)
+    finished, steps = collected.finished, collected.steps
+    rewards = sum(float(t.rewards.sum(dtype=np.float64)) for t in collected.trajectories)
     names = dict.fromkeys(name for outcome in finished for name in outcome.metrics)
     return {
         "iteration": iteration,
@@ -46,7 +53,7 @@ def iteration_record(
         "steps": steps,
         "trajectory_sha256": digest(collected.trajectories),
         "return": mean_of([outcome.total_reward for outcome in finished]),
-        "mean_reward": sum(float(t.rewards.sum(dtype=np.float64)) for t in collected.trajectories) / steps,
+        "mean_reward": rewards / sum(t.steps for t in collected.trajectories),
         "simulation_seconds": collected.seconds,
         "steps_per_second": steps / collected.seconds,
         "clip_range": coefficients.loss.clip_range,

@@ -22,12 +22,16 @@ _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 
 @dataclass(frozen=True)
 class GrowthLimits:
-    """Environment steps of rollouts, of all instances: of the first one, at most, and of the whole run."""
+    """Decisions of rollouts, of all instances: of the first one, at most, and of the whole run.
+
+    ``per_step`` are the decisions for each step of an instance, more than 1 where branches are played.
+    """
 
     instances: int
     first: int
     most: int
     total: int
+    per_step: float = 1.0
 
 
 @dataclass
@@ -58,7 +62,7 @@ class RolloutGrowth:
     @property
     def steps(self) -> int:
         """Steps of each instance in the next rollout."""
-        return self.size // self.limits.instances
+        return max(int(self.size / self.limits.per_step) // self.limits.instances, 1)
 
     @property
     def share(self) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
-from core.learning.algorithms.interface import RolloutBatch
+from core.learning.algorithms.interface import RolloutBatch, with_branches
 from core.learning.normalization import RewardScale, rescale_values
 from core.learning.schedule import Coefficients
 from core.learning.updater import Updater, UpdateReport
@@ -178,11 +178,24 @@ class Trainer:
         require_finite(self.simulator, self.iteration + 1, trajectories, discounts)
         rng = stream(settings.seed, "update", self.iteration)
         with report_update_errors(self.updater, self.iteration, settings):
-            rollout = RolloutBatch(self._scale_rewards(trajectories, discounts), discounts, value_lambdas)
+            scaled = self._scale_rewards(trajectories, discounts)
+            rollout = with_branches(RolloutBatch(scaled, discounts, value_lambdas), self._branches(collected))
             report = self.updater.update(rollout, coefficients, rng)
         if self.budget is not None:
             self.budget.leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
+
+    def _branches(self, collected: Collected) -> list[tuple[Trajectory, np.ndarray]]:
+        """Return the branches of each instance as steps with their discounts; none where none are played."""
+        settings, interval, steps = self.settings, self.simulator.mean_interval, []
+        for branches in (instance.branches for instance in collected.instances):
+            if branches is not None:
+                elapsed = branches.elapsed.ravel()
+                discounts = step_discounts(self.gamma, elapsed, interval, settings.discount_per)
+                trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
+                scaled = trajectory._replace(rewards=trajectory.rewards / np.float32(self.reward_scale.divisor[0]))
+                steps.append((scaled, products))
+        return steps
 
     def _scale_rewards(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
         """Return trajectories with the rewards of the update; the critic's values are rescaled with them."""

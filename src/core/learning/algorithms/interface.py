@@ -1,6 +1,7 @@
 """What an update asks of an algorithm, and the data that passes between them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +24,18 @@ class RolloutBatch(NamedTuple):
     def steps(self) -> int:
         """Number of steps of all trajectories."""
         return sum(t.steps for t in self.trajectories)
+
+
+def with_branches(rollout: RolloutBatch, branches: Sequence[tuple[Trajectory, np.ndarray]]) -> RolloutBatch:
+    """Return a rollout in which each trajectory is followed by that of its branches, with discounts float64[M]."""
+    if not branches:
+        return rollout
+    trajectories, discounts, value_lambdas = [], [], []
+    for place, (trajectory, products) in enumerate(branches):
+        trajectories += [rollout.trajectories[place], trajectory]
+        discounts += [rollout.discounts[place], products]
+        value_lambdas += [rollout.value_lambdas[place], np.ones(len(products))]
+    return RolloutBatch(trajectories, discounts, value_lambdas)
 
 
 class Samples(NamedTuple):
@@ -72,10 +85,19 @@ class PolicyOutputs(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Standardised advantages of a rollout's N steps, and the critic's targets in units of the reward, float32[N]."""
+    """What an algorithm makes of a rollout's N steps.
+
+    Attributes:
+        advantages: float32[N], advantages of about unit size.
+        returns: float32[N], targets of the critic, in units of the reward.
+        learned_from: bool[N], which steps the epochs use; None for all.
+        figures: further figures for the record, by name.
+    """
 
     advantages: np.ndarray
     returns: np.ndarray
+    learned_from: np.ndarray | None = None
+    figures: Mapping[str, float] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
@@ -98,6 +120,10 @@ class Algorithm(Protocol):
     @property
     def needs_critic(self) -> bool:
         """Whether a critic is learned and values the observations."""
+
+    @property
+    def dependent(self) -> int:
+        """Number of trajectories, one after the other in a rollout, that depend on each other; 1 where none do."""
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -26,6 +26,16 @@ class PpoCoefficients(NamedTuple):
     value_clip_range: Any = 0.0
 
 
+class PolicyTerms(NamedTuple):
+    """Those of :class:`LossTerms` that need no critic."""
+
+    policy_loss: Any
+    entropy: Any
+    approx_kl: Any
+    clip_fraction: Any
+    ratio_error: Any
+
+
 class LossTerms(NamedTuple):
     """Figures of a minibatch, each a weighted sum over its samples; ratio_error is the largest deviation from 1."""
 
@@ -53,6 +63,7 @@ class Ppo:
     gae_lambda: float
     coefficients: PpoCoefficients
     needs_critic: ClassVar[bool] = True
+    dependent: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = LossTerms._fields
 
     def targets(
@@ -83,20 +94,24 @@ class Ppo:
 
 def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
-    clip_range = coefficients.clip_range
+    errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
+    policy = policy_terms(outputs, samples, weights, coefficients.clip_range)
+    return LossTerms(value_loss=0.5 * (errors * weights).sum(), **policy._asdict())
+
+
+def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: float | Tensor) -> PolicyTerms:
+    """Return those of the terms of the loss that need no critic."""
     log_ratio = outputs.log_probs - samples.log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
     policy_loss = -(torch.minimum(ratio * samples.advantages, clipped * samples.advantages) * weights).sum()  # (7)
-    errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
-    value_loss = 0.5 * (errors * weights).sum()
     entropy = (outputs.entropies * weights).sum()
     with torch.no_grad():
         # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.
         approx_kl = ((ratio - 1.0 - log_ratio) * weights).sum()
         clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
         ratio_error = ((ratio - 1.0).abs() * (weights > 0)).max()
-    return LossTerms(policy_loss, value_loss, entropy, approx_kl, clip_fraction, ratio_error)
+    return PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, ratio_error)
 
 
 def _squared_errors(values: Tensor, samples: Samples, clip_range: float | Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class UpdateSettings:
         microbatch: most samples in one forward pass (memory, not learning), until memory runs out.
         precision: number format of the matrix products, until they are not finite.
         target_kl: the epochs end when an epoch's mean approximate KL divergence exceeds 1.5 times this; 0 for never.
+        kl_coefficient: reward that a decision loses for each unit of its log-ratio to the run's first policy.
         measure_noise: whether each update begins with a measurement of the actor's gradient noise.
         threads: microbatches computed at once, on the CPU. Their gradients are added up in a fixed order, so the result
             does not depend on it; torch itself should use one thread.
@@ -44,6 +45,7 @@ class UpdateSettings:
     precision: Precision
     adam_epsilon_actor: float = ADAM_EPSILON
     target_kl: float = 0.0
+    kl_coefficient: float = 0.0
     measure_noise: bool = False
     threads: int = 1
     executions: tuple[Execution, ...] = ("eager",)

@@ -3,6 +3,8 @@
 from typing import Any, TypeVar
 
 from core.config import Config
+from core.learning.algorithms.grpo import BranchGrpo, Grpo
+from core.learning.algorithms.interface import Algorithm
 from core.learning.algorithms.ppo import Ppo, PpoCoefficients
 from core.learning.schedule import Coefficients, Schedule
 
@@ -15,10 +17,13 @@ def from_config(kind: type[T], config: Config, **others: Any) -> T:
     return kind(**others, **{name: getattr(config, name) for name in names})
 
 
-def build_algorithm(config: Config) -> Ppo:
+def build_algorithm(config: Config) -> Algorithm:
     """Return the algorithm of a run with its first coefficients."""
     coefficients = from_config(PpoCoefficients, config, clip_range=config.ppo_clip_param)
-    return from_config(Ppo, config, coefficients=coefficients)
+    grpo = BranchGrpo if config.group_method == "branch" else Grpo
+    kind: type[Any] = grpo if config.algorithm == "grpo" else Ppo
+    algorithm: Algorithm = from_config(kind, config, coefficients=coefficients)
+    return algorithm
 
 
 def build_schedule(config: Config) -> Schedule:

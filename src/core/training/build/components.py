@@ -60,7 +60,8 @@ def build_trainer(
 
 def _growth_limits(setup: Setup) -> GrowthLimits:
     size = setup.size
-    return GrowthLimits(size.instances, size.first, size.samples, setup.config.training_episodes * size.unit)
+    total = setup.config.training_episodes * size.unit
+    return GrowthLimits(size.instances, size.first, size.samples, total, size.decisions_per_step)
 
 
 def build_collector(setup: Setup, plan: Plan) -> Collector:
@@ -70,7 +71,10 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
         UserError: the system does not even give the addresses of the trajectories' rows.
     """
     simulator, size = setup.simulator, setup.size
-    rollout = RolloutPlan(setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep)
+    groups = size.group_size, size.branches
+    rollout = RolloutPlan(
+        setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep, *groups
+    )
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
         return kind(simulator, setup.spec, rollout, host_allocator(plan.device == "cuda"))

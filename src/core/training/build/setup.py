@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.config import Config
+from core.errors import UserError
 from core.hardware.types import HostRollout
 from core.policies.spec import PolicySpec, spec_for
+from core.rollout.branches import BranchPlan
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
 
@@ -24,7 +26,7 @@ class RolloutSize:
 
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts grow they are the most, and
     ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
-    number of instances; the memory is that of the trajectories on the host.
+    number of instances; the memory is that of the trajectories on the host. Instances of a group share random streams.
     """
 
     instances: int
@@ -34,11 +36,19 @@ class RolloutSize:
     memory: HostRollout
     first: int = 0
     unit: int = 0
+    group_size: int = 1
+    branches: BranchPlan | None = None
 
     @property
     def samples(self) -> int:
         """Expected number of samples, at most where rollouts grow."""
         return self.instances * self.expected_steps
+
+    @property
+    def decisions_per_step(self) -> float:
+        """Decisions for each step of an instance, those of branches included."""
+        plan = self.branches
+        return 1.0 if plan is None else 1.0 + plan.count * plan.length / plan.interval
 
     @property
     def counted(self) -> int:
@@ -78,9 +88,13 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
     many whole episodes as make a rollout of the usual size.
     """
+    require_groups(config, simulator)
+    branches, group = _branches(config), config.group_size if _compares_rollouts(config) else 1
     if grows(config, simulator):
-        return _growing_size(simulator, spec)
+        return _growing_size(simulator, spec, group, branches)
     steps = config.rollout_steps or simulator.default_rollout_steps
+    if branches is not None:
+        steps = steps or simulator.expected_steps or simulator.max_steps
     expected = steps or simulator.expected_steps or simulator.max_steps
     if config.episodes_per_update:
         instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
@@ -89,8 +103,20 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     else:
         instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
-    return RolloutSize(instances, steps, expected, reason, memory)
+    return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
+
+
+def _compares_rollouts(config: Config) -> bool:
+    return config.algorithm == "grpo" and config.group_method == "crn"
+
+
+def _branches(config: Config) -> BranchPlan | None:
+    """Return how branches are played; None where none are."""
+    if config.algorithm != "grpo" or _compares_rollouts(config):
+        return None
+    return BranchPlan(config.group_size, config.branch_length, config.branch_interval)
 
 
 def grows(config: Config, simulator: Simulator) -> bool:
@@ -99,12 +125,39 @@ def grows(config: Config, simulator: Simulator) -> bool:
     return config.grow_rollouts and simulator.compiled and not named
 
 
-def _growing_size(simulator: Simulator, spec: PolicySpec) -> RolloutSize:
+def require_groups(config: Config, simulator: Simulator) -> None:
+    """Check that the instances of a run can be grouped where its algorithm compares groups.
+
+    Raises:
+        UserError: they cannot.
+    """
+    if config.algorithm != "grpo":
+        return
+    if not simulator.compiled:
+        raise UserError(
+            "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
+            "does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
+        )
+    if _compares_rollouts(config) and config.episodes_per_update % config.group_size:
+        raise UserError(
+            f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
+            f"{config.group_size}; change one of them."
+        )
+
+
+def whole_groups(instances: int, group_size: int) -> int:
+    """Return the number of instances, rounded up to whole groups."""
+    return -(-instances // group_size) * group_size
+
+
+def _growing_size(simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None) -> RolloutSize:
     """Return the size of rollouts that grow to the usual number of samples."""
-    steps, unit = _USUAL_SAMPLES // _STREAMS, max(simulator.expected_steps or simulator.max_steps, _SHORTEST_EPISODE)
+    instances = whole_groups(_STREAMS, group_size)
+    steps, unit = _USUAL_SAMPLES // instances, max(simulator.expected_steps or simulator.max_steps, _SHORTEST_EPISODE)
+    first = _FIRST_STEPS // instances * instances
     reason = "parts of an episode each, as rollouts grow"
-    memory = _memory(spec, _STREAMS, steps, steps, simulator)
-    return RolloutSize(_STREAMS, steps, steps, reason, memory, _FIRST_STEPS, unit)
+    memory = _memory(spec, instances, steps, steps, simulator)
+    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches)
 
 
 def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator) -> HostRollout:

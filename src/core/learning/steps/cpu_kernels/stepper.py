@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from core.hardware.types import Precision
+from core.learning.algorithms.grpo import BranchGrpo, Grpo
 from core.learning.algorithms.interface import Algorithm, Samples
 from core.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
 from core.learning.oom_recovery import OomRetry, map_in_order
@@ -46,12 +47,14 @@ class KernelStepper:
     def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
         self.model, self.algorithm, self.settings = model, algorithm, settings
         self.device = model.flat.device
-        parts = {part: model.part_parameters(part) for part in settings.adam}
+        names = ("actor", "critic") if algorithm.needs_critic else ("actor",)
+        parts = {part: model.part_parameters(part) for part in names}
         self._parameters = [parameter for part in parts.values() for parameter in part]
         self._slices = {part: _slice_of(*parameters) for part, parameters in parts.items()}
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         hold_to_one_thread()
         self._backprop = Backprop(model)
+        self._run = self._backprop.run if algorithm.needs_critic else self._backprop.run_actor
         self._flat = model.flat.numpy()
         self._gradient, self._moments = np.zeros_like(self._flat), np.zeros((2, *self._flat.shape), np.float32)
         self._steps = 0
@@ -78,8 +81,7 @@ class KernelStepper:
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
-        run = self._backprop.run
-        computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, run))
+        computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, self._run))
         terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
@@ -161,8 +163,8 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
     """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
     if spec.family != "mlp":
         return f"compiled kernels are for multilayer perceptrons, not for {spec.family}"
-    if not isinstance(algorithm, Ppo):
-        return f"compiled kernels compute the loss of PPO, not of {type(algorithm).__name__}"
+    if not isinstance(algorithm, Ppo | Grpo | BranchGrpo):
+        return f"compiled kernels compute the losses of PPO and GRPO, not of {type(algorithm).__name__}"
     used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}
     unknown = [name.upper() for name in used if name not in _KNOWN]
     return f"compiled kernels do not compute the loss term of {unknown[0]}" if unknown else ""
