@@ -1,10 +1,10 @@
 """How close learning comes to the optimum: problems whose optimum is known or published, one configuration for all.
 
-Every run has the defaults of the project; only the training episodes can be set. Its policy is evaluated greedily and
-by sampling, on random streams that all seeds and heuristics of a problem share. A gap is the mean cost over the
-reference of the problem, less 1.
+Every run has the defaults of the project; only the training episodes and the algorithm can be set. Its policy is
+evaluated greedily and by sampling, on random streams that all seeds and heuristics of a problem share. A gap is the
+mean cost over the reference of the problem, less 1.
 Usage: python benchmarks/optima.py [--problems P ...] [--seeds 3] [--training-episodes 50] [--evaluation-episodes 10]
-    [--directory DIR] [--json FILE]
+    [--algorithm ppo|crn|branch] [--directory DIR] [--json FILE]
 """
 
 import argparse
@@ -39,6 +39,11 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "reentrant_line-2-5": ("reentrant_line", {"layout": 2, "stations": 5}),
     "hospital": ("hospital", {}),
 }
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "ppo": {},
+    "crn": {"algorithm": "grpo", "group_method": "crn"},
+    "branch": {"algorithm": "grpo", "group_method": "branch"},
+}
 METRIC = "mean_cost"
 
 
@@ -48,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=3, help="training runs of each problem, seeds 0, 1, ...")
     parser.add_argument("--training-episodes", type=int, default=50)
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="ppo", help="PPO, or GRPO by one of its methods")
     parser.add_argument("--evaluation-episodes", type=int, default=10)
     parser.add_argument("--directory", type=Path, default=Path("runs/benchmark_optima"))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
@@ -67,7 +73,10 @@ def train_and_evaluate(name: str, seed: int, options: argparse.Namespace) -> dic
     """Return the references, the training's seconds and the mean cost of each policy; heuristics for seed 0 only."""
     simulator, simulator_options = PROBLEMS[name]
     hyperparameters = longstride.Hyperparameters(
-        simulator_options=simulator_options, training_episodes=options.training_episodes, seed=seed
+        simulator_options=simulator_options,
+        training_episodes=options.training_episodes,
+        seed=seed,
+        **ALGORITHMS[options.algorithm],
     )
     begin = time.perf_counter()
     run = longstride.train(simulator, hyperparameters, run_directory=options.directory / f"{name}-{seed}", quiet=True)

@@ -15,7 +15,7 @@ from core.simulators.simulator import OK, Simulator, describe_fault, naming_the_
 class BranchPlan(NamedTuple):
     """How branches are played."""
 
-    count: int  # branches of a sampled decision
+    size: int  # branches of a sampled decision
     length: int  # most decisions of a branch
     interval: int  # decisions of an instance to each one that is sampled
 
@@ -75,7 +75,7 @@ class Branches(NamedTuple):
 
 def new_branches(spec: PolicySpec, plan: BranchPlan, points: int) -> Branches:
     """Return room for the branches of so many decisions."""
-    rows = points * plan.count
+    rows = points * plan.size
     room = allocate(spec, rows)
     return Branches(
         first=room._replace(observations=room.observations[:rows]),
@@ -97,14 +97,14 @@ class BranchPlayer:
     def __init__(self, simulator: Simulator, spec: PolicySpec, plan: BranchPlan, loop: Any) -> None:
         self._simulator, self._spec, self._plan, self._loop = simulator, spec, plan, loop
         self._first, self._rest = (
-            allocate(spec, steps, lambda shape, dtype: np.zeros((plan.count, *shape), dtype))
+            allocate(spec, steps, lambda shape, dtype: np.zeros((plan.size, *shape), dtype))
             for steps in (1, max(plan.length - 1, 1))
         )
-        self._simulators, self._policies = ([generator_in({}) for _ in range(plan.count)] for _ in range(2))
+        self._simulators, self._policies = ([generator_in({}) for _ in range(plan.size)] for _ in range(2))
 
     def arguments(self, actor_params: np.ndarray) -> tuple[Any, ...]:
         """Return arguments of the loop, to compile it."""
-        states = np.repeat(new_state(self._simulator), self._plan.count).view(np.recarray)
+        states = np.repeat(new_state(self._simulator), self._plan.size).view(np.recarray)
         pairs = tuple(zip(self._simulators, self._policies, strict=True))
         return states, pairs, self._simulator.parameters, actor_params, new_loop_arrays(self._first, self._spec)
 
@@ -131,7 +131,7 @@ class BranchPlayer:
             begin = stream(seed, purpose, *index).bit_generator.state
             for generator in generators:
                 generator.bit_generator.state = begin
-        records = np.repeat(states[0], self._plan.count).view(np.recarray)
+        records = np.repeat(states[0], self._plan.size).view(np.recarray)
         arrays = new_loop_arrays(self._first, self._spec)
         arrays.policy_states[:], arrays.ages[:] = states[1], age
         self._run(records, [(each, shared) for each in self._simulators], actor_params, arrays, index)
@@ -142,7 +142,7 @@ class BranchPlayer:
         rest = new_loop_arrays(self._rest.select(slice(0, len(goes_on))), self._spec)
         rest.policy_states[:], rest.ages[:] = arrays.policy_states[goes_on], age + 1
         pairs = list(zip(self._simulators, self._policies, strict=True))
-        pairs = [pairs[i] for i in goes_on] + [pairs[0]] * (self._plan.count - len(goes_on))
+        pairs = [pairs[i] for i in goes_on] + [pairs[0]] * (self._plan.size - len(goes_on))
         self._run(records[goes_on].view(np.recarray), pairs, actor_params, rest, index)
         _write_rest(self._rest, rest.next_rows, goes_on, into)
 

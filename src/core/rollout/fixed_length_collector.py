@@ -135,7 +135,7 @@ class _Instance:
         plan = self._collector.plan
         if self.over or plan.branches is None or self.player is None or self._branches is None:
             return
-        rows = slice(self._sampled * plan.branches.count, (self._sampled + 1) * plan.branches.count)
+        rows = slice(self._sampled * plan.branches.size, (self._sampled + 1) * plan.branches.size)
         name = plan.seed, self._index, self.number, self.age
         states = self.states, self._arrays.policy_states
         self.player.play(actor_params, states, self.age, name, self._branches.select(rows))
@@ -144,7 +144,7 @@ class _Instance:
     def branches(self) -> Branches | None:
         """Return the branches of the rollout; None where none are played."""
         plan = self._collector.plan.branches
-        return self._branches.select(slice(0, self._sampled * plan.count)) if self._branches and plan else None
+        return self._branches.select(slice(0, self._sampled * plan.size)) if self._branches and plan else None
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""

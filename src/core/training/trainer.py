@@ -11,6 +11,7 @@ from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch, with_branches
 from core.learning.normalization import RewardScale, rescale_values
+from core.learning.policy_health import policy_health, some_rows
 from core.learning.schedule import Coefficients
 from core.learning.updater import Updater, UpdateReport
 from core.policies.compiled.forward import align_params
@@ -23,6 +24,7 @@ from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
+from core.training.learning_advice import signs
 from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
 from core.training.rollout_growth import RolloutGrowth
 from core.training.run_directory.directory import Which
@@ -58,6 +60,7 @@ class Trainer:
         self.gamma = settings.gamma
         self.iteration, self.best = 0, Best()
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
+        self._records, self._named = list[dict[str, Any]](), set[str]()
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
@@ -96,7 +99,9 @@ class Trainer:
         for line in [*iteration_lines(self.iteration, report, failures, collected.finished), *self._grow(report)]:
             progress.say(line)
         growth = {} if self.growth is None else self.growth.figures()
-        return iteration_record(self.iteration, collected, report, coefficients) | {"gamma": self.gamma, **growth}
+        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories]))
+        record = iteration_record(self.iteration, collected, report, coefficients)
+        return record | {"gamma": self.gamma, **growth, **health._asdict()}
 
     @property
     def unfinished(self) -> bool:
@@ -233,13 +238,20 @@ class Trainer:
             self.save("best")
 
     def _show(self, record: dict[str, Any], progress: Progress) -> None:
-        for line in self.checkpoints.retry.lines():
+        for line in [*self.checkpoints.retry.lines(), *self._advice(record)]:
             progress.say(line)
         if self.budget is not None:
             progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()))
         elif self.growth is not None:
             progress.expect(self.iteration + self.iterations_left, self.growth.share)
         progress.iteration(record)
+
+    def _advice(self, record: dict[str, Any]) -> list[str]:
+        """Return a sentence for each sign of trouble that was not named yet."""
+        self._records.append(record)
+        new = [sign for sign in signs(self._records) if sign.name not in self._named]
+        self._named |= {sign.name for sign in new}
+        return [sign.sentence for sign in new]
 
     def _begin_phase(self, name: str, progress: Progress) -> None:
         progress.phase(name)

@@ -6,6 +6,7 @@ from core.commands.doctor.finding import DoctorInput, Finding, needs_run, warn_i
 from core.hardware.planning.precision import FIRST_WITH
 from core.hardware.planning.update_memory import LARGEST_BATCH
 from core.text import counted, format_bytes
+from core.training.learning_advice import signs
 
 _IDLE_BELOW = 20.0
 """Percent of utilisation under which a GPU is called idle."""
@@ -204,6 +205,17 @@ def numbers(run: DoctorInput) -> Finding:
     return warn_if(returns > 0, "numbers", measured, remedy)
 
 
+def learning(run: DoctorInput) -> Finding:
+    """Does the policy learn as it should?"""
+    if not run.records:
+        return needs_run("learning")
+    found = signs(run.records)
+    if not found:
+        return Finding("learning", "ok", f"nothing strange in {len(run.records)} iterations")
+    measured, remedies = ("; ".join(texts) for texts in zip(*((s.measured, s.remedy) for s in found), strict=True))
+    return Finding("learning", "warning", measured, remedies)
+
+
 def disk(run: DoctorInput) -> Finding:
     """Is there room for checkpoints and metrics?"""
     free, path = run.diagnostics.disk_free, run.diagnostics.disk_path
@@ -229,5 +241,5 @@ def _not_measured(name: str, run: DoctorInput) -> Finding:
 
 CHECKS = (
     *(torch_build, driver, device, precision, tf32, utilisation, clocks, pinned),
-    *(batch, episodes, memory, fragmentation, numbers, threads, load, disk),
+    *(batch, episodes, memory, fragmentation, numbers, learning, threads, load, disk),
 )

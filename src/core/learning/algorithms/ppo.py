@@ -99,7 +99,7 @@ def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coeffi
     return LossTerms(value_loss=0.5 * (errors * weights).sum(), **policy._asdict())
 
 
-def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: float | Tensor) -> PolicyTerms:
+def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any) -> PolicyTerms:
     """Return those of the terms of the loss that need no critic."""
     log_ratio = outputs.log_probs - samples.log_probs
     ratio = log_ratio.exp()

@@ -48,7 +48,7 @@ class RolloutSize:
     def decisions_per_step(self) -> float:
         """Decisions for each step of an instance, those of branches included."""
         plan = self.branches
-        return 1.0 if plan is None else 1.0 + plan.count * plan.length / plan.interval
+        return 1.0 if plan is None else 1.0 + plan.size * plan.length / plan.interval
 
     @property
     def counted(self) -> int:

@@ -1,0 +1,79 @@
+"""Signs that a run does not learn as it should, and what to try: pure functions of its records."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+_LAST, _BEFORE = 5, 10
+"""Records that show a sign all together, and records of a run before the first sign."""
+
+_LITTLE_KL, _LITTLE_VARIANCE, _MANY_DEAD, _LITTLE_EFFECT = 1e-5, 0.02, 0.5, 0.05
+
+
+class Sign(NamedTuple):
+    """A sign that something is wrong."""
+
+    name: str
+    measured: str
+    remedy: str
+
+    @property
+    def sentence(self) -> str:
+        """The sign as a sentence for a run."""
+        return f"{self.measured[0].upper()}{self.measured[1:]}: {self.remedy}."
+
+
+def signs(records: Sequence[dict[str, Any]]) -> list[Sign]:
+    """Return what the last records of metrics.jsonl show; nothing of a run that has only begun or is nearly over."""
+    if len(records) < _BEFORE or _ends(records):
+        return []
+    last = records[-_LAST:]
+    return [sign for sign in (_dead(last), _blind(last), _still(last), _unforeseen(last)) if sign is not None]
+
+
+def _ends(records: Sequence[dict[str, Any]]) -> bool:
+    """Return whether the schedule has taken nearly all of the learning rate, so that a policy hardly moves."""
+    rates = [float(record["learning_rate"]) / float(record.get("learning_rate_factor", 1.0)) for record in records]
+    return rates[-1] < 0.2 * max(rates)
+
+
+def _values(records: Sequence[dict[str, Any]], name: str) -> list[float]:
+    """Return a figure of some records; nothing where one does not have it."""
+    values = [record.get(name) for record in records]
+    return [float(value) for value in values if value is not None] if None not in values else []
+
+
+def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
+    shares = _values(last, "dead_units")
+    if not shares or min(shares) < _MANY_DEAD:
+        return None
+    measured = f"{shares[-1]:.0%} of the actor's hidden units give the same number for every observation"
+    return Sign("dead units", measured, "lower LEARNING_RATE_ACTOR, or set ACTIVATION to 'tanh', and begin a new run")
+
+
+def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
+    effects = _values(last, "observation_effect")
+    if not effects or max(effects) > _LITTLE_EFFECT:
+        return None
+    measured = f"what the policy does hardly depends on what it observes (outputs vary by {effects[-1]:.3f})"
+    remedy = "look whether observe() writes what the choice should depend on, raise HORIZON, or train longer"
+    return Sign("observations ignored", measured, remedy)
+
+
+def _still(last: Sequence[dict[str, Any]]) -> Sign | None:
+    divergences = _values(last, "approx_kl")
+    if not divergences or max(divergences) > _LITTLE_KL:
+        return None
+    measured = f"the policy hardly moves (KL below {_LITTLE_KL:g} in {_LAST} iterations)"
+    return Sign("policy stands still", measured, "raise LEARNING_RATE_ACTOR or lower ADAM_EPSILON_ACTOR")
+
+
+def _unforeseen(last: Sequence[dict[str, Any]]) -> Sign | None:
+    shares = _values(last, "explained_variance")
+    if not shares or max(shares) > _LITTLE_VARIANCE:
+        return None
+    measured = f"the critic explains {max(shares[-1], 0.0):.0%} of what rewards follow"
+    remedy = (
+        "if the future depends on the present, let observe() show on what, or lower HORIZON; if it hardly does, as in "
+        "an inventory of short lead time, this is as it should be"
+    )
+    return Sign("critic", measured, remedy)
