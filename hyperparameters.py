@@ -128,14 +128,13 @@ KL_COEFFICIENT = 0.0
 
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. Where
 # rollouts grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
-LEARNING_RATE_ACTOR = 1e-3
+LEARNING_RATE_ACTOR = 3e-4
 LEARNING_RATE_CRITIC = 1e-3
 
 # Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every parameter at the same speed,
 # also those whose gradient is nothing but noise; a parameter whose gradient is smaller than this moves more slowly.
-# Higher: less noise from the many parameters that little is known of; 1e-5: the usual Adam, for problems with little
-# noise.
-ADAM_EPSILON_ACTOR = 1e-3
+# 1e-5: the usual Adam. Higher, as 1e-3: less noise from the many parameters that little is known of, smaller steps.
+ADAM_EPSILON_ACTOR = 1e-5
 
 # "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
@@ -154,11 +153,11 @@ DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more
 # variance.
-GAE_LAMBDA = 0.9
+GAE_LAMBDA = 0.8
 
 # The same lambda for the targets of the critic, for what DISCOUNT_PER names. Float 0 .. 1. Higher: the critic forgets
 # its own errors faster, its targets are noisier.
-VALUE_LAMBDA = 0.99
+VALUE_LAMBDA = 0.95
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
@@ -222,7 +221,7 @@ USE_TF32 = True
 GRADIENT_CHECKPOINTING = False
 
 # Begin with small rollouts, of about 8,000 steps from 32 instances, and let them grow as the measured noise of the
-# gradient asks for, up to 372,000 steps and a tenth of the run. Only where neither EPISODES_PER_UPDATE nor
+# gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither EPISODES_PER_UPDATE nor
 # ROLLOUT_STEPS is set, and not for Gymnasium environments. Off: rollouts of one size. A policy that starts from a rule
 # of its simulator, as a process does, has it off, and other defaults of learning, which the run prints.
 GROW_ROLLOUTS = True

@@ -55,15 +55,15 @@ class Config(BaseModel):
     branch_interval: int = Field(default=64, ge=1, le=10_000_000)
     divide_by_group_deviation: bool = False
     kl_coefficient: float = Field(default=0.0, ge=0, le=1e6)
-    learning_rate_actor: float = Field(default=1e-3, gt=0, le=1)
+    learning_rate_actor: float = Field(default=3e-4, gt=0, le=1)
     learning_rate_critic: float = Field(default=1e-3, gt=0, le=1)
-    adam_epsilon_actor: float = Field(default=1e-3, gt=0, le=1)
+    adam_epsilon_actor: float = Field(default=1e-5, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     horizon: float = Field(default=500.0, ge=2, le=1e9)
     gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
-    gae_lambda: float = Field(default=0.9, ge=0, le=1)
-    value_lambda: float = Field(default=0.99, ge=0, le=1)
+    gae_lambda: float = Field(default=0.8, ge=0, le=1)
+    value_lambda: float = Field(default=0.95, ge=0, le=1)
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
     value_clip_range: float = Field(default=0.0, ge=0, le=100)
     clip_range_schedule: Literal["linear", "constant"] = "constant"

@@ -60,7 +60,7 @@ def test_the_figures_of_an_actor():
     bandit = toy_model("choices")
     rows = np.random.default_rng(0).normal(size=(64, bandit.spec.observation_size)).astype(np.float32)
     before = policy_health(bandit, rows)
-    (weight, bias), *_, (head, _) = bandit.layers("actor")
+    (weight, _), *_, (head, _) = bandit.layers("actor")
     with torch.no_grad():
         weight[:, :8] = 0.0
     assert policy_health(bandit, rows).dead_units >= before.dead_units + 0.2  # 8 of 32 units

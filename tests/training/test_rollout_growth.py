@@ -9,7 +9,7 @@ from core.training.rollout_growth import GrowthLimits, RolloutGrowth, next_rate_
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import read_metrics
 
-LIMITS = GrowthLimits(instances=32, first=8192, most=372_000, total=2_000_000)
+LIMITS = GrowthLimits(instances=32, first=8192, most=372_000, total=32_000_000)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_rollout_is_wanted_that_is_half_noise(noise, signal, steps):
         (8192, 12_000, 12_000, "as many as asked for"),
         (8192, 100_000, 16_384, "at most twice the last ones"),
         (8192, None, 16_384, "at most twice the last ones"),
-        (150_000, 900_000, 200_000, "a tenth of the run"),
+        (150_000, 900_000, 200_000, "1/160 of the run"),
         (200_000, 900_000, 200_000, ""),  # it is a tenth already
         (8192, 8500, 8192, ""),  # less than a tenth more
         (16_384, 4000, 16_384, ""),  # rollouts never shrink

@@ -82,7 +82,7 @@ def leave_one_out(worth: np.ndarray, by_deviation: bool = False) -> np.ndarray:
     size, worth = worth.shape[1], worth.astype(np.float64)
     centred = worth - worth[:, :1]  # exactly 0 where all are the same
     difference = (centred - centred.mean(axis=1, keepdims=True)) * (size / (size - 1))
-    spread = worth.std(axis=1, keepdims=True) if by_deviation else 1.0
+    spread = centred.std(axis=1, keepdims=True) if by_deviation else 1.0
     result: np.ndarray = np.where(spread > 0.0, difference / np.where(spread > 0.0, spread, 1.0), difference)
     return result
 
@@ -113,14 +113,14 @@ def rewards_to_go(rewards, discounts):  # type: ignore[no-untyped-def]
 
 
 def from_time_on(segment: Segment, sums: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return float64[M], what a member still had to get at M times; 0 after its end.
+    """Return float64[M], what a member still had to get at the M times of another's steps; 0 after its end.
 
-    ``sums`` are its :func:`rewards_to_go`. A reward counts as spread evenly over its step.
+    ``sums`` are its :func:`rewards_to_go`. A reward counts as spread evenly over its step. Of several steps at one time
+    the n-th of the other is compared with the n-th here, or with the last.
     """
-    # The first step that begins at a time, or the one under way; several steps may begin at once.
-    k = np.searchsorted(segment.begins[:-1], times, side="left")
-    begins_later = (k == len(segment.rewards)) | (segment.begins[np.minimum(k, len(segment.rewards) - 1)] > times)
-    k = np.maximum(k - begins_later, 0)
+    nth = np.arange(len(times)) - np.searchsorted(times, times, side="left")
+    first, after = (np.searchsorted(segment.begins[:-1], times, side=side) for side in ("left", "right"))
+    k = np.maximum(np.minimum(first + nth, after - 1), 0)  # the step under way where none begins
     duration = segment.begins[k + 1] - segment.begins[k]
     left = np.where(duration > 0.0, (segment.begins[k + 1] - times) / np.where(duration > 0.0, duration, 1.0), 1.0)
     rest = left * segment.rewards[k] + segment.discounts[k] ** left * sums[k + 1]
@@ -133,12 +133,13 @@ def _compare(segments: Sequence[Segment], by_deviation: bool) -> tuple[list[np.n
     segments = [_until(segment, end) for segment in segments]
     sums = [rewards_to_go(segment.rewards, segment.discounts) for segment in segments]
     before_end = [segment.begins[:-1] < end for segment in segments]
-    spread = float(np.std([each[0] for each in sums])) if by_deviation else 0.0
+    spread = _deviation(np.array([each[0] for each in sums])) if by_deviation else 0.0
     advantages = []
     for i, segment in enumerate(segments):
         times = segment.begins[:-1]
         others = [from_time_on(other, sums[j], times) for j, other in enumerate(segments) if j != i]
-        difference = sums[i][:-1] - np.mean(others, axis=0)
+        # A mean of differences, as a mean of equal numbers need not be that number.
+        difference = np.mean([sums[i][:-1] - other for other in others], axis=0)
         advantages.append(difference / spread if spread > 0.0 else difference)
     return advantages, before_end
 
@@ -150,4 +151,9 @@ def _until(segment: Segment, end: float) -> Segment:
     duration = np.diff(segment.begins)
     share = np.clip((end - segment.begins[:-1]) / np.where(duration > 0.0, duration, 1.0), 0.0, 1.0)
     share = np.where(duration > 0.0, share, segment.begins[:-1] < end)
-    return segment._replace(rewards=segment.rewards * share)
+    return segment._replace(rewards=segment.rewards * share, begins=np.minimum(segment.begins, end))
+
+
+def _deviation(worth: np.ndarray) -> float:
+    """Return the standard deviation of float64[G] members, exactly 0 where they are equal."""
+    return float(np.std(worth - worth[0]))

@@ -29,12 +29,17 @@ class RewardScale:
     def __init__(self, instances: int) -> None:
         self.statistics, self.carried, self.divisor = RunningStatistics.empty(1), np.zeros(instances), np.ones(1)
 
-    def learn(self, trajectories: Sequence[Trajectory], discounts: Sequence[np.ndarray]) -> None:
-        """Include the rewards of a rollout, with float64[T] discounts of each trajectory, and set the divisor."""
+    def learn(self, trajectories: Sequence[Trajectory], discounts: Sequence[np.ndarray], group_size: int = 1) -> None:
+        """Include the rewards of a rollout, with float64[T] discounts of each trajectory, and set the divisor.
+
+        All instances of a group go on with the episode of its first one.
+        """
         for i, (t, discount) in enumerate(zip(trajectories, discounts, strict=True)):
             ended = t.terminated | t.truncated
             sums, self.carried[i] = discounted_sums(t.rewards, discount, ended, self.carried[i])
             self.statistics.merge(sums[:, None])
+        for i in range(len(trajectories)):
+            self.carried[i] = self.carried[i - i % group_size]
         std = float(np.sqrt(self.statistics.squares[0] / self.statistics.count[0]))
         self.divisor[0] = std if std > _ROUNDING * abs(self.statistics.mean[0]) else 1.0
 

@@ -45,6 +45,11 @@ class Prepared(NamedTuple):
     explained_variance: float
     figures: Mapping[str, float]
 
+    @property
+    def count(self) -> int:
+        """Number of samples that an epoch uses."""
+        return len(self.samples.actions) if self.learned_from is None else len(self.learned_from)
+
 
 @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite are looked for below
 def prepare_batch(

@@ -51,6 +51,10 @@ class Branches(NamedTuple):
         first = self.first._replace(**{name: getattr(self.first, name)[rows] for name in Trajectory._fields[:-1]})
         return Branches(first, *(column[rows] for column in self[1:]))
 
+    def _last_end(self) -> np.ndarray:
+        """Return float32[1, O], the observation after the last branch; anything where there is none."""
+        return self.ends[-1:] if len(self.ends) else np.zeros((1, self.ends.shape[1]), np.float32)
+
     def as_steps(self, discounts: np.ndarray) -> tuple[Trajectory, np.ndarray]:
         """Return a trajectory of M steps, each of which earns the discounted rewards of a branch and is then cut.
 
@@ -62,7 +66,7 @@ class Branches(NamedTuple):
         before = np.concatenate([np.ones((len(products), 1)), products[:, :-1]], axis=1)
         cut = ~self.terminated
         steps = self.first._replace(
-            observations=np.concatenate([self.first.observations, self.ends[-1:]]),
+            observations=np.concatenate([self.first.observations, self._last_end()]),
             rewards=(before * self.rewards).sum(axis=1).astype(np.float32),
             elapsed=self.elapsed.sum(axis=1),
             control_variate=np.zeros(len(cut), np.float32),

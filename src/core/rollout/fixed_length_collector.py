@@ -58,8 +58,12 @@ class FixedLengthCollector:
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
-        for i, instance in enumerate(self._instances[:count]):
-            instance.follow(self._instances[i - i % self.plan.group_size])
+        size = self.plan.group_size
+        for begin in range(0, count if size > 1 else 0, size):
+            first, *others = self._instances[begin : begin + size]
+            first.number = max(instance.number for instance in (first, *others))  # no name is used twice
+            for other in others:
+                other.follow(first)
         return collected, time.perf_counter() - begin
 
     def _fill(self, actor_params: np.ndarray, instance: "_Instance") -> InstanceTrajectory:
@@ -171,9 +175,7 @@ class _Instance:
 
     def follow(self, first: "_Instance") -> None:
         """Go where the first member of the group is, with its random stream of the simulator."""
-        if first is not self:
-            metadata = first.metadata() | {"policy_rng": self._generators[1].bit_generator.state}
-            self.load(first.record(), metadata)
+        self.load(first.record(), first.metadata() | {"policy_rng": self._generators[1].bit_generator.state})
 
     def outcome(self) -> EpisodeOutcome:
         """Return how the episode ended."""

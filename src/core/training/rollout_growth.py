@@ -16,6 +16,9 @@ _MEMORY = 0.8
 _MOST_AT_ONCE, _LEAST_GROWTH = 2.0, 1.1
 """Factors by which a rollout may grow from one iteration to the next, and below which it stays as it is."""
 
+_LARGEST_SHARE = 160
+"""No rollout is larger than the whole run over this: so many steps of a policy at least, where it is long enough."""
+
 _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 """Changes of the learning rate, and the limits of their product."""
 
@@ -120,9 +123,10 @@ def wanted_steps(noise: float, signal: float) -> int | None:
 def next_size(size: int, wanted: int | None, limits: GrowthLimits) -> tuple[int, str]:
     """Return the steps of the next rollout after one of ``size``, and a phrase that says what decided it."""
     doubled = round(_MOST_AT_ONCE * size)
-    most = max(min(limits.most, limits.total // 10), limits.first)
-    share = "a tenth of the run" if limits.total // 10 < limits.most else "what memory is set aside for"
-    candidates = [(doubled, "at most twice the last ones"), (most, share)]
+    most = max(min(limits.most, limits.total // _LARGEST_SHARE), limits.first)
+    of_run = limits.total // _LARGEST_SHARE < limits.most
+    limit = f"1/{_LARGEST_SHARE} of the run" if of_run else "what memory is set aside for"
+    candidates = [(doubled, "at most twice the last ones"), (most, limit)]
     if wanted is not None:
         candidates.append((wanted, "as many as asked for"))
     chosen, reason = min(candidates)

@@ -206,7 +206,7 @@ class Trainer:
         """Return trajectories with the rewards of the update; the critic's values are rescaled with them."""
         scale, before = self.reward_scale, self.reward_scale.divisor.item()
         if self.settings.normalise_rewards:
-            scale.learn(trajectories, discounts)
+            scale.learn(trajectories, discounts, self.settings.shared_start)
         else:
             scale.divisor[0] = 1.0
         if scale.divisor[0] != before:

@@ -43,6 +43,7 @@ def build_trainer(
         growth=_growth_limits(setup) if size.first else None,
         instances=size.instances,
         rollout_steps=size.steps,
+        shared_start=size.group_size,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         schedule=build_schedule(config),
         directory=directory,

@@ -16,6 +16,9 @@ _USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 _FIRST_STEPS, _STREAMS = 8_192, 32
 """Steps of the first rollout where rollouts grow, and the instances that they come from."""
 
+_FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
+"""Groups whose gradients show the noise, and steps of an instance in the first rollout."""
+
 _SHORTEST_EPISODE = 50_000
 """Steps that a training episode counts for at least, where rollouts grow."""
 
@@ -133,6 +136,11 @@ def require_groups(config: Config, simulator: Simulator) -> None:
     """
     if config.algorithm != "grpo":
         return
+    if config.group_method == "branch" and config.kl_coefficient > 0.0:
+        raise UserError(
+            "KL_COEFFICIENT charges every decision, but GROUP_METHOD = 'branch' learns from the first one of a branch "
+            "alone; set it to 0, or GROUP_METHOD to 'crn'."
+        )
     if not simulator.compiled:
         raise UserError(
             "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
@@ -152,9 +160,9 @@ def whole_groups(instances: int, group_size: int) -> int:
 
 def _growing_size(simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None) -> RolloutSize:
     """Return the size of rollouts that grow to the usual number of samples."""
-    instances = whole_groups(_STREAMS, group_size)
+    instances = max(whole_groups(_STREAMS, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
     steps, unit = _USUAL_SAMPLES // instances, max(simulator.expected_steps or simulator.max_steps, _SHORTEST_EPISODE)
-    first = _FIRST_STEPS // instances * instances
+    first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
     return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches)
