@@ -28,7 +28,7 @@ KINDS = {
 }
 GROWING_KINDS = ["growing groups", "growing branches"]
 STOPS = {kind: (1, 2) if kind in GROWING_KINDS else (2, 4) for kind in KINDS}
-"""Iterations after which a run is interrupted, and after which it ends here; growing runs would take 2 million steps."""
+"""Iterations after which a run is interrupted, and after which it ends here; growing runs would go on for long."""
 
 
 @pytest.fixture(scope="module")
