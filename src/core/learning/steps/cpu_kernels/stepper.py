@@ -59,6 +59,7 @@ class KernelStepper:
         self._gradient, self._moments = np.zeros_like(self._flat), np.zeros((2, *self._flat.shape), np.float32)
         self._steps = 0
         self._rows, self._workspaces = 0, list[Workspace]()
+        self._columns: tuple[Samples, Samples] | None = None  # a rollout, and the same as arrays
         self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
         self.use_precision(settings.precision)
 
@@ -75,12 +76,13 @@ class KernelStepper:
         adam(zero, zero, zero, zero, 0.0, 0.0, 1.0, 1.0)
 
     def set_coefficients(self, coefficients: Coefficients) -> None:
-        """Set learning rates and coefficients of the loss for the next steps."""
+        """Set learning rates and coefficients of the loss for the next steps, those of another rollout."""
+        self._columns = None
         self._coefficients, self._of_kernels = coefficients, kernel_coefficients(coefficients.loss)
 
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
-        arrays, order, shares = arrays_of(rollout), indices.numpy(), weights.numpy()
+        arrays, order, shares = self._arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, self._run))
         terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
@@ -125,11 +127,17 @@ class KernelStepper:
 
     def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
-        arrays, order = arrays_of(rollout), indices.numpy()
+        arrays, order = self._arrays_of(rollout), indices.numpy()
         shares = np.full(len(order), 1.0 / len(order), np.float32)
         run = self._backprop.run_actor
         self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, run))
         return torch.from_numpy(self._gradient[self._slices["actor"]].copy())
+
+    def _arrays_of(self, rollout: Samples) -> Samples:
+        """Return a rollout's columns as arrays, the same ones for all steps of an update."""
+        if self._columns is None or self._columns[0] is not rollout:
+            self._columns = rollout, arrays_of(rollout)
+        return self._columns[1]
 
     def _gradients(
         self, rollout: Samples, indices: np.ndarray, weights: np.ndarray, run: Callable[[Piece, Workspace], Workspace]
