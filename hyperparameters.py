@@ -97,8 +97,8 @@ NORMALISE_OBSERVATIONS = True
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, that begin at the same
-# state and draw the same random numbers (GROUP_METHOD below). docs/how-to/choose-an-algorithm.md says when to take which.
+# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, that begin in the same
+# state and draw the same random numbers (GROUP_METHOD below); docs/how-to/choose-an-algorithm.md says when to take it.
 ALGORITHM = "ppo"
 
 # What "grpo" compares. "crn": GROUP_SIZE rollouts that begin at the same state with the same random streams of the
@@ -107,8 +107,8 @@ ALGORITHM = "ppo"
 # decisions and end in the critic's value; only their first actions are learned from.
 GROUP_METHOD = "crn"
 
-# Members of a group. Integer 2 .. 1024. EPISODES_PER_UPDATE, if set, is a multiple of it with "crn". More: less noise in
-# each comparison, fewer different states.
+# Members of a group. Integer 2 .. 1024. With "crn", EPISODES_PER_UPDATE is a multiple of it. More: less noise in each
+# comparison, fewer different states.
 GROUP_SIZE = 8
 
 # Most decisions of a branch. Integer 1 .. 100000. More: sees later consequences, with more noise and more decisions.

@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
     figures: Mapping[str, float]
 
     @property
-    def count(self) -> int:
+    def used(self) -> int:
         """Number of samples that an epoch uses."""
         return len(self.samples.actions) if self.learned_from is None else len(self.learned_from)
 

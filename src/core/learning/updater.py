@@ -134,7 +134,7 @@ class Updater:
             epochs=epochs,
             optimizer_steps=len(reports),
             skipped_steps=skipped,
-            batch_size=minibatch_shape(prepared.count, self.settings.batch_size)[1],
+            batch_size=minibatch_shape(prepared.used, self.settings.batch_size)[1],
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
             update_seconds=time.perf_counter() - begin - transfer_seconds - log.seconds,
@@ -210,7 +210,7 @@ class Updater:
         reports: list[Tensor] = []
         samples, learned_from = prepared.samples, prepared.learned_from
         for epoch in range(1, self.settings.epochs + 1):
-            minibatches = split(prepared.count, self.settings.batch_size, rng)
+            minibatches = split(prepared.used, self.settings.batch_size, rng)
             if learned_from is not None:
                 minibatches = minibatches._replace(indices=learned_from[minibatches.indices])
             reports.append(self.runner.epoch(samples, minibatches))
