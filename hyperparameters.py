@@ -221,9 +221,10 @@ USE_TF32 = True
 GRADIENT_CHECKPOINTING = False
 
 # Begin with small rollouts, of about 8,000 steps from 32 instances, and let them grow as the measured noise of the
-# gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither EPISODES_PER_UPDATE nor
-# ROLLOUT_STEPS is set, and not for Gymnasium environments. Off: rollouts of one size. A policy that starts from a rule
-# of its simulator, as a process does, has it off, and other defaults of learning, which the run prints.
+# gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither EPISODES_PER_UPDATE nor ROLLOUT_STEPS
+# is set; Gymnasium environments keep their size. Off: rollouts of one size, and no factor of the learning rates. A
+# policy that starts from a rule of its simulator, as a process does, has it off, and other defaults of learning, which
+# the run prints.
 GROW_ROLLOUTS = True
 
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.

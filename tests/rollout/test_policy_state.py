@@ -67,7 +67,7 @@ def counted(trajectory, before=(0.0, 0.0)):
 def test_every_episode_begins_with_zeros_and_keeps_the_state_before_each_step(counting, side_by_side):
     collector = EpisodeCollector(Shop(), counting, RolloutPlan(SEED, 5, side_by_side=side_by_side))
     episodes, _ = collector.collect(PARAMS, 0, 5)
-    for trajectory, _ in episodes:
+    for trajectory, *_ in episodes:
         assert trajectory.steps > 1
         assert trajectory.states.tolist() == counted(trajectory)[0].tolist()
 
@@ -78,8 +78,8 @@ def test_the_state_of_an_unfinished_episode_goes_into_the_next_rollout_and_throu
     for _ in range(3):
         records, metadata = collector.state_dict()
         other.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
-        again = [t.states.tolist() for t, _ in other.collect(PARAMS, 0, INSTANCES)[0]]
-        for i, (trajectory, _) in enumerate(collector.collect(PARAMS, 0, INSTANCES)[0]):
+        again = [t.states.tolist() for t, *_ in other.collect(PARAMS, 0, INSTANCES)[0]]
+        for i, (trajectory, *_) in enumerate(collector.collect(PARAMS, 0, INSTANCES)[0]):
             expected, states[i] = counted(trajectory, states[i])
             assert trajectory.states.tolist() == expected.tolist() == again[i]
     assert any(state[0] > 0 for state in states), "an episode that continues"

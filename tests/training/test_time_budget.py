@@ -195,7 +195,7 @@ def test_a_run_stops_inside_its_budget_with_everything_saved(tmp_path):
     assert load_checkpoint(tmp_path)[1]["iteration"] == 5
     assert load_checkpoint(tmp_path)[1]["time_budget"] == {"elapsed": 50.0, "longest_iteration": 10.0}
     rates = [record["learning_rate"] for record in read_metrics(tmp_path)]
-    assert rates == pytest.approx([1e-3 * (1 - i / 6) for i in range(1, 6)]), "updates begin after 10, 20, ... seconds"
+    assert rates == pytest.approx([3e-4 * (1 - i / 6) for i in range(1, 6)]), "updates begin after 10, 20, ... seconds"
     assert "iteration 1/6 (1 episode, 256 steps)" in text.getvalue()
 
 
@@ -203,7 +203,7 @@ def test_episodes_end_the_run_and_the_schedule_where_they_come_first(tmp_path):
     run = new_run(tmp_path, Clock(), 1000.0, round_seconds=0.0, training_episodes=4)
     assert run.train(Console(file=io.StringIO()), lambda: False) is True
     rates = [record["learning_rate"] for record in read_metrics(tmp_path)]
-    assert rates == pytest.approx([1e-3 * (1 - i / 4) for i in range(4)])
+    assert rates == pytest.approx([3e-4 * (1 - i / 4) for i in range(4)])
 
 
 def test_a_run_goes_on_with_the_time_that_is_left(tmp_path):

@@ -47,7 +47,7 @@ def test_another_family_or_algorithm_is_not_for_the_kernels():
     recurrent = replace(SPEC, family="mingru")
     problem = unsupported(recurrent, toy_algorithm(), [])
     assert problem == "compiled kernels are for multilayer perceptrons, not for mingru"
-    assert unsupported(SPEC, object(), []) == "compiled kernels compute the loss of PPO, not of object"
+    assert unsupported(SPEC, object(), []) == "compiled kernels compute the losses of PPO and GRPO, not of object"
 
 
 def test_a_plan_takes_torch_in_their_place_and_says_why(monkeypatch):

@@ -103,7 +103,7 @@ def build_updater(setup: Setup, plan: Plan) -> Updater:
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
             executions=plan.executions,
-            measure_noise=setup.size.first > 0,
+            measure_noise=0 < setup.size.first < setup.size.samples,
             checkpointing=plan.gradient_checkpointing,
         ),
     )

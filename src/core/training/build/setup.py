@@ -27,8 +27,9 @@ _SHORTEST_EPISODE = 50_000
 class RolloutSize:
     """Size of an iteration's rollout, as far as it is known before.
 
-    Steps are those of each instance, 0 where each plays a whole episode. Where rollouts grow they are the most, and
-    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
+    Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
+    ``first`` is the size of the first rollout, all instances together, which is the most for an environment whose
+    rollouts keep their size; else it is 0. The reason, a phrase, is for the
     number of instances; the memory is that of the trajectories on the host. Instances of a group share random streams.
     """
 
@@ -61,7 +62,7 @@ class RolloutSize:
     @property
     def in_words(self) -> str:
         """Length of an instance's part of the rollout."""
-        if self.first:
+        if 0 < self.first < self.samples:
             return f"{self.first:,} to {self.samples:,} steps an iteration, as noise asks for"
         return f"{self.steps:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
 
@@ -108,7 +109,12 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
-    return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
+    first = instances * steps if config.grow_rollouts and not _names_a_size(config) else 0  # it only adapts its rate
+    return RolloutSize(instances, steps, expected, reason, memory, first, first, group, branches)
+
+
+def _names_a_size(config: Config) -> bool:
+    return config.episodes_per_update > 0 or config.rollout_steps > 0
 
 
 def _compares_rollouts(config: Config) -> bool:
@@ -124,7 +130,7 @@ def _branches(config: Config) -> BranchPlan | None:
 
 def grows(config: Config, simulator: Simulator) -> bool:
     """Return whether rollouts grow with the noise: nobody named a size, and the simulator is a compiled one."""
-    named = config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps
+    named = _names_a_size(config) or simulator.default_rollout_steps
     return config.grow_rollouts and simulator.compiled and not named
 
 
