@@ -1,6 +1,7 @@
 """Instances in groups: the same start and luck for all members, actions of their own."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -134,3 +135,9 @@ def test_an_episode_is_not_played_twice_with_the_same_random_streams():
         collector.collect(weights, 0, GROUP)
     assert len(begun) > 6 * GROUP
     assert len(set(begun)) == len(begun)
+
+
+def test_the_seconds_of_a_collection_are_those_on_the_clock():
+    collector, begin = group_collector(STEPS, INSTANCES, group_size=GROUP), time.perf_counter()
+    _, seconds = collector.collect(actor_weights(MODEL), 0, INSTANCES)
+    assert 0.0 < seconds <= time.perf_counter() - begin

@@ -58,13 +58,17 @@ class FixedLengthCollector:
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
-        size = self.plan.group_size
-        for begin in range(0, count if size > 1 else 0, size):
-            first, *others = self._instances[begin : begin + size]
+        if self.plan.group_size > 1:
+            self._gather(count)
+        return collected, time.perf_counter() - begin
+
+    def _gather(self, count: int) -> None:
+        """Bring the members of each group to where its first one is."""
+        for start in range(0, count, self.plan.group_size):
+            first, *others = self._instances[start : start + self.plan.group_size]
             first.number = max(instance.number for instance in (first, *others))  # no name is used twice
             for other in others:
                 other.follow(first)
-        return collected, time.perf_counter() - begin
 
     def _fill(self, actor_params: np.ndarray, instance: "_Instance") -> InstanceTrajectory:
         filled = Filled()
