@@ -51,6 +51,9 @@ def test_nothing_is_said_at_the_beginning_nor_where_the_learning_rate_has_fallen
 def test_a_figure_that_is_missing_shows_nothing():
     lacking = records(explained_variance=None, observation_effect=None)
     assert signs(lacking) == []
+    assert signs([{"iteration": i} for i in range(20)]) == []
+    assert signs(records(1000, dead_units=0.9))
+    assert signs(records(1000, dead_units=0.9, learning_rate=1e-4)) == []
 
 
 def test_the_figures_of_an_actor():

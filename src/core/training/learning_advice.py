@@ -32,8 +32,9 @@ def signs(records: Sequence[dict[str, Any]]) -> list[Sign]:
 
 def _ends(records: Sequence[dict[str, Any]]) -> bool:
     """Return whether the schedule has taken nearly all of the learning rate, so that a policy hardly moves."""
-    rates = [float(record["learning_rate"]) / float(record.get("learning_rate_factor", 1.0)) for record in records]
-    return rates[-1] < 0.2 * max(rates)
+    some = [*records[:: max(len(records) // 100, 1)], records[-1]]
+    rates = [r["learning_rate"] / (r.get("learning_rate_factor") or 1.0) for r in some if r.get("learning_rate")]
+    return bool(rates) and rates[-1] < 0.2 * max(rates)
 
 
 def _values(records: Sequence[dict[str, Any]], name: str) -> list[float]:
