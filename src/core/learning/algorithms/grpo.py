@@ -66,7 +66,7 @@ class Grpo:
 
 @dataclass(frozen=True)
 class BranchGrpo:
-    """Branches from sampled decisions, which end in the critic's value; an :class:`...interface.Algorithm`.
+    """Branches from sampled decisions (a :class:`core.learning.algorithms.interface.Algorithm`), valued at their ends.
 
     Each trajectory is followed by that of its branches, one step each, G of every sampled decision. The actor learns
     from the branches' first decisions, the critic from all.

@@ -29,8 +29,8 @@ class RolloutSize:
 
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
     ``first`` is the size of the first rollout, all instances together, which is the most for an environment whose
-    rollouts keep their size; else it is 0. The reason, a phrase, is for the
-    number of instances; the memory is that of the trajectories on the host. Instances of a group share random streams.
+    rollouts keep their size; else it is 0. The reason, a phrase, is for the number of instances; the memory is that of
+    the trajectories on the host, without branches. Instances of a group share random streams.
     """
 
     instances: int
