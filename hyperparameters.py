@@ -7,7 +7,7 @@ a wrong type or a value out of range ends the command with a sentence.
 # ---------------------------------------------------------------------------------------------- the run
 # Length of the whole run. --resume continues up to this number. Integer >= 1. More: better policies, proportionally
 # longer. Where rollouts grow (GROW_ROLLOUTS) it counts episodes of the simulator, or 50,000 steps where those are
-# shorter. Otherwise it counts iterations; an iteration collects a rollout and updates the policy.
+# shorter, and 10,000 steps of a Gymnasium environment. Otherwise it counts iterations; an iteration collects a rollout and updates the policy.
 TRAINING_EPISODES = 50
 
 # How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for
@@ -220,9 +220,9 @@ USE_TF32 = True
 # results. Smaller microbatches, which a plan takes itself, save more; this is for when those are not small enough.
 GRADIENT_CHECKPOINTING = False
 
-# Begin with small rollouts, of about 8,000 steps from 32 instances, and let them grow as the measured noise of the
-# gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither EPISODES_PER_UPDATE nor ROLLOUT_STEPS
-# is set; Gymnasium environments keep their size. Off: rollouts of one size, and no factor of the learning rates. A
+# Begin with small rollouts, of about 8,000 steps from 32 instances (8 Gymnasium environments), and let them grow as the
+# measured noise of the gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither
+# EPISODES_PER_UPDATE nor ROLLOUT_STEPS is set. Off: rollouts of one size, and no factor of the learning rates. A
 # policy that starts from a rule of its simulator, as a process does, has it off, and other defaults of learning, which
 # the run prints.
 GROW_ROLLOUTS = True
@@ -236,7 +236,7 @@ EPISODES_PER_UPDATE = 0
 # Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator
 # in each instance. Above 0 an instance plays episode after episode, and continues an unfinished one in the next
 # iteration: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
-# Gymnasium environments always play like this; for them 0 means 2048.
+# Gymnasium environments always play like this; where rollouts do not grow, 0 means 2048 for them.
 ROLLOUT_STEPS = 0
 
 # Seconds that collecting a rollout may take before it is taken for an endless loop: the run then ends and says where

@@ -79,7 +79,7 @@ def test_every_iteration_learns_from_groups(runs, kind):
 def test_rollouts_follow_the_noise_of_groups(runs, kind):
     """Up to 1/160 of the run. Where episodes end within branches, these have fewer decisions."""
     first, second = read_metrics(runs(kind))
-    size, _ = next_size(8192, first["noise_scale"], GrowthLimits(32, 8192, 372_000, 2_000_000))
+    size, _ = next_size(8192, first["noise_scale"], GrowthLimits(32, 8192, 12_500, 2_000_000))
     assert first["next_rollout_steps"] == size
     assert first["gradient_noise"] > 0.0
     for record, expected in ((first, 8192), (second, size)):

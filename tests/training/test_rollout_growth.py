@@ -9,7 +9,7 @@ from core.training.rollout_growth import GrowthLimits, RolloutGrowth, next_rate_
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import read_metrics
 
-LIMITS = GrowthLimits(instances=32, first=8192, most=372_000, total=32_000_000)
+LIMITS = GrowthLimits(instances=32, first=8192, most=200_000, total=32_000_000)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_memory_that_is_set_aside_is_a_limit():
 
 
 def test_a_short_run_keeps_the_first_size():
-    assert next_size(8192, 50_000, GrowthLimits(32, 8192, 372_000, 50_000)) == (8192, "")
+    assert next_size(8192, 50_000, GrowthLimits(32, 8192, 8192, 50_000)) == (8192, "")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,13 @@ GROWING = {
     "target_kl": 0.01,
     "batch_size": 256,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _large_rollouts_for_short_runs():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("core.training.build.setup.LARGEST_SHARE", 2)
+        yield
 
 
 @pytest.fixture(scope="module")

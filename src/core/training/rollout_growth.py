@@ -16,7 +16,7 @@ _MEMORY = 0.8
 _MOST_AT_ONCE, _LEAST_GROWTH = 2.0, 1.1
 """Factors by which a rollout may grow from one iteration to the next, and below which it stays as it is."""
 
-_LARGEST_SHARE = 160
+LARGEST_SHARE = 160
 """No rollout is larger than the whole run over this: so many steps of a policy at least, where it is long enough."""
 
 _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
@@ -25,7 +25,8 @@ _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 
 @dataclass(frozen=True)
 class GrowthLimits:
-    """Decisions of rollouts, of all instances: of the first one, at most, and of the whole run.
+    """Decisions of rollouts, of all instances: of the first one, at most (which memory and the length of the run
+    limit), and of the whole run.
 
     ``per_step`` are the decisions for each step of an instance, more than 1 where branches are played.
     """
@@ -113,6 +114,7 @@ class RolloutGrowth:
         """Restore what :meth:`state_dict` returned."""
         for name, value in state.items():
             setattr(self, name, value)
+        self.size = min(self.size, self.limits.most)  # of a run that is shorter now
 
 
 def wanted_steps(noise: float, signal: float) -> int | None:
@@ -123,10 +125,9 @@ def wanted_steps(noise: float, signal: float) -> int | None:
 def next_size(size: int, wanted: int | None, limits: GrowthLimits) -> tuple[int, str]:
     """Return the steps of the next rollout after one of ``size``, and a phrase that says what decided it."""
     doubled = round(_MOST_AT_ONCE * size)
-    most = max(min(limits.most, limits.total // _LARGEST_SHARE), limits.first)
-    of_run = limits.total // _LARGEST_SHARE < limits.most
-    limit = f"1/{_LARGEST_SHARE} of the run" if of_run else "what memory is set aside for"
-    candidates = [(doubled, "at most twice the last ones"), (most, limit)]
+    of_run = limits.most > limits.total // LARGEST_SHARE - limits.instances
+    limit = f"1/{LARGEST_SHARE} of the run" if of_run else "what memory is set aside for"
+    candidates = [(doubled, "at most twice the last ones"), (limits.most, limit)]
     if wanted is not None:
         candidates.append((wanted, "as many as asked for"))
     chosen, reason = min(candidates)

@@ -85,7 +85,7 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
     """A preset that replaced what a card needs by something generic is how ten times the time was once lost."""
     simulator = Bandit()
     machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
-    plain, sources = load_config(None, {})
+    plain, sources = load_config(None, {"episodes_per_update": "4"})  # a longer run may otherwise grow larger rollouts
     adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, ITERATION_STEPS)
     assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
     assert plan_run(set_up(adjusted, simulator), machine) == plan_run(set_up(plain, simulator), machine)

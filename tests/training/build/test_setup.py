@@ -16,11 +16,17 @@ def rollout_size(simulator, **values):
 
 
 def test_rollouts_grow_from_8192_steps_to_the_usual_size():
-    size = rollout_size(load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator)
+    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    size = rollout_size(loan_desk, training_episodes=1000)
     assert (size.instances, size.first, size.samples) == (32, 8192, 372_000)
     assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
     assert size.in_words == "8,192 to 372,000 steps an iteration, as noise asks for"
     assert rollout_size(Shop()).counted == 50_000  # its episodes are short
+
+
+def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
+    assert rollout_size(Shop()).samples == pytest.approx(50 * 50_000 / 160, abs=32)
+    assert rollout_size(Shop(), training_episodes=2).samples == 8192
 
 
 def test_a_rollout_of_the_loan_desk_that_does_not_grow_is_six_half_years():
@@ -47,7 +53,9 @@ def test_the_users_number_and_rollout_steps_come_first():
     assert size.in_words == "100 steps an iteration"
 
 
-def test_an_environment_of_gymnasium_has_rollouts_of_its_own_length():
+def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size():
     pytest.importorskip("gymnasium")
     size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator)
-    assert (size.instances, size.steps, size.samples) == (1, 2048, 2048)
+    assert (size.instances, size.steps, size.first, size.unit) == (8, 1024, 8192, 10_000)
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator, grow_rollouts=False)
+    assert (size.instances, size.steps, size.samples, size.first) == (1, 2048, 2048, 0)

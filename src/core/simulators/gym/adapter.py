@@ -43,7 +43,6 @@ class GymnasiumSimulator(Simulator):
     heuristics: Mapping[str, Any] = {"random": random_action}
     compiled = False
     resumable = False
-    default_rollout_steps = 2_048  # episodes of an environment are short
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = PREFIX + name, dict(options)

@@ -10,17 +10,21 @@ from core.policies.spec import PolicySpec, spec_for
 from core.rollout.branches import BranchPlan
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.simulator import Simulator
+from core.training.rollout_growth import LARGEST_SHARE
 
 _USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 
-_FIRST_STEPS, _STREAMS = 8_192, 32
-"""Steps of the first rollout where rollouts grow, and the instances that they come from."""
+_FIRST_STEPS, _STREAMS, _ENVIRONMENTS = 8_192, 32, 8
+"""Steps of the first rollout where rollouts grow, and the instances, or Gymnasium environments, that they come from."""
 
 _FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
 """Groups whose gradients show the noise, and steps of an instance in the first rollout."""
 
-_SHORTEST_EPISODE = 50_000
-"""Steps that a training episode counts for at least, where rollouts grow."""
+_SHORTEST_EPISODE, _SHORTEST_IN_PYTHON = 50_000, 10_000
+"""Steps that a training episode counts for at least, where rollouts grow; those of a Gymnasium environment."""
+
+_ENVIRONMENT_STEPS = 2_048
+"""Steps of a Gymnasium environment's rollout of a fixed size: its episodes are short, and of no known length."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,7 @@ class RolloutSize:
     """Size of an iteration's rollout, as far as it is known before.
 
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
-    ``first`` is the size of the first rollout, all instances together, which is the most for an environment whose
-    rollouts keep their size; else it is 0. The reason, a phrase, is for the number of instances; the memory is that of
+    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the number of instances; the memory is that of
     the trajectories on the host, without branches. Instances of a group share random streams.
     """
 
@@ -95,8 +98,8 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     require_groups(config, simulator)
     branches, group = _branches(config), config.group_size if _compares_rollouts(config) else 1
     if grows(config, simulator):
-        return _growing_size(simulator, spec, group, branches)
-    steps = config.rollout_steps or simulator.default_rollout_steps
+        return _growing_size(config, simulator, spec, group, branches)
+    steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
     if branches is not None:
         steps = steps or simulator.expected_steps or simulator.max_steps
     expected = steps or simulator.expected_steps or simulator.max_steps
@@ -109,12 +112,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
-    first = instances * steps if config.grow_rollouts and not _names_a_size(config) else 0  # it only adapts its rate
-    return RolloutSize(instances, steps, expected, reason, memory, first, first, group, branches)
-
-
-def _names_a_size(config: Config) -> bool:
-    return config.episodes_per_update > 0 or config.rollout_steps > 0
+    return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
 
 
 def _compares_rollouts(config: Config) -> bool:
@@ -129,9 +127,9 @@ def _branches(config: Config) -> BranchPlan | None:
 
 
 def grows(config: Config, simulator: Simulator) -> bool:
-    """Return whether rollouts grow with the noise: nobody named a size, and the simulator is a compiled one."""
-    named = _names_a_size(config) or simulator.default_rollout_steps
-    return config.grow_rollouts and simulator.compiled and not named
+    """Return whether rollouts grow with the noise: neither the user nor the simulator named a size."""
+    named = config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps
+    return config.grow_rollouts and not named
 
 
 def require_groups(config: Config, simulator: Simulator) -> None:
@@ -164,11 +162,15 @@ def whole_groups(instances: int, group_size: int) -> int:
     return -(-instances // group_size) * group_size
 
 
-def _growing_size(simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None) -> RolloutSize:
-    """Return the size of rollouts that grow to the usual number of samples."""
-    instances = max(whole_groups(_STREAMS, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
-    steps, unit = _USUAL_SAMPLES // instances, max(simulator.expected_steps or simulator.max_steps, _SHORTEST_EPISODE)
+def _growing_size(
+    config: Config, simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None
+) -> RolloutSize:
+    """Return the size of rollouts that grow to the usual number of samples, or to what the whole run allows."""
+    streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
+    instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
+    unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
     first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
+    steps = max(min(_USUAL_SAMPLES, config.training_episodes * unit // LARGEST_SHARE), first) // instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
     return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches)
