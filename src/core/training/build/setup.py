@@ -32,8 +32,9 @@ class RolloutSize:
     """Size of an iteration's rollout, as far as it is known before.
 
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
-    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the number of instances; the memory is that of
-    the trajectories on the host, without branches. Instances of a group share random streams.
+    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
+    number of instances; the memory is that of the trajectories on the host, without branches. Instances of a group
+    share random streams.
     """
 
     instances: int
