@@ -7,7 +7,8 @@ a wrong type or a value out of range ends the command with a sentence.
 # ---------------------------------------------------------------------------------------------- the run
 # Length of the whole run. --resume continues up to this number. Integer >= 1. More: better policies, proportionally
 # longer. Where rollouts grow (GROW_ROLLOUTS) it counts episodes of the simulator, or 50,000 steps where those are
-# shorter, and 10,000 steps of a Gymnasium environment. Otherwise it counts iterations; an iteration collects a rollout and updates the policy.
+# shorter, and 10,000 steps of a Gymnasium environment. Otherwise it counts
+# iterations; an iteration collects a rollout and updates the policy.
 TRAINING_EPISODES = 50
 
 # How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for

@@ -27,7 +27,8 @@ _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 class GrowthLimits:
     """Decisions of rollouts, of all instances: of the first one, at most, and of the whole run.
 
-    Memory and the length of the run limit the most. ``per_step`` are the decisions for each step of an instance, more than 1 where branches are played.
+    Memory and the length of the run limit the most. ``per_step`` are the decisions for each step of an instance,
+    more than 1 where branches are played.
     """
 
     instances: int
