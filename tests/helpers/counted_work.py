@@ -7,9 +7,13 @@ from torch.utils._pytree import tree_leaves
 VIEWS = {
     *("detach", "t", "view", "unsqueeze", "expand", "select", "split", "split_with_sizes", "squeeze", "slice"),
     *("unbind", "_unsafe_view", "alias", "transpose", "permute", "reshape", "lift_fresh", "as_strided"),
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
 }
-WRITTEN = {"_fused_adam_": (0, 2, 3), "_foreach_mul_": (0,)}
+WRITTEN = {"_fused_adam_": (0, 2, 3), "_foreach_copy_": (0,)}
 """Arguments that operations without a result write."""
+
+COPIES = {"copy_", "_foreach_copy_"}
+"""Operations that write their first argument without reading it."""
 
 
 class CountedWork(TorchDispatchMode):
@@ -30,7 +34,8 @@ class CountedWork(TorchDispatchMode):
         if name in VIEWS or "profiler" in str(func):
             return result
         self.launches += 1
-        read = {id(x): x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}.values()
+        arguments = args[1:] if name in COPIES else (args, kwargs)
+        read = {id(x): x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)}.values()
         written = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         written += [x for i in WRITTEN.get(name, ()) for x in args[i]]
         read = written if name == "index_select" else read  # of the rollout only the rows that it wants

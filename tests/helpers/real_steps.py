@@ -74,7 +74,13 @@ def prepared_update(width, device="cpu"):
 
 def optimizer_moments(stepper):
     """Return the tensors of Adam's state that are as large as the parameters."""
-    return [tensor for name, tensor in stepper.optimizer_tensors().items() if not name.endswith("step")]
+    return [tensor for tensor in stepper._state() if tensor.dim() > 0]
+
+
+def last_gradient(stepper):
+    """Return the flat tensor that holds the gradient of the last step."""
+    flat = next(iter(stepper.optimizer._parts.values()))
+    return flat.grad._base
 
 
 def bytes_of(tensors):

@@ -7,7 +7,7 @@ from helpers.toy_runs import KINDS, discounts_of, rollout_batch, toy_episodes, t
 
 from core.learning.device_transfer import DeviceBuffers
 from core.learning.gradient_noise import gradient_noise
-from core.learning.prepare_batch import prepare_batch, upload_observations
+from core.learning.prepare_batch import prepare_batch, upload_rollout
 from core.learning.steps.cpu_kernels.stepper import KernelStepper
 from core.learning.steps.torch_step import TorchStepper
 
@@ -42,7 +42,7 @@ def test_both_steppers_give_the_same_gradient_and_change_nothing(kind):
     rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
     kernels, other = toy_stepper(model, KernelStepper), toy_stepper(model, TorchStepper)
     buffers = DeviceBuffers(other.device)
-    samples = prepare_batch(other, rollout, upload_observations(other, rollout, buffers), buffers).samples
+    samples = prepare_batch(other, rollout, upload_rollout(other, rollout, buffers), buffers).samples
     before, which = model.flat.clone(), torch.arange(3, rollout.steps, 2)
     gradients = [stepper.actor_gradient(samples, which) for stepper in (kernels, other)]
     assert torch.equal(model.flat, before)

@@ -42,7 +42,7 @@ def step_once(failures=(), error=FAILURES[0], **changes):
     stepper.step(rollout(model), torch.arange(256), weights)  # so that there is a state of the optimiser
     stepper.loss = FailAt(stepper.loss, error, *failures)
     report = stepper.step(rollout(model), torch.arange(256).flip(0), weights)
-    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    gradient = stepper.optimizer.gradient
     state = {"flat": model.flat, "report": report, "gradient": gradient, **stepper.optimizer_tensors()}
     return state, stepper
 
@@ -78,7 +78,7 @@ def toy_halved_second_step():
     stepper.step(rollout(model), torch.arange(256), weights)
     stepper.memory.microbatch = 32
     report = stepper.step(rollout(model), torch.arange(256).flip(0), weights)
-    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    gradient = stepper.optimizer.gradient
     return {"flat": model.flat, "report": report, "gradient": gradient, **stepper.optimizer_tensors()}
 
 
@@ -189,7 +189,7 @@ def test_a_state_to_go_back_to_that_ran_out_of_memory_is_tried_again():
     episodes = toy_episodes("bandit", model, 1)
     toy_update(toy_updater(expected), episodes)
     updater = toy_updater(model, microbatch=128)
-    updater.stepper.optimizer_tensors = FailAt(updater.stepper.optimizer_tensors, torch.OutOfMemoryError(ON_GPU), 1)
+    updater.stepper.copy_optimizer = FailAt(updater.stepper.copy_optimizer, torch.OutOfMemoryError(ON_GPU), 1)
     (event,) = toy_update(updater, episodes).out_of_memory
     assert (event["phase"], event["microbatch_after"]) == ("snapshot", 64)
     assert torch.equal(model.flat, expected.flat)
@@ -227,7 +227,8 @@ rollout = Samples(torch.randn(n, 8), torch.zeros(n, dtype=torch.int64), torch.fu
                   torch.randn(n))
 indices, weights = torch.arange(n), torch.full((n,), 1 / n)
 def gradient(stepper):
-    return torch.cat([g.flatten() for g in stepper.gradients(rollout, indices, weights)[0]])
+    gradient, layout = stepper.gradients(rollout, indices, weights)[0], stepper.model.layout
+    return torch.cat([gradient[layout.slice_of(part)] for part in ("actor", "critic")])
 def limit():
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.RLIM_INFINITY))
@@ -235,7 +236,7 @@ expected = gradient(toy_stepper(model, microbatch=64))
 small = toy_stepper(model, microbatch=n, max_grad_norm=1e9)
 limit()
 small.step(rollout, indices, weights)
-actual = torch.cat([p.grad.flatten() for p in model.parameters()])
+actual = small.optimizer.gradient
 for event in small.memory.take_events():
     print(event.phase, event.bytes_asked, event.microbatch_after)
 torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-6)

@@ -149,8 +149,11 @@ def test_normalisation_starts_as_identity_and_clips():
     assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -10.0, 10.0]]
 
 
-def test_heads_stay_in_float32_under_autocast():
+def test_heads_stay_in_float32_where_hidden_layers_are_in_half_precision():
     model = ActorCritic(mlp_spec((3, 8, 2), (3, 8, 1), "relu"))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert model.logits(torch.ones(4, 3)).dtype == torch.float32
-        assert model.values(torch.ones(4, 3)).dtype == torch.float32
+    tensors = {name: t.bfloat16() if model.is_hidden(name) else t for name, t in model.tensors.items()}
+    assert {name for name, t in tensors.items() if t.dtype == torch.bfloat16} == {
+        *("actor.0.weight", "actor.0.bias", "critic.0.weight", "critic.0.bias"),
+    }
+    assert model.logits(torch.ones(4, 3), tensors=tensors).dtype == torch.float32
+    assert model.values(torch.ones(4, 3), tensors).dtype == torch.float32

@@ -40,11 +40,11 @@ def failing_loss(error, *calls):
     """Return a loss that raises at some of its calls, counted from 1."""
     real, count = TorchStepper.loss, [0]
 
-    def loss(self, samples, weights):
+    def loss(self, samples, weights, tensors=None):
         count[0] += 1
         if count[0] in calls:
             raise error
-        return real(self, samples, weights)
+        return real(self, samples, weights, tensors)
 
     return loss
 
@@ -181,7 +181,7 @@ def test_weights_that_cannot_play_are_left_for_those_that_could(tmp_path, change
     run = new_run(tmp_path / "run", **changes)
     trainer = run.trainer
     assert train(run, stop_after=2) is False
-    good = trainer.updater.guard._good["flat"].clone()
+    good = trainer.updater.guard._good.flat.clone()
     with torch.no_grad():
         trainer.model.layers("actor")[-1][0].fill_(3e38)
     played = []

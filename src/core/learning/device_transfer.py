@@ -70,20 +70,24 @@ def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
 
 
 class DeviceBuffers:
-    """Memory of the device for the columns of a rollout.
-
-    Attributes:
-        keep: whether the next rollout takes the place of this one, where a captured step reads it. Pieces are then
-            written one after the other, into memory with room for a sixteenth more samples.
-    """
+    """Memory of the device for the columns of a rollout."""
 
     def __init__(self, device: torch.device) -> None:
-        self.keep, self._device = False, device
+        self._keep, self._device = False, device
         self._kept: dict[str, Tensor] = {}
+
+    def use(self, keep: bool) -> None:
+        """Choose whether the next rollout takes the place of the one before, where a captured step reads it.
+
+        Pieces are then written one after the other, into memory with room for a sixteenth more samples.
+        """
+        self._keep = keep
+        if not keep:
+            self._kept.clear()
 
     def upload(self, arrays: list[np.ndarray], name: str = "") -> Tensor:
         """Return the pieces of a column, joined on the device; without a name of the column its memory is not kept."""
-        if not (self.keep and name):
+        if not (self._keep and name):
             return upload(arrays, self._device)
         pieces = [torch.from_numpy(array) for array in arrays]
         rows, shape = sum(map(len, pieces)), pieces[0].shape[1:]

@@ -2,11 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from core.hardware.detect import has_bf16
 from core.hardware.types import Precision
-from core.learning.steps.interface import Stepper, restore, snapshot
+from core.learning.steps.interface import Stepper, StepperState, restore, snapshot
 
 _PATIENCE = 3
 """Updates in a row with skipped steps. One may come from a single sample; three come from the parameters."""
@@ -50,8 +48,8 @@ class DivergenceGuard:
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
         self.rate_factor, self.fallbacks, self.streak = 1.0, 0, 0
-        self._start: dict[str, Tensor] | None = None
-        self._good: dict[str, Tensor] | None = None
+        self._start: StepperState | None = None
+        self._good: StepperState | None = None
 
     def start_update(self) -> None:
         """Remember the parameters at the start of an update."""

@@ -1,5 +1,6 @@
 """How the samples of a rollout are split: every one exactly once an epoch, in minibatches of one size."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +25,14 @@ class Minibatches(NamedTuple):
         """Number of slots S of a minibatch."""
         return int(self.indices.shape[1])
 
+    def without_padding(self) -> "Minibatches":
+        """Return the same without slots that are padding in all minibatches."""
+        used = int(np.flatnonzero(self.weights.any(axis=0))[-1]) + 1
+        return self if used == self.size else Minibatches(self.indices[:, :used], self.weights[:, :used])
+
     def first(self, steps: int) -> "Minibatches":
         """Return the first minibatches."""
         return Minibatches(self.indices[:steps], self.weights[:steps])
-
-    def padded(self, size: int) -> "Minibatches":
-        """Return minibatches of a larger size, whose further slots repeat a sample with weight 0."""
-        more = size - self.size
-        indices = np.concatenate([self.indices, np.repeat(self.indices[:, :1], more, axis=1)], axis=1)
-        return Minibatches(indices, np.pad(self.weights, ((0, 0), (0, more))))
 
 
 def minibatch_shape(samples: int, largest: int) -> tuple[int, int]:
@@ -44,15 +44,36 @@ def minibatch_shape(samples: int, largest: int) -> tuple[int, int]:
     return count, -(-samples // count)
 
 
-def split(samples: int, largest: int, rng: np.random.Generator) -> Minibatches:
-    """Draw the minibatches of an epoch over so many samples, each of at most ``largest``."""
+def split(samples: int, largest: int, rng: np.random.Generator, slots: int = 0) -> Minibatches:
+    """Draw the minibatches of an epoch over so many samples, each of at most ``largest``; see :func:`draw_epochs`."""
     count, size = minibatch_shape(samples, largest)
-    indices = np.resize(rng.permutation(samples), count * size)
-    real = np.arange(count * size) < samples
-    # Padding is dealt out like cards, so that minibatches differ by at most one real sample.
-    dealt, real_slots = indices.reshape(size, count).T, real.reshape(size, count).T
-    weights = real_slots / real_slots.sum(axis=1, keepdims=True)
-    return Minibatches(np.ascontiguousarray(dealt), np.ascontiguousarray(weights, np.float32))
+    return draw_epochs(np.empty((1, count, max(slots, size)), np.int64), samples, rng)[0]
+
+
+def draw_epochs(room: np.ndarray, samples: int, rng: np.random.Generator) -> list[Minibatches]:
+    """Draw the minibatches of some epochs over so many samples into int64[epochs, minibatches, slots].
+
+    Slots beyond the samples of a minibatch repeat one of them with weight 0. The weights, which depend on the shape
+    alone, are the same array for all epochs.
+    """
+    _, count, slots = room.shape
+    size = -(-samples // count)
+    for drawn in room:
+        order = rng.permutation(samples)
+        # Padding is dealt out like cards, so that minibatches differ by at most one real sample.
+        drawn[:, :size] = np.concatenate([order, order[: count * size - samples]]).reshape(size, count).T
+        drawn[:, size:] = drawn[:, :1]
+    weights = _weights(samples, count, slots)
+    return [Minibatches(drawn, weights) for drawn in room]
+
+
+@lru_cache(maxsize=8)
+def _weights(samples: int, count: int, slots: int) -> np.ndarray:
+    """Return float32[count, slots], the share of each slot in its minibatch; not to be changed."""
+    size = -(-samples // count)
+    real = (np.arange(count * size) < samples).reshape(size, count).T
+    weights = np.pad(real / real.sum(axis=1, keepdims=True), ((0, 0), (0, slots - size)))
+    return np.ascontiguousarray(weights, np.float32)
 
 
 def steady_size(size: int, largest: int) -> int:

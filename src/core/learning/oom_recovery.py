@@ -84,9 +84,24 @@ class OomRetry:
             self.microbatch = half
             self.free_caches()
 
-    def map_microbatches(self, function: Callable[[Chunk], T], *columns: Tensor) -> Iterator[T]:
-        """Apply a function to the microbatches of some columns, on the CPU by threads; results come in order."""
-        chunks = zip(*(torch.split(column, self.microbatch) for column in columns), strict=True)
+    def fits(self, function: Callable[[], object]) -> bool:
+        """Return whether a function came to its end; if memory ran out, what is kept for reuse is free afterwards."""
+        try:
+            function()
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            return True
+        self.free_caches()  # outside of the except block, whose traceback holds tensors
+        return False
+
+    def map_microbatches(self, function: Callable[[Chunk], T], *columns: Tensor, least: int = 0) -> Iterator[T]:
+        """Apply a function to the microbatches of some columns, on the CPU by threads; results come in order.
+
+        Pieces have at least so many rows, where there are as many.
+        """
+        chunks = zip(*(torch.split(column, max(self.microbatch, least)) for column in columns), strict=True)
         return map_in_order(self.pool, function, chunks, self._threads + 1)
 
     def take_events(self) -> list[OutOfMemory]:

@@ -17,17 +17,40 @@ from core.learning.reference_penalty import Penalty
 from core.learning.steps.interface import Stepper
 from core.rollout.trajectory import Trajectory
 
+VALUE_ROWS = 65_536
+"""Most samples that the critic values at once on a GPU, before the update: no gradients need memory then, and small
+pieces would be launches without work."""
 
-def upload_observations(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> tuple[Tensor, Tensor]:
-    """Return float32[N, O], the observations of all steps, and those after each last step and cut, on the device."""
+
+class Uploaded(NamedTuple):
+    """A rollout on the device.
+
+    Attributes:
+        samples: the columns that trajectories hold; the others are empty.
+        final_observations: float32[rows, O], observations after the last step and the cuts of each trajectory.
+    """
+
+    samples: Samples
+    final_observations: Tensor
+
+
+def upload_rollout(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> Uploaded:
+    """Return the rollout on the device; the host does not wait for the copies."""
     trajectories = rollout.trajectories
 
-    def upload() -> tuple[Tensor, Tensor]:
+    def upload() -> Uploaded:
         final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        columns = {name: buffers.upload([getattr(t, name) for t in trajectories], name) for name in _COLUMNS}
         observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
-        return observations, buffers.upload([final])
+        none = observations.new_empty(0)
+        computed = {"advantages": none, "returns": none, "values": none}
+        return Uploaded(Samples(observations=observations, **columns, **computed), buffers.upload([final]))
 
     return stepper.memory.run("upload", rollout.steps, upload)
+
+
+_COLUMNS = "actions", "log_probs", "masks", "features", "states"
+"""Columns of a rollout that trajectories hold with a row for each step, beside the observations."""
 
 
 class Prepared(NamedTuple):
@@ -55,13 +78,13 @@ class Prepared(NamedTuple):
 def prepare_batch(
     stepper: Stepper,
     rollout: RolloutBatch,
-    observations: tuple[Tensor, Tensor],
+    uploaded: Uploaded,
     buffers: DeviceBuffers,
     penalty: Penalty | None = None,
 ) -> Prepared:
     """Value the observations, compute targets, move the value normalisation, and put the samples on the device."""
     model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
-    columns = stepper.memory.run("upload", rollout.steps, lambda: _columns(trajectories, observations[0], buffers))
+    columns, observations = uploaded.samples, (uploaded.samples.observations, uploaded.final_observations)
     if algorithm.needs_critic:
         values, final_values = (_values(stepper, part) for part in observations)
     else:
@@ -91,22 +114,6 @@ def prepare_batch(
     return Prepared(samples, learned_from, explained_variance, targets.figures)
 
 
-def _columns(trajectories: Sequence[Trajectory], observations: Tensor, buffers: DeviceBuffers) -> Samples:
-    """Return the columns of a rollout that its trajectories hold; the others are empty."""
-    none = observations.new_empty(0)
-    return Samples(
-        observations=observations,
-        actions=buffers.upload([t.actions for t in trajectories], "actions"),
-        log_probs=buffers.upload([t.log_probs for t in trajectories], "log_probs"),
-        masks=buffers.upload([t.masks for t in trajectories], "masks"),
-        features=buffers.upload([t.features for t in trajectories], "features"),
-        states=buffers.upload([t.states for t in trajectories], "states"),
-        advantages=none,
-        returns=none,
-        values=none,
-    )
-
-
 def _by_trajectory(
     trajectories: Sequence[Trajectory], values: np.ndarray, final_values: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -128,9 +135,10 @@ def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
 
     # Each result is written to its place at once. Thousands of small tensors that stay between the large activations
     # that are freed would keep malloc from using that memory again, a kilobyte for each observation.
-    def evaluate_all() -> None:
-        deque(stepper.memory.map_microbatches(evaluate, observations, normalised), maxlen=0)
+    def evaluate_all(least: int = 0) -> None:
+        deque(stepper.memory.map_microbatches(evaluate, observations, normalised, least=least), maxlen=0)
 
-    stepper.memory.run("values", len(observations), evaluate_all)
+    if not (observations.is_cuda and stepper.memory.fits(lambda: evaluate_all(VALUE_ROWS))):
+        stepper.memory.run("values", len(observations), evaluate_all)
     values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
     return np.asarray(values.cpu().numpy())

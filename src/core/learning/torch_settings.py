@@ -1,7 +1,5 @@
 """torch's settings for an update: number formats, TF32, cuDNN's choice of kernels, the CUDA allocator."""
 
-from contextlib import AbstractContextManager
-
 import torch
 
 from core.hardware.types import Precision
@@ -12,13 +10,6 @@ def apply_global_settings(tf32: bool, cudnn_benchmark: bool) -> None:
     # The one switch for TF32 that keeps torch's old and new getters in agreement.
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.benchmark = cudnn_benchmark
-
-
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
-    """Return the context in which a forward pass runs."""
-    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
-    # No cache of cast parameters: it would hold stale copies across a captured graph.
-    return torch.autocast(device.type, dtype=dtype, enabled=precision != "fp32", cache_enabled=False)
 
 
 def grad_scaler(device: torch.device, precision: Precision) -> torch.amp.GradScaler:

@@ -2,6 +2,9 @@
 
 import math
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +14,11 @@ from torch import Tensor
 from core.hardware.types import Execution, Precision
 from core.learning.advantages import compile_advantages
 from core.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
-from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
+from core.learning.device_transfer import DeviceBuffers, ModelTransfer, host_allocator, synchronise
 from core.learning.divergence import DivergenceGuard
 from core.learning.gradient_noise import GradientNoise, gradient_noise
-from core.learning.minibatches import minibatch_shape, split
-from core.learning.prepare_batch import Prepared, prepare_batch, upload_observations
+from core.learning.minibatches import Minibatches, draw_epochs, minibatch_shape
+from core.learning.prepare_batch import Prepared, prepare_batch, upload_rollout
 from core.learning.reference_penalty import Penalty
 from core.learning.schedule import Coefficients
 from core.learning.step_selection.autotune import StepRunner
@@ -79,8 +82,9 @@ class Updater:
         compiled = settings.executions == ("compiled",)
         self.stepper: Stepper = (KernelStepper if compiled else TorchStepper)(self.model, algorithm, settings)
         executor = Executor(self.stepper, "compiled" if compiled else "eager")
-        self.runner = StepRunner(executor, settings.executions, settings.batch_size)
+        self.runner = StepRunner(executor, settings.executions, settings.batch_size, run_steps=settings.run_steps)
         self.buffers = DeviceBuffers(device)
+        self._drawing = ThreadPoolExecutor(1, "minibatches")
         self.guard = DivergenceGuard(self.stepper)
         coefficient = settings.kl_coefficient
         self._penalty = Penalty(self.model, coefficient) if coefficient > 0.0 else None
@@ -112,6 +116,8 @@ class Updater:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
         begin, precision = time.perf_counter(), self.stepper.precision
+        start = deepcopy(rng)
+        draws = self._draw(rollout.steps, rng)  # meanwhile: a permutation takes about a millisecond
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
@@ -119,7 +125,9 @@ class Updater:
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
         prepared, upload_seconds = self._prepare(rollout)
         noise = self._gradient_noise(prepared.samples, rollout) if self.settings.measure_noise else None
-        reports, epochs = self._epochs(prepared, rng)
+        if prepared.learned_from is not None:
+            draws = self._draw(prepared.used, start)
+        reports, epochs = self._epochs(prepared, draws.result())
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
@@ -190,13 +198,13 @@ class Updater:
             self.stepper.scaler.load_state_dict(metadata["grad_scaler"])
 
     def _prepare(self, rollout: RolloutBatch) -> tuple[Prepared, float]:
-        """Return what the epochs need, and the seconds in which observations crossed the bus."""
+        """Return what the epochs need, and the seconds in which the rollout crossed the bus."""
         begin = time.perf_counter()
-        self.buffers.keep = self.runner.captures
-        observations = upload_observations(self.stepper, rollout, self.buffers)
+        self.buffers.use(keep=self.runner.captures)
+        uploaded = upload_rollout(self.stepper, rollout, self.buffers)
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
-        return prepare_batch(self.stepper, rollout, observations, self.buffers, self._penalty), seconds
+        return prepare_batch(self.stepper, rollout, uploaded, self.buffers, self._penalty), seconds
 
     def _gradient_noise(self, samples: Samples, rollout: RolloutBatch) -> GradientNoise | None:
         """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
@@ -205,12 +213,18 @@ class Updater:
         parts = torch.split(indices, [sum(steps[k : k + size]) for k in range(0, len(steps), size)])
         return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
 
-    def _epochs(self, prepared: Prepared, rng: np.random.Generator) -> tuple[Tensor, int]:
+    def _draw(self, samples: int, rng: np.random.Generator) -> Future[list[Minibatches]]:
+        """Begin to draw the minibatches of all epochs, where a GPU can read them while the host goes on."""
+        count, size = minibatch_shape(samples, self.settings.batch_size)
+        new = host_allocator(self.device.type == "cuda")
+        room = new((self.settings.epochs, count, self.runner.slots(size)), np.dtype(np.int64))
+        return self._drawing.submit(draw_epochs, room, samples, rng)
+
+    def _epochs(self, prepared: Prepared, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
         samples, learned_from = prepared.samples, prepared.learned_from
-        for epoch in range(1, self.settings.epochs + 1):
-            minibatches = split(prepared.used, self.settings.batch_size, rng)
+        for epoch, minibatches in enumerate(draws, 1):
             if learned_from is not None:
                 minibatches = minibatches._replace(indices=learned_from[minibatches.indices])
             reports.append(self.runner.epoch(samples, minibatches))

@@ -1,5 +1,7 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -29,9 +31,8 @@ class ActorCritic(nn.Module):
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
-        for name, shape in self.layout.shapes.items():
-            offset = self.layout.offsets[name]
-            view = self.flat[offset : offset + torch.Size(shape).numel()].view(shape)
+        for name in self.layout.shapes:
+            view = self.layout.view(self.flat, name)
             if name.startswith(("actor", "critic")):
                 parameter = nn.Parameter(view)
                 self.register_parameter(name.replace(".", "_"), parameter)
@@ -40,14 +41,20 @@ class ActorCritic(nn.Module):
         self.tensors["observation_scale"].fill_(1.0)
         self.tensors["value_std"].fill_(1.0)
 
-    def layers(self, part: str) -> list[tuple[nn.Parameter, nn.Parameter]]:
-        """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"``, first to last."""
-        count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in self.tensors)
-        return [(self.tensors[f"{part}.{i}.weight"], self.tensors[f"{part}.{i}.bias"]) for i in range(count)]  # type: ignore[misc]
+    def layers(self, part: str, tensors: Mapping[str, Tensor] | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"`` from first to last, or such of others."""
+        names, held = self.layout.names(part), self.tensors if tensors is None else tensors
+        weights = [name for name in names if name.endswith(".weight")]
+        return [(held[name], held[name.removesuffix("weight") + "bias"]) for name in weights]
 
     def part_parameters(self, part: str) -> list[nn.Parameter]:
         """Return the parameters of ``"actor"`` or ``"critic"``."""
-        return [t for name, t in self.tensors.items() if name.startswith(f"{part}.") and isinstance(t, nn.Parameter)]
+        return [t for name in self.layout.names(part) if isinstance(t := self.tensors[name], nn.Parameter)]
+
+    def is_hidden(self, name: str) -> bool:
+        """Return whether a tensor is a weight or bias of a layer before the last."""
+        part, number, _ = [*name.split("."), "", ""][:3]
+        return number.isdigit() and int(number) < len(self.layers(part)) - 1
 
     @property
     def log_std(self) -> Tensor:
@@ -59,25 +66,47 @@ class ActorCritic(nn.Module):
         shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
-    def logits(self, normalised: Tensor, features: Tensor | None = None) -> Tensor:
-        """Return float32[B, outputs]: unmasked logits, or a Gaussian's means; features are float32[B, outputs, k]."""
-        logits = self._forward("actor", normalised)
+    def logits(
+        self, normalised: Tensor, features: Tensor | None = None, tensors: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Return float32[B, outputs], unmasked logits or a Gaussian's means, for float32[B, O] and [B, outputs, k].
+
+        ``tensors``, by default the model's own, are the parameters to compute with; see :meth:`values`.
+        """
+        logits = self._forward("actor", normalised, tensors)
         if self.spec.action_features == 0 or features is None:
             return logits
-        with torch.autocast(logits.device.type, enabled=False):
-            return logits + features @ self.tensors[FEATURE_WEIGHTS]
+        weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
+        return logits + (features * weights).sum(
+            dim=-1
+        )  # as a product of matrices with few columns it is slow on a GPU
 
-    def values(self, normalised: Tensor) -> Tensor:
-        """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this."""
-        return self._forward("critic", normalised).squeeze(-1)
+    def values(self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this.
 
-    def _forward(self, part: str, x: Tensor) -> Tensor:
-        *hidden, (weight, bias) = self.layers(part)
+        Hidden layers compute in the number format of their tensors. The first weight matrix may have more rows than
+        there are observations; the further inputs are 0.
+        """
+        return self._forward("critic", normalised, tensors).squeeze(-1)
+
+    def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None) -> Tensor:
+        *hidden, (weight, bias) = self.layers(part, tensors)
+        if hidden:
+            first = hidden[0][0]
+            if len(first) > x.shape[1]:
+                x = _with_zeros(x, len(first), first.dtype)
+            x = x.to(first.dtype)
         for w, b in hidden:
             x = self.activation(torch.addmm(b, x, w))
-        # The head stays in float32 whatever the autocast: its outputs are exponentiated and compared.
-        with torch.autocast(x.device.type, enabled=False):
-            return torch.addmm(bias, x.float(), weight)
+        # The head stays in float32: its outputs are exponentiated and compared.
+        return torch.addmm(bias, x.float(), weight)
+
+
+def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
+    """Return [B, columns], the columns of x and zeros, in a number format."""
+    filled = torch.zeros(len(x), columns, dtype=dtype, device=x.device)
+    filled[:, : x.shape[1]] = x
+    return filled
 
 
 def initialise(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from math import prod
+from typing import Any
 
 from core.policies.spec import PolicySpec
 
@@ -40,6 +41,20 @@ class ParameterLayout:
     def size(self) -> int:
         """Number of float32 values in the flat array."""
         return sum(prod(shape) for shape in self.shapes.values())
+
+    def names(self, part: str) -> list[str]:
+        """Return the names of the parameters of ``"actor"`` or ``"critic"``, which lie one after another."""
+        return [name for name in self.shapes if name.startswith(f"{part}.")]
+
+    def slice_of(self, part: str) -> slice:
+        """Return where the parameters of ``"actor"`` or ``"critic"`` lie."""
+        names = self.names(part)
+        return slice(self.offsets[names[0]], self.offsets[names[-1]] + prod(self.shapes[names[-1]]))
+
+    def view(self, flat: Any, name: str) -> Any:
+        """Return the part of a flat tensor that holds a parameter, in its shape."""
+        shape = self.shapes[name]
+        return flat[self.offsets[name] : self.offsets[name] + prod(shape)].reshape(shape)
 
     @property
     def actor_size(self) -> int:

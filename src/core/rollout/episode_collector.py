@@ -38,7 +38,12 @@ class EpisodeCollector:
         self.simulator, self.spec, self.plan = simulator, spec, plan
         self.threads = min(plan.threads, plan.instances)
         self._loop = cached(build_collect_steps(simulator, spec))
-        self._rows = allocate(spec, simulator.max_steps, lambda shape, dtype: new((plan.instances, *shape), dtype))
+        self._rows = allocate(
+            spec,
+            simulator.max_steps,
+            new=lambda shape, dtype: new((plan.instances, *shape), dtype),
+            beside=lambda shape, dtype: np.empty((plan.instances, *shape), dtype),
+        )
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int

@@ -121,7 +121,7 @@ class _Instance:
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self._suffix, self._index = collector, f" of instance {index}", index
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
-        self.trajectory = self._room = allocate(spec, steps, new, cuts=steps)
+        self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over = -1, 0, 0.0, True

@@ -71,7 +71,7 @@ class _Instance:
     def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
         self.environment = OpenEnvironment(collector.simulator)
-        self.trajectory = self._room = allocate(spec, steps, new, cuts=steps)
+        self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total = -1, True, 0.0
         self._policy_state = new_policy_states(spec, 1)[0]

@@ -76,39 +76,60 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def allocate(spec: PolicySpec, steps: int, new: Allocate = allocate_plain, cuts: int = 0) -> Trajectory:
+def allocate(
+    spec: PolicySpec, steps: int, new: Allocate = allocate_plain, cuts: int = 0, beside: Allocate | None = None
+) -> Trajectory:
     """Allocate the arrays for up to ``steps`` steps, with up to ``cuts`` episodes cut before the last of them.
 
-    Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
-    the exception).
+    ``new`` gives the arrays, ``beside`` those that an update's device does not read (by default ``new``, too). Memory
+    that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is the
+    exception).
     """
-    space, values = spec.action_space, sum(spec.action_space.choices)
+    space, values, beside = spec.action_space, sum(spec.action_space.choices), beside or new
     return Trajectory(
         observations=new((steps + 1, spec.observation_size), np.dtype(np.float32)),
         actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
-        rewards=new((steps,), np.dtype(np.float32)),
+        rewards=beside((steps,), np.dtype(np.float32)),
         masks=new((steps, values), np.dtype(np.bool_)),
         features=new((steps, values, spec.action_features), np.dtype(np.float32)),
         states=new((steps, spec.state_size), np.dtype(np.float32)),
-        elapsed=new((steps,), np.dtype(np.float64)),
-        control_variate=new((steps,), np.dtype(np.float32)),
-        terminated=new((steps,), np.dtype(np.bool_)),
-        truncated=new((steps,), np.dtype(np.bool_)),
-        cut_observations=new((cuts, spec.observation_size), np.dtype(np.float32)),
+        elapsed=beside((steps,), np.dtype(np.float64)),
+        control_variate=beside((steps,), np.dtype(np.float32)),
+        terminated=beside((steps,), np.dtype(np.bool_)),
+        truncated=beside((steps,), np.dtype(np.bool_)),
+        cut_observations=beside((cuts, spec.observation_size), np.dtype(np.float32)),
     )
 
 
 def trajectory_bytes(spec: PolicySpec, steps: int, cuts: int = 0) -> int:
     """Return the bytes of the arrays that :func:`allocate` makes of the same arguments; nothing is allocated."""
-    sizes: list[int] = []
+    pinned, beside = _sizes(spec, steps, cuts)
+    return sum(pinned) + sum(beside)
 
-    def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        sizes.append(math.prod(shape) * dtype.itemsize)
-        return np.empty(0, dtype)
 
-    allocate(spec, steps, measure, cuts)
-    return sum(sizes)
+def pinned_bytes(spec: PolicySpec, steps: int, cuts: int = 0, together: int = 1) -> int:
+    """Return the same where the device reads pinned memory, which torch gives in powers of two.
+
+    Arrays of so many trajectories are allocated ``together``.
+    """
+    pinned, beside = _sizes(spec, steps, cuts)
+    return sum(1 << (together * size - 1).bit_length() for size in pinned if size > 0) + together * sum(beside)
+
+
+def _sizes(spec: PolicySpec, steps: int, cuts: int) -> tuple[list[int], list[int]]:
+    """Return the bytes of the arrays that a device reads, and of the others."""
+    pinned, beside = list[int](), list[int]()
+
+    def measuring(sizes: list[int]) -> Allocate:
+        def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+            sizes.append(math.prod(shape) * dtype.itemsize)
+            return np.empty(0, dtype)
+
+        return measure
+
+    allocate(spec, steps, measuring(pinned), cuts, measuring(beside))
+    return pinned, beside
 
 
 def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.ndarray) -> tuple[int, str] | None:

@@ -9,7 +9,7 @@ from helpers.random_rollouts import random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 
-from core.learning.minibatches import split
+from core.learning.minibatches import minibatch_shape, split
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
 
@@ -20,7 +20,7 @@ SECONDS = {"eager": 4.0, "graph": 2.0, "compile": 3.0, "compile_graph": 1.0}
 
 def same(loss):
     """Compile nothing."""
-    return lambda samples, weights: loss(samples, weights)
+    return lambda samples, weights, tensors: loss(samples, weights, tensors)
 
 
 class Setup:
@@ -39,7 +39,11 @@ class Setup:
         return self.now
 
     def epoch(self, seed=0):
-        return self.runner.epoch(self.rollout, split(SAMPLES, LARGEST, np.random.default_rng(seed)))
+        return self.runner.epoch(self.rollout, self.split(seed))
+
+    def split(self, seed):
+        slots = self.runner.slots(minibatch_shape(SAMPLES, LARGEST)[1])
+        return split(SAMPLES, LARGEST, np.random.default_rng(seed), slots)
 
     def state(self):
         return {"flat": self.model.flat.clone(), **{n: t.clone() for n, t in self.stepper.optimizer_tensors().items()}}
@@ -58,7 +62,7 @@ def eager_epochs(count, **changes):
     setup.executor.use("eager")
     reports = []
     for seed in range(count):
-        padded = setup.runner._padded(split(SAMPLES, LARGEST, np.random.default_rng(seed)))
+        padded = split(SAMPLES, LARGEST, np.random.default_rng(seed), 64)
         reports.append(setup.executor.run(setup.rollout, padded))
     return setup.state(), reports, setup.stepper.scaler.state_dict()
 
@@ -133,7 +137,7 @@ def test_compiled_steps_may_round_elsewhere_but_not_compute_something_else():
     for other, used in ((lambda a: 1.001 * a, True), (lambda a: a.flip(0), False)):
 
         def compiler(loss, other=other):
-            return lambda samples, w: loss(samples._replace(advantages=other(samples.advantages)), w)
+            return lambda samples, w, t: loss(samples._replace(advantages=other(samples.advantages)), w, t)
 
         setup = Setup(("compile",), compiler=compiler)
         setup.epoch()

@@ -50,11 +50,11 @@ def minibatch(seed=0, padding=0):
 
 
 def gradient_of(made, rollout, indices, weights):
-    """Return torch's gradient before clipping, where the parameters lie in the flat array."""
+    """Return torch's gradient before clipping, where the parameters lie in the flat array, and 0 elsewhere."""
     flat = torch.zeros_like(made.model.flat)
-    for parameter, gradient in zip(made._parameters, made.gradients(rollout, indices, weights)[0], strict=True):
-        begin = parameter.storage_offset()
-        flat[begin : begin + parameter.numel()] = gradient.flatten()
+    gradient = made.gradients(rollout, indices, weights)[0]
+    for part in made.model.layout.slice_of("actor"), made.model.layout.slice_of("critic"):
+        flat[part] = gradient[part]
     return flat
 
 

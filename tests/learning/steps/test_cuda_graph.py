@@ -47,7 +47,7 @@ def graphed(space="discrete", graphs=None, **changes):
 def run(epochs, rollout, seed=0, samples=SAMPLES):
     batches = minibatches(seed, samples)
     epochs.prepare(rollout, batches.steps, batches.size)
-    return epochs.run(batches)
+    return epochs.run(batches, torch.from_numpy(batches.weights))
 
 
 def eager(stepper, rollout, seed=0, samples=SAMPLES):
@@ -89,8 +89,8 @@ def test_a_capture_changes_nothing(precision):
 def test_a_first_capture_leaves_the_optimiser_as_if_it_had_never_stepped():
     stepper, epochs, _, rollout = graphed()
     epochs.prepare(rollout, 4, SIZE)
-    assert stepper.optimizer_tensors()
-    assert all(not tensor.any() for tensor in stepper.optimizer_tensors().values())
+    assert stepper.optimizer_tensors() == {}
+    assert not any(tensor.any() for tensor in stepper.copy_optimizer())
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted_in_a_replay():
@@ -119,7 +119,7 @@ def moved(rollout):
         (lambda s, r: setattr(s.memory, "microbatch", 16) or r, True),
         (lambda s, r: s.set_coefficients(toy_coefficients(value_clip_range=0.3)) or r, True),  # values are clipped now
         (lambda s, r: s.set_coefficients(toy_coefficients(entropy_coefficient=0.0)) or r, True),  # a term is left out
-        (lambda s, r: s.load_optimizer_tensors({}) or r, True),
+        (lambda s, r: s.load_optimizer_tensors({}) or r, False),
     ],
     ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "clipping", "no bonus", "new state"],
 )
@@ -145,7 +145,8 @@ def test_more_minibatches_than_there_is_room_for_need_another_capture():
     assert graphs.captured == 1
     epochs.prepare(rollout, 120, 2)
     assert graphs.captured == 2
-    assert len(epochs.run(split(SAMPLES, 2, np.random.default_rng(0)))) == 120
+    batches = split(SAMPLES, 2, np.random.default_rng(0))
+    assert len(epochs.run(batches, torch.from_numpy(batches.weights))) == 120
 
 
 class Failing(RecordedGraphs):
@@ -197,7 +198,7 @@ def test_memory_that_runs_out_elsewhere_drops_the_graph_first():
     slots, attempts = weakref.ref(epochs._buffers.reports), []
 
     def values():
-        attempts.append((slots() is None, all(p.grad is None for p in stepper.model.parameters())))
+        attempts.append((slots() is None, not stepper.optimizer.has_gradients))
         if len(attempts) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory.")
 

@@ -32,6 +32,12 @@ SAMPLES, SIZE = 16_384, 1024
 
 
 @pytest.fixture(autouse=True)
+def no_kernels_of_other_tests():
+    """All steppers share the code of their loss, and torch compiles the same code for eight shapes at most."""
+    torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
 def full_float32():
     """Compare in float32 without TF32, whose ten bits of mantissa would hide errors."""
     apply_global_settings(tf32=False, cudnn_benchmark=False)

@@ -33,8 +33,8 @@ def test_rounds_of_about_the_same_length_have_one_size():
 
 
 def test_slots_that_are_added_weigh_nothing_and_the_rest_stays():
-    minibatches = split(10, 3, np.random.default_rng(0))
-    (indices, weights), (more, heavier) = minibatches, minibatches.padded(5)
+    indices, weights = split(10, 3, np.random.default_rng(0))
+    more, heavier = split(10, 3, np.random.default_rng(0), slots=5)
     np.testing.assert_array_equal(more[:, :3], indices)
     np.testing.assert_array_equal(heavier[:, :3], weights)
     np.testing.assert_array_equal(more[:, 3:], np.repeat(indices[:, :1], 2, axis=1))
@@ -49,7 +49,7 @@ def pieces(*sizes):
 
 def test_columns_that_are_kept_lie_where_they_lay_as_long_as_there_is_room():
     columns = DeviceBuffers(torch.device("cpu"))
-    columns.keep = True
+    columns.use(keep=True)
     places = []
     for sizes in ((100, 60), (90,), (80, 90), (100, 71), (50,)):  # room for 160 and a sixteenth, 170; then for 181
         arrays = pieces(*sizes)
@@ -65,6 +65,6 @@ def test_columns_that_are_kept_lie_where_they_lay_as_long_as_there_is_room():
 def test_columns_are_not_kept_without_a_name_or_where_nobody_wants_it():
     columns, (array,) = DeviceBuffers(torch.device("cpu")), pieces(4)
     assert columns.upload([array], "observations").data_ptr() == array.ctypes.data, "shared, not copied"
-    columns.keep = True
+    columns.use(keep=True)
     assert columns.upload([array]).data_ptr() == array.ctypes.data
     assert columns.upload([array], "observations").data_ptr() != array.ctypes.data

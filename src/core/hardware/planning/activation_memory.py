@@ -67,19 +67,18 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
     alive = sum(columns.values())
     yield MemoryStage(alive + 2 * observation, 0)  # shifted and scaled
     alive += observation  # normalised
-    copy = observation // 2 if half else 0  # in half precision, for each network
-    fixed = _half_copies(spec.actor_sizes, spec.critic_sizes) if half else 0
+    copy = _half_row(spec) if half else 0  # in half precision, for each network
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         kept = alive
         alive += copy
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
-            yield MemoryStage(alive + 2 * number * units, fixed)  # before and after the activation
+            yield MemoryStage(alive + 2 * number * units, 0)  # before and after the activation
             alive += number * (units - (inputs if checkpointing and layer else 0))
         head = 4 * sizes[-2] if half else 0  # computes in float32
-        yield MemoryStage(alive + head + 4 * sizes[-1], fixed)
+        yield MemoryStage(alive + head + 4 * sizes[-1], 0)
         alive = (kept if checkpointing else alive + head) + 4 * sizes[-1]
     for distribution in _distribution(spec.action_space):
-        yield MemoryStage(alive + distribution, fixed)
+        yield MemoryStage(alive + distribution, 0)
 
 
 def _distribution(space: ActionSpace) -> Iterator[int]:
@@ -104,24 +103,21 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
     alive += 4 * spec.actor_sizes[-1]  # the gradient of the logits
     alive += 0 if checkpointing else sum(_hidden_bytes(sizes, half) for sizes in networks)
-    fixed = 0 if checkpointing or not half else _half_copies(*networks)
+    gradients = 0  # of the parameters: in half precision those of hidden layers, as their copies are
     for sizes in reversed(networks):
         if checkpointing:
-            alive += _hidden_bytes(sizes, half) + (columns["observations"] // 2 if half else 0)
-            fixed += _half_copies(sizes) if half else 0
-        fixed += 4 * parameter_count(sizes[-2:])
-        yield MemoryStage(alive + 4 * sizes[-2], fixed)
+            alive += _hidden_bytes(sizes, half) + (_half_row(spec) if half else 0)
+        gradients += 4 * parameter_count(sizes[-2:])
+        yield MemoryStage(alive + 4 * sizes[-2], gradients)
         alive -= 4 * sizes[-2] if half else 0
-        yield MemoryStage(alive + (4 + number) * sizes[-2], fixed)  # cast, or through the activation
+        yield MemoryStage(alive + (4 + number) * sizes[-2], gradients)  # cast, or through the activation
         for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
-            yield MemoryStage(alive + 2 * number * units, fixed)  # the gradient before and after the activation
+            yield MemoryStage(alive + 2 * number * units, gradients)  # the gradient before and after the activation
             alive -= number * units
             below = number * inputs if layer else 0  # observations need no gradient
-            gradient = 4 * (inputs + 1) * units
-            copy = 2 * inputs * units if half else 0
-            yield MemoryStage(alive + number * units + below, fixed + (copy or gradient))
-            fixed += gradient - (copy if layer else 0)  # the half-precision copy of the parameters goes
-            yield MemoryStage(alive + below, fixed + copy)  # the gradient of the parameters is cast to float32
+            gradients += number * (inputs + 1) * units
+            yield MemoryStage(alive + number * units + below, gradients)
+    yield MemoryStage(0, gradients + 4 * sum(parameter_count(sizes) for sizes in networks))  # and as one flat tensor
 
 
 def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
@@ -129,6 +125,13 @@ def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
     return (2 if half else 4) * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0)
 
 
-def _half_copies(*networks: Sequence[int]) -> int:
-    """Return the bytes of the half-precision parameters that are kept: all that a gradient passes back through."""
-    return sum(2 * a * b for sizes in networks for a, b in pairwise(sizes[1:-1]))
+def _half_row(spec: PolicySpec) -> int:
+    """Return the bytes of a sample's observations in half precision, filled up to rows of 16 bytes."""
+    return 2 * -(-spec.observation_size // 8) * 8
+
+
+def half_copies(spec: PolicySpec) -> int:
+    """Return the bytes of the copies of all hidden layers in half precision."""
+    layers = [pair for sizes in (spec.actor_sizes, spec.critic_sizes) for pair in pairwise(sizes[:-1])]
+    filled = -spec.observation_size % 8 * (spec.actor_sizes[1] + spec.critic_sizes[1])
+    return 2 * (sum((inputs + 1) * units for inputs, units in layers) + filled)

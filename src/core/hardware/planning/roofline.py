@@ -29,10 +29,10 @@ REPLAY_SECONDS = 2e-6
 _SAMPLE_TRAFFIC = 700
 """Bytes for each sample of the loss's single numbers."""
 
-_BASE_LAUNCHES, _ONCE_A_STEP = 130, 13
+_BASE_LAUNCHES, _ONCE_A_STEP = 125, 17
 """Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
 
-_OUTSIDE_LOSS = 44
+_OUTSIDE_LOSS = 32
 """Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
 
 
@@ -129,11 +129,11 @@ def update_seconds(times: dict[str, float]) -> float:
 def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4
-    launches = _BASE_LAUNCHES + (6 if half else 0) + layers * (10 if half else 6)
+    launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6
     if isinstance(spec.action_space, Box):
         return launches + (39 if spec.action_space.squashed else 4)
     multiple = 5 + 23 * (len(spec.action_space.choices) - 1) if isinstance(spec.action_space, MultiDiscrete) else 0
-    return launches + multiple + (3 if spec.action_features else 0)
+    return launches + multiple + (5 if spec.action_features else 0)
 
 
 def compiled_launches(spec: PolicySpec) -> int:
@@ -168,7 +168,7 @@ def _distribution_traffic(spec: PolicySpec) -> int:
     if isinstance(space, Box):
         return outputs * (2160 if space.squashed else 152)
     several = 88 * len(space.choices) + 8 * outputs if isinstance(space, MultiDiscrete) else 0
-    return 174 * outputs + several + 21 * outputs * spec.action_features
+    return 174 * outputs + several + 38 * outputs * spec.action_features
 
 
 def _matrix_flops(spec: PolicySpec) -> tuple[int, int]:
@@ -188,13 +188,14 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         layers = list(pairwise(sizes[:-1]))
         flops += sum(2 * a * b for a, b in layers)
-        traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * sizes[0] if half else 0)
-        launches += len(layers) * (4 if half else 2) + (1 if half else 0)
+        traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * (sizes[0] + sizes[-2]) if half else 0)
+        launches += len(layers) * 2 + (2 if half else 0)
     return flops, traffic, launches
 
 
 def _parameter_traffic(spec: PolicySpec, half: bool, parts: int, checkpointing: bool) -> int:
     """Return the bytes of parameters, gradients and Adam's moments in a step."""
-    once, each = (1 + 2 + 7) * 4, (3 * 4 if not half else 3 * 4 + 6)  # norm, clipping, Adam; products and casts
-    each += (8 if half else 4) if checkpointing else 0
+    number = 2 if half else 4
+    once = (1 + 7) * 4 + (4 + 2 if half else 0)  # norm, Adam, copies in half precision
+    each = 3 * number + number + 4 + (number if checkpointing else 0)  # products, and their gradients made one tensor
     return layout_of(spec).size * (once + each * parts + 3 * 4 * (parts - 1))

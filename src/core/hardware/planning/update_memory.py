@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
-from core.hardware.planning.activation_memory import column_bytes, step_memory_stages
+from core.hardware.planning.activation_memory import column_bytes, half_copies, step_memory_stages
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 
@@ -34,8 +34,10 @@ BESIDE_A_GPU = _DISCOUNTS + _ADVANTAGES + 3 * 4
 class MemoryEstimate:
     """Predicted bytes of an update, by component."""
 
-    parameters: int  # parameters of actor and critic, with the normalisations
-    gradients: int  # gradients that the parameters hold; with several microbatches also their sum and the last one's
+    parameters: int  # parameters of actor and critic, with the normalisations, and copies in half precision
+    gradients: (
+        int  # the gradient of the last step; with several microbatches also the sum of this one's and the last of them
+    )
     optimizer: int  # the two moments of Adam
     snapshots: int  # parameters and moments of the last good state, and those that the update began with
     activations: int  # activations of a microbatch at the peak of its step, with the gradients made by then
@@ -83,7 +85,7 @@ def estimate_memory(
         rollout, joining = (rollout, _SPLIT) if pieces > 1 else (computed, _ADVANTAGES)
         rollout += _DISCOUNTS
     return MemoryEstimate(
-        parameters=parameters,
+        parameters=parameters + (half_copies(spec) if half else 0),
         gradients=parameters * min(parts, 3),
         optimizer=2 * parameters,
         snapshots=2 * 3 * parameters,
@@ -96,22 +98,23 @@ def estimate_memory(
 
 
 def workspace_bytes(capability: tuple[int, int]) -> int:
-    """Return the bytes of torch's cuBLAS handles, one for the forward and one for the backward thread.
+    """Return the bytes of torch's cuBLAS workspaces: of the forward and the backward thread, on two streams.
 
-    These are torch's defaults, not measured here: 32 MiB each from compute capability 9.0, else 8 MiB and 128 KiB.
+    The second stream is that on which steps are captured. These are torch's defaults, not measured here: 32 MiB each
+    from compute capability 9.0, else 8 MiB and 128 KiB.
     """
-    return 2 * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))
+    return 4 * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))
 
 
 def fixed_bytes(spec: PolicySpec, samples: int) -> int:
     """Return the bytes of an update that do not depend on the minibatch, at most (whatever precision and microbatch).
 
-    They are the rollout, its indices, and for each parameter: itself, up to three gradients, two moments of Adam, and
-    two copies of parameter and moments to go back to.
+    They are the rollout, its indices, and for each parameter: itself, a copy in half precision, three gradients,
+    two moments of Adam, and two copies of parameter and moments to go back to.
     """
     rollout = (sum(column_bytes(spec).values()) + _INDEX) * samples
     step = max(stage.fixed for half in (False, True) for stage in step_memory_stages(spec, half))
-    return rollout + 4 * (6 + 6) * layout_of(spec).size + step + workspace_bytes((9, 0))
+    return rollout + (4 * (6 + 6) + 2) * layout_of(spec).size + step + workspace_bytes((9, 0))
 
 
 def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False) -> int:

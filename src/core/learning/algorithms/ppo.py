@@ -95,23 +95,37 @@ class Ppo:
 def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
     errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
-    policy = policy_terms(outputs, samples, weights, coefficients.clip_range)
-    return LossTerms(value_loss=0.5 * (errors * weights).sum(), **policy._asdict())
+    return LossTerms(**_terms(outputs, samples, weights, coefficients.clip_range, {"value_loss": 0.5 * errors}))
 
 
 def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any) -> PolicyTerms:
     """Return those of the terms of the loss that need no critic."""
+    return PolicyTerms(**_terms(outputs, samples, weights, clip_range, {}))
+
+
+def _terms(
+    outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any, further: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the policy's terms and the weighted sums of further figures, float32[B] by name."""
     log_ratio = outputs.log_probs - samples.log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
-    policy_loss = -(torch.minimum(ratio * samples.advantages, clipped * samples.advantages) * weights).sum()  # (7)
-    entropy = (outputs.entropies * weights).sum()
+    policy_loss = -torch.minimum(ratio * samples.advantages, clipped * samples.advantages)  # (7)
+    learned = _weighted_sums({"policy_loss": policy_loss, "entropy": outputs.entropies, **further}, weights)
     with torch.no_grad():
         # The k3 estimator of Schulman's "Approximating KL divergence": unbiased and never negative.
-        approx_kl = ((ratio - 1.0 - log_ratio) * weights).sum()
-        clip_fraction = (((ratio - 1.0).abs() > clip_range).float() * weights).sum()
-        ratio_error = ((ratio - 1.0).abs() * (weights > 0)).max()
-    return PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, ratio_error)
+        above = ratio - 1.0
+        approx_kl, deviation = above - log_ratio, above.abs()
+        clip_fraction = (deviation > clip_range).float()
+        watched = _weighted_sums({"approx_kl": approx_kl, "clip_fraction": clip_fraction}, weights)
+        ratio_error = torch.where(weights > 0, deviation, 0.0).max()
+    return {**learned, **watched, "ratio_error": ratio_error}
+
+
+def _weighted_sums(figures: dict[str, Tensor], weights: Tensor) -> dict[str, Tensor]:
+    """Return the weighted sum of each figure; all together, because on a GPU each operation is a launch."""
+    sums = (torch.stack(list(figures.values())) * weights).sum(dim=-1)
+    return dict(zip(figures, sums.unbind(), strict=True))
 
 
 def _squared_errors(values: Tensor, samples: Samples, clip_range: float | Tensor) -> Tensor:

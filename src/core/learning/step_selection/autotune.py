@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,10 @@ _SCALE = 256.0
 
 _CHECKED = 3
 """Minibatches on which an execution must do what eager steps do: more than one, as a graph may have kept the first."""
+
+_COMPILE_SECONDS, _MOST_SAVED = 60.0, 0.6
+"""Seconds that torch's compiler takes for a loss and its gradient, and the share of a step that it saves at most: both
+assumptions, not measured on a GPU."""
 
 _TIMED, _REPEATS = 32, 3
 """Most minibatches of a timing, and number of timings, of which the shortest counts."""
@@ -108,8 +113,9 @@ class StepRunner:
     """Takes the steps of epochs, by one execution or the fastest of several.
 
     Captured and compiled steps are first tried, in the first update on its own minibatches: they must do what eager
-    steps do, and of several ways the fastest is kept. Then the state before the trials is restored. ``largest`` is the
-    most samples in a minibatch; the clock returns seconds.
+    steps do, and of several ways the fastest is kept. Then the state before the trials is restored. A way that torch
+    compiles is not even tried where the run is too short for it. ``largest`` is the most samples in a minibatch,
+    ``run_steps`` the optimiser steps of the whole run, 0 where nobody knows; the clock returns seconds.
     """
 
     def __init__(
@@ -118,11 +124,14 @@ class StepRunner:
         executions: Sequence[Execution],
         largest: int,
         clock: Callable[[], float] = time.perf_counter,
+        run_steps: int = 0,
     ) -> None:
-        self.executor, self._largest, self._clock = executor, largest, clock
-        self._untried = [e for e in executions if e in CAPTURED | COMPILED_BY_TORCH]
+        self.executor, self._largest, self._clock, self._run_steps = executor, largest, clock, run_steps
+        tried = [e for e in executions if e in CAPTURED | COMPILED_BY_TORCH]
+        self._untried = sorted(tried, key=lambda execution: execution in COMPILED_BY_TORCH)  # those at last
         self._insists = len(executions) == 1
         self._log = SelectionLog([], [], 0.0)
+        self._slots = 0
 
     @property
     def captures(self) -> bool:
@@ -144,21 +153,28 @@ class StepRunner:
         taken, self._log = self._log, SelectionLog([], [], 0.0)
         return taken
 
+    def slots(self, size: int) -> int:
+        """Return how many slots minibatches of a size should have: more where another shape would cost a capture.
+
+        The slots of the updates before are kept where at least three quarters of them are used.
+        """
+        if not self._untried and self.executor.execution not in CAPTURED | COMPILED_BY_TORCH:
+            return size
+        if not 0.75 * self._slots <= size <= self._slots:
+            self._slots = steady_size(size, self._largest)
+        return self._slots
+
     def epoch(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self._untried:
-            self._choose(rollout, self._padded(minibatches))
+            self._choose(rollout, minibatches)
         if self.executor.execution in CAPTURED | COMPILED_BY_TORCH:
-            padded = self._padded(minibatches)
-            problem = self._problem(lambda: self.executor.prepare(rollout, padded))
+            problem = self._problem(lambda: self.executor.prepare(rollout, minibatches))
             if not problem:
-                return self.executor.run(rollout, padded)
+                return self.executor.run(rollout, minibatches)
             self._log.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
             self.executor.use("eager")
-        return self.executor.run(rollout, minibatches)
-
-    def _padded(self, minibatches: Minibatches) -> Minibatches:
-        return minibatches.padded(steady_size(minibatches.size, self._largest))
+        return self.executor.run(rollout, minibatches.without_padding())
 
     def _choose(self, rollout: Samples, minibatches: Minibatches) -> None:
         """Try all executions, restore the state, and use the fastest that does what eager steps do."""
@@ -168,12 +184,30 @@ class StepRunner:
         devices = [stepper.device] if stepper.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             start = Snapshot(stepper, rollout, minibatches)
-            trials = [self._try(execution, start) for execution in tried]
+            trials, lines = list[ExecutionTrial](), list[str]()
+            for execution in tried:
+                line = "" if self._insists else self._too_short_for(execution, trials)
+                if line:
+                    lines.append(line)
+                else:
+                    trials.append(self._try(execution, start))
             start.put_back(tries=False)
         insisted = self._insists and not trials[-1].problem
         chosen = tried[-1] if insisted else fastest(trials).execution
         self.executor.use(chosen)
-        self._log = SelectionLog(trial_lines(trials, chosen), trials, self._clock() - begin)
+        self._log = SelectionLog([*trial_lines(trials, chosen), *lines], trials, self._clock() - begin)
+
+    def _too_short_for(self, execution: Execution, trials: Sequence[ExecutionTrial]) -> str:
+        """Return a sentence if a run has too few steps for compiling to pay, empty otherwise."""
+        if execution not in COMPILED_BY_TORCH or self._run_steps == 0:
+            return ""
+        saved = self._run_steps * _MOST_SAVED * (fastest(trials).seconds or 0.0)
+        if saved > _COMPILE_SECONDS:
+            return ""
+        return (
+            f"Update execution: {execution} is not tried: it would save at most about {saved:.0f} s of the run's "
+            f"{self._run_steps:,} steps, and compiling takes about {_COMPILE_SECONDS:.0f} s (both assumed)."
+        )
 
     def _try(self, execution: Execution, start: Snapshot) -> ExecutionTrial:
         """Return the trial of an execution; the state is not restored afterwards."""
@@ -204,7 +238,7 @@ class StepRunner:
         start.put_back()
         self.executor.prepare(start.rollout, start.minibatches)
         self.executor.run(start.rollout, start.minibatches.first(1))
-        gradient = torch.cat([p.grad.flatten() for p in stepper.model.parameters() if p.grad is not None])
+        gradient = stepper.optimizer.gradient
         start.put_back()
         reports = self.executor.run(start.rollout, start.minibatches.first(_CHECKED))
         return StepResult(gradient, reports, stepper.model.flat.clone())
@@ -232,5 +266,8 @@ class StepRunner:
             first_line = [line.rstrip(".") for line in str(error).strip().splitlines()[:1]]
             in_words = ": ".join([type(error).__name__, *first_line])
             problem = "memory ran out" if is_out_of_memory(error) else in_words
-        memory.free_caches()  # outside of the except block, whose traceback holds tensors
+        with suppress(
+            RuntimeError
+        ):  # what could not be captured may have left an error, which the next step would show
+            memory.free_caches()  # outside of the except block, whose traceback holds tensors
         return problem

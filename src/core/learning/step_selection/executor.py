@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +35,7 @@ class Executor:
         self._graph: GraphedEpochs | None = None
         self._loss: LossFunction | None = None
         self._compiled_for: tuple[Any, ...] = ()
+        self._weights: tuple[np.ndarray, Tensor] | None = None
 
     @property
     def torch_stepper(self) -> TorchStepper:
@@ -62,24 +64,30 @@ class Executor:
             stepper, size = self.torch_stepper, minibatches.size
             shapes = stepper.precision, stepper.memory.microbatch, size
             if self._compiled_for != shapes:
-                first = _upload(minibatches.first(1), stepper.device)
+                first = self._upload(minibatches.first(1))
                 stepper.memory.run("gradients", size, lambda: stepper.gradients(rollout, *(part[0] for part in first)))
                 self._compiled_for = shapes
 
     def run(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self.execution in CAPTURED:
-            return self._captured.run(minibatches)
+            return self._captured.run(minibatches, self._weights_of(minibatches))
         stepper, slots = self.stepper, minibatches.indices.size
-        rows = stepper.memory.run("upload", slots, lambda: _upload(minibatches, stepper.device))
+        rows = stepper.memory.run("upload", slots, lambda: self._upload(minibatches))
         return torch.stack([stepper.step(rollout, *row) for row in zip(*rows, strict=True)])
+
+    def _upload(self, minibatches: Minibatches) -> tuple[Tensor, Tensor]:
+        """Return indices and weights on the device; the host does not wait for pinned memory."""
+        return upload([minibatches.indices], self.stepper.device), self._weights_of(minibatches)
+
+    def _weights_of(self, minibatches: Minibatches) -> Tensor:
+        """Return the weights on the device, made once for all epochs and updates of the same shape."""
+        if self._weights is None or self._weights[0] is not minibatches.weights:
+            self._weights = minibatches.weights, upload([minibatches.weights], self.stepper.device)
+        return self._weights[1]
 
     @property
     def _captured(self) -> GraphedEpochs:
         if self._graph is None:
             self._graph = GraphedEpochs(self.torch_stepper, self._given_graphs or CudaGraphs(self.stepper.device))
         return self._graph
-
-
-def _upload(minibatches: Minibatches, device: torch.device) -> tuple[Tensor, Tensor]:
-    return upload([minibatches.indices], device), upload([minibatches.weights], device)

@@ -1,6 +1,7 @@
 """A step captured once and replayed for every minibatch: one launch in place of some hundred."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -40,13 +41,28 @@ class CudaGraphs:
         with torch.cuda.stream(self._stream):
             for _ in range(_WARM_UPS):
                 function()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        before = torch.cuda.current_stream()
+        before.wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
-        # Only this thread must keep to what can be captured: others write checkpoints meanwhile.
-        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
-            function()
+        try:
+            # Only this thread must keep to what can be captured: others write checkpoints meanwhile.
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                function()
+        except BaseException:
+            # Where beginning or ending a capture fails, torch leaves its stream the current one and its memory open.
+            torch.cuda.set_stream(before)
+            _close_memory(graph)
+            raise
         replay: Replay = graph.replay
         return replay
+
+
+def _close_memory(graph: Any) -> None:
+    """Let go of the memory of a graph whose capture failed; torch has it no more if it ended the capture itself."""
+    index = torch.cuda.current_device()
+    for release in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        with suppress(RuntimeError, AttributeError):
+            getattr(torch._C, release)(index, graph.pool())
 
 
 class GraphBuffers(NamedTuple):
@@ -71,10 +87,13 @@ class GraphBuffers(NamedTuple):
             torch.zeros(1, dtype=torch.int64, device=device),
         )
 
-    def fill(self, minibatches: Minibatches) -> None:
-        """Write the minibatches of an epoch and set the position to the first."""
-        self.indices[: minibatches.steps].copy_(torch.from_numpy(minibatches.indices))
-        self.weights[: minibatches.steps].copy_(torch.from_numpy(minibatches.weights))
+    def fill(self, minibatches: Minibatches, weights: Tensor) -> None:
+        """Write the minibatches of an epoch, whose weights are on the device, and set the position to the first.
+
+        The host does not wait: it goes on to launch the steps, which come after the copies.
+        """
+        self.indices[: minibatches.steps].copy_(torch.from_numpy(minibatches.indices), non_blocking=True)
+        self.weights[: minibatches.steps].copy_(weights)
         self.position.zero_()
 
     def step(self, stepper: TorchStepper, rollout: Samples) -> None:
@@ -103,7 +122,7 @@ class GraphedEpochs:
     def drop(self) -> None:
         """Free the graph and its memory, which also holds the gradients of the last step."""
         self._buffers = self._replay = None
-        self._stepper.model.zero_grad(set_to_none=True)
+        self._stepper.optimizer.drop_gradients()
 
     def prepare(self, rollout: Samples, rows: int, size: int) -> None:
         """Capture a step for so many minibatches (rows) of a size, unless the captured one still holds.
@@ -114,11 +133,14 @@ class GraphedEpochs:
         if self._buffers is None or rows > len(self._buffers.reports) or self._key_of(whole, size) != self._key:
             self._stepper.memory.run("gradients", size, lambda: self._capture(whole, rows, size))
 
-    def run(self, minibatches: Minibatches) -> Tensor:
-        """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
+    def run(self, minibatches: Minibatches, weights: Tensor) -> Tensor:
+        """Take the steps of an epoch; return their reports, float32[M, columns], on the device.
+
+        ``weights`` are those of the minibatches, on the device.
+        """
         assert self._buffers is not None
         assert self._replay is not None
-        self._buffers.fill(minibatches)
+        self._buffers.fill(minibatches, weights)
         for _ in range(minibatches.steps):
             self._replay()
         return self._buffers.reports[: minibatches.steps].clone()
@@ -142,8 +164,7 @@ class GraphedEpochs:
     def _key_of(self, rollout: Samples, size: int) -> tuple[Any, ...]:
         """Return all that a graph holds and that can change."""
         stepper = self._stepper
-        tensors = *rollout, *stepper.optimizer_tensors().values()
-        addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in tensors]
+        addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in rollout]
         return size, stepper.precision, stepper.memory.microbatch, stepper.scaler, [*stepper.zeros], addresses
 
 

@@ -1,7 +1,7 @@
 """What an update asks of a stepper, whichever way it computes, and what the steppers share."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ class UpdateSettings:
         threads: microbatches computed at once, on the CPU. Their gradients are added up in a fixed order, so the result
             does not depend on it; torch itself should use one thread.
         executions: how steps run; of several, the one that the first update finds fastest.
+        run_steps: optimiser steps of the whole run, about; 0 where nobody knows.
         checkpointing: whether torch's backward pass computes the activations of a network again, for memory.
     """
 
@@ -49,6 +50,7 @@ class UpdateSettings:
     measure_noise: bool = False
     threads: int = 1
     executions: tuple[Execution, ...] = ("eager",)
+    run_steps: int = 0
     checkpointing: bool = False
 
     @property
@@ -104,6 +106,12 @@ class Stepper(Protocol):
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Restore what :meth:`optimizer_tensors` of any stepper returned; other names are ignored."""
 
+    def copy_optimizer(self) -> Any:
+        """Return a copy of the optimiser's state, for :meth:`restore_optimizer` of the same stepper."""
+
+    def restore_optimizer(self, copy: Any) -> None:
+        """Restore a copy in place."""
+
 
 def report_columns(algorithm: Algorithm) -> tuple[str, ...]:
     """Return the names of a step report's columns: the total, the algorithm's loss terms, whether it was skipped."""
@@ -115,14 +123,20 @@ def by_name(algorithm: Algorithm, reports: Tensor) -> dict[str, Tensor]:
     return dict(zip(report_columns(algorithm), reports.unbind(-1), strict=True))
 
 
-def snapshot(stepper: Stepper) -> dict[str, Tensor]:
-    """Return copies of parameters and optimiser state, for :func:`restore`."""
-    tensors = {"flat": stepper.model.flat, **stepper.optimizer_tensors()}
-    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+class StepperState(NamedTuple):
+    """Copies of a model's parameters and of the optimiser's state."""
+
+    flat: Tensor
+    optimizer: Any
 
 
-def restore(stepper: Stepper, tensors: dict[str, Tensor]) -> None:
+def snapshot(stepper: Stepper) -> StepperState:
+    """Return copies for :func:`restore`."""
+    return StepperState(stepper.model.flat.detach().clone(), stepper.copy_optimizer())
+
+
+def restore(stepper: Stepper, state: StepperState) -> None:
     """Restore parameters and optimiser state in place."""
     with torch.no_grad():
-        stepper.model.flat.copy_(tensors["flat"])
-    stepper.load_optimizer_tensors(tensors)
+        stepper.model.flat.copy_(state.flat)
+    stepper.restore_optimizer(state.optimizer)

@@ -1,6 +1,8 @@
 """One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +12,15 @@ from core.hardware.types import Precision
 from core.learning.algorithms.interface import Algorithm, Loss, PolicyOutputs, Samples
 from core.learning.oom_recovery import OomRetry
 from core.learning.schedule import Coefficients
+from core.learning.steps.clipped_adam import ClippedAdam
 from core.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
-from core.learning.torch_settings import autocast, grad_scaler
+from core.learning.steps.step_parameters import StepParameters
+from core.learning.torch_settings import grad_scaler
 from core.policies.networks import ActorCritic
+from core.policies.parameter_layout import LOG_STD
 
-LossFunction = Callable[[Samples, Tensor], Loss]
-"""``(samples, weights) -> loss``, weights float32[B]."""
+LossFunction = Callable[[Samples, Tensor, Mapping[str, Tensor]], Loss]
+"""``(samples, weights, parameters by name) -> loss``, weights float32[B]."""
 
 
 class TorchStepper:
@@ -30,14 +35,11 @@ class TorchStepper:
         self.model, self.algorithm, self.settings = model, algorithm, settings
         self.device = model.flat.device
         parts = ("actor", "critic") if algorithm.needs_critic else ("actor",)
-        self._parts = {part: model.part_parameters(part) for part in parts}
-        self._parameters = [parameter for part in self._parts.values() for parameter in part]
-        adam = {part: settings.adam[part] for part in parts}
-        groups = [
-            {"params": self._parts[part], "lr": self._scalar(rate), "eps": epsilon}
-            for part, (rate, epsilon) in adam.items()
-        ]
-        self.optimizer = torch.optim.Adam(groups, fused=True, capturable=True)
+        self._slices = {part: model.layout.slice_of(part) for part in parts}
+        self._names = [name for part in parts for name in model.layout.names(part)]
+        flat = model.flat.detach()
+        held = {part: flat[where] for part, where in self._slices.items()}
+        self.optimizer = ClippedAdam(held, settings.adam, settings.max_grad_norm)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
         self._columns = (TOTAL, *algorithm.terms)
@@ -56,6 +58,7 @@ class TorchStepper:
         """Compute the next steps in another number format."""
         self.precision = precision
         self.scaler = grad_scaler(self.device, precision)
+        self._read = StepParameters(self.model, self._names, precision)
 
     def use_loss(self, loss: LossFunction | None) -> None:
         """Compute the loss of the next steps by another function that equals :meth:`loss`."""
@@ -63,8 +66,8 @@ class TorchStepper:
 
     def set_coefficients(self, coefficients: Coefficients) -> None:
         """Set learning rates and coefficients of the loss for the next steps."""
-        for group, part in zip(self.optimizer.param_groups, self._parts, strict=True):
-            group["lr"].fill_(self.settings.adam[part][0] * coefficients.learning_rate_factor)
+        rates = {part: rate * coefficients.learning_rate_factor for part, (rate, _) in self.settings.adam.items()}
+        self.optimizer.set_rates(rates)
         numbers = coefficients.loss._asdict()
         for name, number in numbers.items():
             self._scalars[name].fill_(number)
@@ -73,21 +76,38 @@ class TorchStepper:
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """Return the state of the optimiser by name; empty before the first step."""
-        return {
-            f"optimizer.{i}.{name}": value
-            for i, parameter in enumerate(self._parameters)
-            for name, value in self.optimizer.state[parameter].items()
-        }
+        if self.optimizer.state("actor")["step"].item() == 0.0:
+            return {}
+        return {f"optimizer.{i}.{name}": view for i, name, view in self._moments()}
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what :meth:`optimizer_tensors` of any stepper returned; other names are ignored."""
-        for i, parameter in enumerate(self._parameters):
-            prefix, held = f"optimizer.{i}.", self.optimizer.state.pop(parameter, {})
-            state = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-            if state and held.keys() == state.keys():  # in place, where a captured step reads them
-                self.optimizer.state[parameter] = {name: held[name].copy_(t) for name, t in state.items()}
-            elif state:
-                self.optimizer.state[parameter] = {name: t.clone().to(self.device) for name, t in state.items()}
+        """Restore what :meth:`optimizer_tensors` of any stepper returned, in place; without any it starts afresh."""
+        for i, name, view in self._moments():
+            if "optimizer.0.step" in tensors:
+                view.copy_(tensors[f"optimizer.{i}.{name}"])
+            else:
+                view.zero_()
+
+    def _moments(self) -> Iterator[tuple[int, str, Tensor]]:
+        """Yield number of the parameter, name, and a view of the optimiser's state, for each parameter and name."""
+        layout = self.model.layout
+        for i, parameter in enumerate(self._names):
+            part = parameter.split(".")[0]
+            for name, flat in self.optimizer.state(part).items():
+                begin, shape = layout.offsets[parameter] - self._slices[part].start, layout.shapes[parameter]
+                yield i, name, flat if flat.dim() == 0 else flat[begin : begin + prod(shape)].view(shape)
+
+    def copy_optimizer(self) -> list[Tensor]:
+        """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
+        return [tensor.clone() for tensor in self._state()]
+
+    def restore_optimizer(self, copy: list[Tensor]) -> None:
+        """Restore a copy in place."""
+        for tensor, copied in zip(self._state(), copy, strict=True):
+            tensor.copy_(copied)
+
+    def _state(self) -> list[Tensor]:
+        return [tensor for part in self._slices for tensor in self.optimizer.state(part).values()]
 
     def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
@@ -97,63 +117,59 @@ class TorchStepper:
     def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
         weights = torch.full((len(indices),), 1.0 / len(indices), device=self.device)
-        gradients, _ = self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
-        actor = torch.cat([gradient.ravel() for gradient in gradients[: len(self._parts["actor"])]])
-        return actor / self.scaler.get_scale()
+        gradient, _ = self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
+        return gradient[self._slices["actor"]] / self.scaler.get_scale()
 
     def step_without_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
         return self._apply(*self.gradients(rollout, indices, weights))
 
-    def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the gradients of a minibatch (scaled in FP16), and float32[1 + terms], its total loss and loss terms.
+    def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
 
+        The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
         It changes nothing, so that it can be tried again. Arguments are those of :meth:`step`.
         """
-        report = torch.zeros(len(self._columns), device=self.device)
-        sums: list[Tensor] = []
+        self._read.refresh()
+        gradient, report = None, None
         parts = self.memory.map_microbatches(lambda chunk: self._gradients(rollout, *chunk), indices, weights)
-        for gradients, part in parts:
-            sums = [a.add_(b) for a, b in zip(sums, gradients, strict=True)] if sums else list(gradients)
-            report = torch.where(self._is_maximum, torch.maximum(report, part), report + part)
-        return sums, report
+        for flat, part in parts:
+            gradient = flat if gradient is None else gradient.add_(flat)
+            report = (
+                part if report is None else torch.where(self._is_maximum, torch.maximum(report, part), report + part)
+            )
+        assert gradient is not None
+        assert report is not None
+        return gradient, report
 
-    def _gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Return the gradients of one microbatch and its report."""
-        loss = (self._other_loss or self.loss)(rollout.at(indices), weights)
-        gradients = torch.autograd.grad(self.scaler.scale(loss.total), self._parameters)
-        return gradients, torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+    def _gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of one microbatch and its report."""
+        leaves = self._read.leaves
+        loss = (self._other_loss or self.loss)(rollout.at(indices), weights, leaves)
+        gradients = torch.autograd.grad(self.scaler.scale(loss.total), [leaves[name] for name in self._names])
+        return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
-    def _apply(self, gradients: list[Tensor], report: Tensor) -> Tensor:
-        """Clip the gradients and step; return the report with 1 where the step was skipped.
-
-        The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for
-        a gradient scaler (torch/amp/grad_scaler.py), and leaves parameters and state alone where that is 1. A norm is
-        finite only if all that it sums up is.
-        """
-        for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self.scaler.unscale_(self.optimizer)
-        norms = [torch.nn.utils.clip_grad_norm_(part, self.settings.max_grad_norm) for part in self._parts.values()]
-        finite = torch.isfinite(torch.stack([*norms, report[self._columns.index(TOTAL)]])).all()
-        skipped = torch.logical_not(finite).float()
-        self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
-        self.optimizer.step()
-        self.scaler.update()
+    def _apply(self, gradient: Tensor, report: Tensor) -> Tensor:
+        """Clip the gradient and step; return the report with 1 where the step was skipped."""
+        parts = {part: gradient[where] for part, where in self._slices.items()}
+        skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
         return torch.cat([report, skipped.reshape(1)])
 
-    def loss(self, samples: Samples, weights: Tensor) -> Loss:
-        """Return the loss of some samples with weights float32[B]."""
-        normalised = self.model.normalise(samples.observations)
-        with autocast(self.device, self.precision):
-            logits = self._evaluate(self.model.logits, normalised, samples.features)
-            critic = self.algorithm.needs_critic
-            values = self._evaluate(self.model.values, normalised) if critic else normalised.new_empty(0)
-        evaluated = self.model.distribution(logits, self.model.log_std, samples.masks, samples.actions)
+    def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
+        """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
+        normalised, held = (
+            self.model.normalise(samples.observations),
+            self.model.tensors if tensors is None else tensors,
+        )
+        logits = self._evaluate(self.model.logits, normalised, samples.features, held)
+        critic = self.algorithm.needs_critic
+        values = self._evaluate(self.model.values, normalised, held) if critic else normalised.new_empty(0)
+        log_std = held.get(LOG_STD, self.model.log_std)
+        evaluated = self.model.distribution(logits, log_std, samples.masks, samples.actions)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
         return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
 
-    def _evaluate(self, network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    def _evaluate(self, network: Callable[..., Tensor], *inputs: Any) -> Tensor:
         """Return a network's outputs; with checkpointing, the backward pass computes its activations again."""
         if not self.settings.checkpointing:
             return network(*inputs)

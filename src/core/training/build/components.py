@@ -103,10 +103,19 @@ def build_updater(setup: Setup, plan: Plan) -> Updater:
             precision=plan.precision,
             threads=plan.update_threads if plan.device == "cpu" else 1,
             executions=plan.executions,
+            run_steps=_run_steps(setup, plan),
             measure_noise=0 < setup.size.first < setup.size.samples,
             checkpointing=plan.gradient_checkpointing,
         ),
     )
+
+
+def _run_steps(setup: Setup, plan: Plan) -> int:
+    """Return about how many optimiser steps a run has; 0 where a time budget alone ends it."""
+    config, size = setup.config, setup.size
+    if config.training_episodes == NO_LIMIT:
+        return 0
+    return -(-config.training_episodes * size.counted // plan.batch_size) * config.num_epochs
 
 
 def _build_model(setup: Setup, pinned: bool) -> ActorCritic:

@@ -8,7 +8,7 @@ from core.errors import UserError
 from core.hardware.types import HostRollout
 from core.policies.spec import PolicySpec, spec_for
 from core.rollout.branches import BranchPlan
-from core.rollout.trajectory import trajectory_bytes
+from core.rollout.trajectory import pinned_bytes, trajectory_bytes
 from core.simulators.simulator import Simulator
 from core.training.rollout_growth import LARGEST_SHARE
 
@@ -186,5 +186,5 @@ def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulat
         rows=rows,
         at_most=not steps and simulator.expected_steps is None,
         bytes=instances * trajectory_bytes(spec, expected),
-        pinned_bytes=instances * trajectory_bytes(spec, rows, cuts=steps),
+        pinned_bytes=instances * pinned_bytes(spec, rows, steps) if steps else pinned_bytes(spec, rows, 0, instances),
     )

@@ -125,6 +125,14 @@ class KernelStepper:
             for row, name in enumerate(("exp_avg", "exp_avg_sq")):
                 self._moments[row, _slice_of(parameter)] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
 
+    def copy_optimizer(self) -> tuple[int, np.ndarray]:
+        """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
+        return self._steps, self._moments.copy()
+
+    def restore_optimizer(self, copy: tuple[int, np.ndarray]) -> None:
+        """Restore a copy in place."""
+        self._steps, self._moments[:] = copy
+
     def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
         arrays, order = self._arrays_of(rollout), indices.numpy()

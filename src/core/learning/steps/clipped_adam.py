@@ -1,0 +1,80 @@
+"""Adam on actor and critic as one flat tensor each: few launches on a GPU, however many layers there are."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+STATE = ("step", "exp_avg", "exp_avg_sq")
+"""Names of torch's Adam for its number of steps and the two moments."""
+
+
+class ClippedAdam:
+    """Clips the gradient of each part to a norm and steps, or leaves all alone where a number is not finite.
+
+    ``parts`` are float32 tensors that steps change in place, such as the actor's parameters and the critic's; ``adam``
+    holds learning rate and epsilon of each. The host reads nothing of the device, so that a step can be captured.
+    """
+
+    def __init__(self, parts: Mapping[str, Tensor], adam: Mapping[str, tuple[float, float]], max_norm: float) -> None:
+        self._max_norm = max_norm
+        self._parts = {name: nn.Parameter(flat) for name, flat in parts.items()}
+        self._optimizers = {name: _adam(flat, *adam[name]) for name, flat in self._parts.items()}
+        for name, flat in self._parts.items():
+            zeros = torch.zeros((), device=flat.device), torch.zeros_like(flat), torch.zeros_like(flat)
+            self._optimizers[name].state[flat] = dict(zip(STATE, (t.detach() for t in zeros), strict=True))
+
+    def state(self, part: str) -> dict[str, Tensor]:
+        """Return the tensors of a part's optimiser by torch's names; steps change them in place."""
+        state: dict[str, Tensor] = self._optimizers[part].state[self._parts[part]]
+        return state
+
+    def set_rates(self, rates: Mapping[str, float]) -> None:
+        """Set the learning rate of each part, in place."""
+        for name, optimizer in self._optimizers.items():
+            optimizer.param_groups[0]["lr"].fill_(rates[name])
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether the gradients of the last step are still there."""
+        return any(flat.grad is not None for flat in self._parts.values())
+
+    @property
+    def gradient(self) -> Tensor:
+        """The gradients of all parts in the last step, clipped."""
+        return torch.cat([flat.grad for flat in self._parts.values() if flat.grad is not None])
+
+    def drop_gradients(self) -> None:
+        """Free the gradients of the last step."""
+        for flat in self._parts.values():
+            flat.grad = None
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler) -> Tensor:
+        """Step with the gradients of the parts, float32 and scaled by the scaler; they are clipped in place.
+
+        The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for
+        a gradient scaler (torch/amp/grad_scaler.py), and leaves parameters and state alone where that is 1. It also
+        divides the gradient by ``grad_scale``, which is what clips. A norm is finite only if all that it sums up is.
+
+        Returns:
+            float32 scalar, 1 where gradient or loss was not finite and nothing was changed.
+        """
+        for name, flat in self._parts.items():
+            flat.grad = gradients[name]
+            scaler.unscale_(self._optimizers[name])
+        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients.values()])
+        divisors = ((norms + 1e-6) / self._max_norm).clamp(min=1.0)  # as torch's clip_grad_norm_
+        finite = torch.isfinite(norms.sum() + loss)
+        skipped = torch.logical_not(finite).float()
+        for optimizer, divisor in zip(self._optimizers.values(), divisors.unbind(), strict=True):
+            optimizer.grad_scale, optimizer.found_inf = divisor, skipped  # type: ignore[attr-defined]
+            optimizer.step()
+        scaler.update()
+        return skipped
+
+
+def _adam(flat: nn.Parameter, rate: float, epsilon: float) -> torch.optim.Adam:
+    """Return Adam on a tensor, in one kernel, with a learning rate that a captured step reads."""
+    group = {"params": [flat], "lr": torch.full((), rate, device=flat.device), "eps": epsilon}
+    return torch.optim.Adam([group], fused=True, capturable=True)

@@ -1,0 +1,139 @@
+"""Whole updates on the fake card, from upload to report, beside the same on the CPU."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from helpers.random_rollouts import SPACES, random_rollout
+from helpers.recorded_graphs import RecordedGraphs
+from helpers.specs import mlp_spec
+from helpers.toy_runs import rollout_batch, toy_algorithm, toy_coefficients, toy_settings
+
+import core.learning.step_selection.executor as executor
+from core.learning.algorithms.grpo import Grpo
+from core.learning.algorithms.ppo import Ppo
+from core.learning.steps.interface import UpdateSettings
+from core.learning.updater import Updater
+from core.policies.networks import ActorCritic, initialise
+from core.rollout.trajectory import Trajectory, allocate
+from core.simulators.spaces import Discrete
+
+
+class Watched:
+    """Writes down the number formats of what a loss is given and returns."""
+
+    def loss(self, outputs, samples, weights, coefficients):
+        loss = super().loss(outputs, samples, weights, coefficients)
+        tensors = {**outputs._asdict(), "total": loss.total, **loss.terms._asdict()}
+        FORMATS.update(f"{name} {tensor.dtype}" for name, tensor in tensors.items())
+        return loss
+
+
+class WatchedPpo(Watched, Ppo):
+    """PPO, watched."""
+
+
+class WatchedGrpo(Watched, Grpo):
+    """GRPO, watched."""
+
+
+FORMATS: set[str] = set()
+CASES = {
+    **{
+        f"{space} {precision}": (space, {"precision": precision})
+        for space in SPACES
+        for precision in ("fp32", "bf16", "fp16")
+    },
+    **{f"{space} bf16 in microbatches": (space, {"precision": "bf16", "microbatch": 48}) for space in SPACES},
+    **{f"{space} fp32 captured": (space, {"precision": "fp32", "executions": ("graph",)}) for space in SPACES},
+    "discrete bf16 captured": ("discrete", {"precision": "bf16", "executions": ("graph",)}),
+    "discrete fp16 captured": ("discrete", {"precision": "fp16", "executions": ("graph",)}),
+    "discrete fp32 with checkpointing": ("discrete", {"precision": "fp32", "checkpointing": True}),
+    "discrete fp32 with a KL limit": ("discrete", {"precision": "fp32", "target_kl": 1e9}),
+    "discrete fp32 with noise": ("discrete", {"precision": "fp32", "measure_noise": True}),
+    "groups of 2": ("discrete", {"precision": "bf16", "group_size": 2}),
+    "penalised": ("discrete", {"precision": "bf16", "kl_coefficient": 0.1}),
+    **{f"desk {precision}": ("desk", {"precision": precision}) for precision in ("fp32", "bf16", "fp16")},
+}
+"""Space (or the sizes of the loan desk) and settings by name."""
+
+SAMPLES, BATCH, EPOCHS = 250, 128, 2
+
+
+def run_cases(card_class: type) -> dict[str, Any]:
+    """Return what each case did on the card, and how far its parameters are from those of the CPU."""
+    results = {}
+    for name, (space, changes) in CASES.items():
+        model, trajectories = problem(space)
+        on_cpu, _ = updated(model, trajectories, "cpu", {**changes, "executions": ("eager",)}, None)
+        with card_class() as card:
+            on_card, seen = updated(model, trajectories, "cuda", changes, card)
+        difference = (on_cpu.flat - on_card.flat).detach().abs().max()
+        moved = (on_card.flat - model.flat).detach().abs().max()
+        results[name] = {**seen, "difference": float(difference), "moved": float(moved)}
+    return results
+
+
+def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
+    """Return a model and two trajectories of random numbers."""
+    desk = mlp_spec((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), space=Discrete(62), action_features=5)
+    small = None if space == "desk" else SPACES[space]
+    features = 2 if space == "discrete" else 0
+    spec = desk if small is None else mlp_spec((6, 16, 24, small.outputs), (6, 20, 1), "tanh", small, features)
+    model = ActorCritic(spec)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(1))
+    samples, rng = random_rollout(model, SAMPLES), np.random.default_rng(2)
+    trajectories = []
+    for begin, end in ((0, 150), (150, SAMPLES)):
+        trajectory = allocate(spec, end - begin)
+        for column in ("actions", "log_probs", "masks", "features", "states"):
+            target, source = getattr(trajectory, column), getattr(samples, column)[begin:end].numpy()
+            target[:] = source.reshape(target.shape)
+        trajectory.observations[:-1] = samples.observations[begin:end].numpy()
+        trajectory.observations[-1] = 0.0
+        trajectory.rewards[:], trajectory.elapsed[:] = rng.normal(size=end - begin), 1.0
+        trajectory.terminated[:] = trajectory.truncated[:] = False
+        trajectory.control_variate[:] = 0.0
+        trajectory.terminated[-1] = True
+        trajectories.append(trajectory)
+    return model, trajectories
+
+
+def updated(model, trajectories, device, changes, card):
+    """Return a copy of the model after an update, and what the update did; ``card`` is that of the device."""
+    copy = ActorCritic(model.spec)
+    with torch.no_grad():
+        copy.flat.copy_(model.flat)
+    settings = toy_settings(UpdateSettings, epochs=EPOCHS, batch_size=BATCH, **{"microbatch": 512, **changes})
+    executor.CudaGraphs = lambda device: RecordedGraphs()
+    coefficients, group = toy_algorithm().coefficients, changes.get("group_size")
+    algorithm = WatchedGrpo(group, coefficients) if group else WatchedPpo(0.9, coefficients)
+    updater = Updater(copy, torch.device(device), algorithm, settings)
+    phases, seen = {}, {}
+    FORMATS.clear()
+    if card is not None:
+        watch(updater, card, phases)
+    rollout = rollout_batch(trajectories, [np.full(t.steps, 0.97) for t in trajectories])
+    for seed in (0, 1):  # of the second one the traffic is kept: nothing is made for the first time
+        report = updater.update(rollout, toy_coefficients(), np.random.default_rng(seed))
+    seen |= {"formats": sorted(FORMATS), "report": report.as_dict(), "phases": phases}
+    return copy, seen
+
+
+def watch(updater, card, phases):
+    """Write down the traffic of an update's phases."""
+    prepare, epochs = updater._prepare, updater._epochs
+
+    def watched_prepare(*arguments):
+        card.look()
+        result = prepare(*arguments)
+        phases["prepare"] = vars(card.look())
+        return result
+
+    def watched_epochs(*arguments):
+        card.look()
+        result = epochs(*arguments)
+        phases["epochs"] = vars(card.look())
+        return result
+
+    updater._prepare, updater._epochs = watched_prepare, watched_epochs
