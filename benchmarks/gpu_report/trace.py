@@ -1,6 +1,7 @@
 """What torch.profiler says of a function, read off its trace."""
 
 import json
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -60,8 +61,12 @@ def profiled(function: Callable[[], None], device: torch.device) -> Profile:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(file))
-        events = json.loads(file.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
-    return read(events, device.type)
+        return read(events_of(file.read_text(encoding="utf-8", errors="replace")), device.type)
+
+
+def events_of(text: str) -> list[Event]:
+    """Return the events of a trace, in which the profiler may write ``inf`` and ``nan`` where JSON has no such word."""
+    return list(json.loads(re.sub(r"(:\s*)-?(?:inf|nan)\b", r"\1null", text))["traceEvents"])
 
 
 def read(events: Iterable[Event], device: str) -> Profile:

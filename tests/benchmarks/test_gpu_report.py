@@ -132,6 +132,12 @@ def test_a_part_begins_only_if_it_can_end_in_time(reporter):
     assert reporter.run(*parts, seconds=200.0, clock=lambda: 0.0)["another"]["state"] == "done"
 
 
+def test_parts_run_on_the_card_where_there_is_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
+    on_a_card = Reporter(tmp_path / "report", CARD)
+    assert on_a_card.run(part("ends well")._replace(needs_gpu=True))["ends_well"]["figures"]["device"] == "cuda"
+
+
 def test_a_failure_stays_in_the_report_when_no_time_is_left_to_repeat_it(reporter):
     reporter.run(part("fails"))
     found = reporter.run(part("fails"), seconds=1.0)
@@ -337,6 +343,12 @@ def test_the_trace_of_a_gpu():
     assert found.launches == {"cudaLaunchKernel": 1, "cudaGraphLaunch": 1}
     assert profile_step.parts_of(found, 8, False) == {"feature_ms": 0.25, "observation_product_ms": 0.0}
     assert profile_step.parts_of(found, 8, True) == {"feature_ms": None, "observation_product_ms": None}
+
+
+def test_a_trace_may_have_numbers_that_json_has_not():
+    text = '{"traceEvents": [{"name": "infer: nano", "args": {"blocks per SM": inf, "x":-nan, "bytes": 3}}]}'
+    (event,) = trace.events_of(text)
+    assert event == {"name": "infer: nano", "args": {"blocks per SM": None, "x": None, "bytes": 3}}
 
 
 def test_launches_are_timed_on_the_cpu(tmp_path):
