@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 EPISODES ?= 50
+FLAGS ?=
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: train test check docs benchmark benchmark-check clean
+.PHONY: train test check docs benchmark benchmark-check gpu clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
 	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (6 episodes of about 62,000 steps each) into $(DIRECTORY)"
@@ -32,6 +33,10 @@ benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping fr
 
 benchmark-check: $(VENV)/.installed  ## whether a kernel has become slower than its baseline (a minute; not part of the tests)
 	OMP_NUM_THREADS=1 $(RUN) benchmarks/check.py
+
+gpu: $(VENV)/.installed-test  ## every figure that is owed of a GPU (25 minutes at most; call it again to go on)
+	@echo "==> Measuring what a GPU does, a process for each part (without a GPU all but one part is skipped)"
+	$(RUN) scripts/gpu_report.py $(FLAGS)
 
 clean:  ## remove the virtual environment and caches (runs stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

@@ -6,6 +6,8 @@ capturing) is timed apart, the first time. `python benchmarks/update.py --gpu` c
 """
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -27,14 +29,36 @@ from core.policies.spec import PolicySpec
 from core.simulators.spaces import Discrete
 
 DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu")
+DESK_WITH_FEATURES = replace(DESK, action_features=2)
 EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
 NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."
 
 
-def measure_executions(samples: int, batch: int, pairs: int, gpu: Gpu | None, device: str = "cuda") -> list[dict]:
-    """Return a row for each precision and execution; one that fails has its problem in place of times."""
-    precisions: list[Precision] = ["fp32", *(["bf16"] if has_bf16(device) else []), "fp16"]
-    sides = {(p, e): _Side(p, e, samples, batch, device) for p in precisions for e in EXECUTIONS}
+def precisions_of(device: str) -> list[Precision]:
+    """Return the number formats that are measured on a device."""
+    return ["fp32", *(["bf16"] if has_bf16(device) else []), "fp16"]
+
+
+def half_of(device: str) -> Precision:
+    """Return the half precision that a run on a GPU takes: BF16 where the card has it."""
+    return "bf16" if has_bf16(device) else "fp16"
+
+
+def measure_executions(
+    samples: int,
+    batch: int,
+    pairs: int,
+    gpu: Gpu | None,
+    device: str = "cuda",
+    executions: Sequence[Execution] = EXECUTIONS,
+    precisions: Sequence[Precision] = (),
+) -> list[dict]:
+    """Return a row for each precision and execution; one that fails has its problem in place of times.
+
+    Eager steps, which the others are compared with, are among the executions; no precisions are those of the device.
+    """
+    formats = precisions or precisions_of(device)
+    sides = {(p, e): Side(p, e, samples, batch, device) for p in formats for e in executions}
     for _ in range(pairs):
         for side in sides.values():
             side.take_a_turn()
@@ -54,11 +78,25 @@ def table(rows: list[dict]) -> list[str]:
     return lines
 
 
-class _Side:
-    """One precision and execution, with a model and a rollout of its own."""
+class Side:
+    """One precision and execution, with a model and a rollout of its own.
 
-    def __init__(self, precision: Precision, execution: Execution, samples: int, batch: int, device: str) -> None:
+    Attributes:
+        problem: what went wrong while it was prepared; empty if nothing did.
+        executor: takes the steps of :attr:`batches` on :attr:`rollout`.
+    """
+
+    def __init__(
+        self,
+        precision: Precision,
+        execution: Execution,
+        samples: int,
+        batch: int,
+        device: str,
+        spec: PolicySpec = DESK,
+    ) -> None:
         self.precision, self.execution, self.samples, self.batch = precision, execution, samples, batch
+        self.spec = spec
         self._times: list[float] = []
         self.problem, begin = "", time.perf_counter()
         self._device = torch.device(device)
@@ -69,19 +107,23 @@ class _Side:
         self.preparation = time.perf_counter() - begin
 
     def _prepare(self) -> None:
-        host = ActorCritic(DESK)
+        host = ActorCritic(self.spec)
         initialise(host, "orthogonal", torch.Generator().manual_seed(0))
-        model = ActorCritic(DESK, self._device)
+        model = ActorCritic(self.spec, self._device)
         with torch.no_grad():
             model.flat.copy_(host.flat)
         settings = UpdateSettings(1, self.batch, 3e-4, 3e-4, 0.5, self.batch, self.precision)
         algorithm = Ppo(0.95, PpoCoefficients(0.2, 0.01, 0.5))
-        self._executor = Executor(TorchStepper(model, algorithm, settings), "eager")
-        self._executor.use(self.execution)
-        self._rollout = _made_up(self.samples, self._device)
-        self._batches = split(self.samples, self.batch, np.random.default_rng(0))
-        self._executor.prepare(self._rollout, self._batches)
-        self._executor.run(self._rollout, self._batches)
+        self.executor = Executor(TorchStepper(model, algorithm, settings), "eager")
+        self.executor.use(self.execution)
+        self.rollout = _made_up(self.spec, self.samples, self._device)
+        self.batches = split(self.samples, self.batch, np.random.default_rng(0))
+        self.executor.prepare(self.rollout, self.batches)
+        self.run_epoch()
+
+    def run_epoch(self) -> None:
+        """Take the steps of an epoch and wait for them."""
+        self.executor.run(self.rollout, self.batches)
         synchronise(self._device)
 
     def take_a_turn(self) -> None:
@@ -90,16 +132,19 @@ class _Side:
             return
         synchronise(self._device)
         begin = time.perf_counter()
-        self._executor.run(self._rollout, self._batches)
-        synchronise(self._device)
-        self._times.append(1e3 * (time.perf_counter() - begin) / self._batches.steps)
+        self.run_epoch()
+        self._times.append(1e3 * (time.perf_counter() - begin) / self.batches.steps)
 
-    def row(self, gpu: Gpu | None, eager: "_Side") -> dict:
+    def row(self, gpu: Gpu | None, eager: "Side") -> dict:
         """Return what was measured, beside the prediction where the card is in the catalogue."""
         times = self._times or [0.0]
         card = card_of(gpu) if gpu else None
         work = step_work(
-            DESK, self.precision != "fp32", minibatch_shape(self.samples, self.batch)[1], self.batch, self.execution
+            self.spec,
+            self.precision != "fp32",
+            minibatch_shape(self.samples, self.batch)[1],
+            self.batch,
+            self.execution,
         )
         predicted = seconds(work, card, self.precision, True) if card else {}
         return {
@@ -115,17 +160,17 @@ class _Side:
         }
 
 
-def _made_up(samples: int, device: torch.device) -> Samples:
+def _made_up(spec: PolicySpec, samples: int, device: torch.device) -> Samples:
     """Return random samples, all actions allowed."""
-    generator, n = torch.Generator().manual_seed(1), DESK.action_space.outputs
+    generator, n = torch.Generator().manual_seed(1), spec.action_space.outputs
     columns = [torch.randn(samples, generator=generator) for _ in range(3)]
     rollout = Samples(
-        observations=torch.randn(samples, DESK.observation_size, generator=generator),
+        observations=torch.randn(samples, spec.observation_size, generator=generator),
         actions=torch.randint(0, n, (samples,), generator=generator),
         log_probs=torch.full((samples,), -float(np.log(n))),
         masks=torch.ones(samples, n, dtype=torch.bool),
-        features=torch.zeros(samples, n, 0),
-        states=torch.zeros(samples, 0),
+        features=torch.randn(samples, n, spec.action_features, generator=generator),
+        states=torch.zeros(samples, spec.state_size),
         advantages=columns[0],
         returns=columns[1],
         values=columns[2],
