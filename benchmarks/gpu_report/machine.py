@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.hardware.planning.roofline import BUS_BYTES_PER_SECOND
+from core.hardware.planning.roofline import BUS_BYTES_PER_SECOND, FASTER_BUS
 from core.learning.device_transfer import synchronise
 
 MODULES = (
@@ -103,5 +103,7 @@ def lines(figures: Figures) -> list[str]:
         memory = "pinned" if row["pinned"] else "pageable"
         rows.append((f"copy {row['way']}, {memory} memory", f"{row['bytes_per_second'] / 1e9:.1f} GB/s"))
     if figures.get("copies"):
-        rows.append(("assumed by predictions: pinned copies", f"{BUS_BYTES_PER_SECOND / 1e9:.1f} GB/s"))
+        rows.append(
+            ("assumed by predictions: pinned copies", f"{BUS_BYTES_PER_SECOND / 1e9:.0f}, {FASTER_BUS / 1e9:.0f} GB/s")
+        )
     return table(("what", "found"), rows)

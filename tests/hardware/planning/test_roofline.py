@@ -9,6 +9,7 @@ from helpers.real_steps import prepared_step
 from helpers.specs import mlp_spec
 from torch.utils.flop_counter import FlopCounterMode
 
+from core.hardware.planning.activation_memory import column_bytes
 from core.hardware.planning.gpu_catalog import find_card
 from core.hardware.planning.roofline import (
     BUS_BYTES_PER_SECOND,
@@ -16,6 +17,7 @@ from core.hardware.planning.roofline import (
     REPLAY_SECONDS,
     Work,
     binding,
+    compiled_traffic,
     seconds,
     step_work,
     update_seconds,
@@ -27,6 +29,7 @@ SHAPES = {
     "small": mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), space=Discrete(8)),
     "features": mlp_spec((151, 64, 64, 62), (151, 96, 96, 1), space=Discrete(62), action_features=5),
     "wide": mlp_spec((16, 512, 512, 4), (16, 32, 32, 1), space=Discrete(4)),
+    "desk": mlp_spec((151, *(128,) * 3, 62), (151, *(256,) * 3, 1), space=Discrete(62), action_features=2),
     "choices": mlp_spec((32, 64, 50), (32, 96, 1), space=MultiDiscrete([30, 20])),
     "many choices": mlp_spec((32, 64, 64, 20), (32, 96, 96, 1), space=MultiDiscrete([2] * 10)),
     "box": mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6)),
@@ -75,6 +78,22 @@ def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, ke
         torch.autograd.grad(stepper.loss(samples, weights).total, list(stepper.model.parameters()))
     outside = step.launches - inside.launches
     assert step_work(shape, False, 512, 512, "compile").launches == pytest.approx(outside + kernels, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "half", "counted"),
+    [
+        *(("small", False, 55_140), ("small", True, 31_780), ("box", False, 15_940), ("box", True, 9_860)),
+        *(("desk", False, 63_190), ("desk", True, 38_650)),
+    ],
+)
+def test_the_traffic_of_compiled_steps_is_that_of_the_compilers_code(name, half, counted):
+    """Bytes a sample that torch 2.13's compiler counts for the code that it makes of the loss and its gradient.
+
+    From ``metrics.num_bytes_accessed`` of torch._inductor, with minibatches of 512 and 1,024 on a CPU.
+    """
+    gathered = 2 * sum(column_bytes(SHAPES[name]).values())
+    assert compiled_traffic(SHAPES[name], half) - gathered == pytest.approx(counted, rel=0.05)
 
 
 def test_an_update_by_hand():

@@ -14,7 +14,7 @@ from core.config import Config, load_config
 from core.hardware.planning.gpu_catalog import CARDS, machine_with
 from core.simulators.loading import load_simulator
 from core.training.build.plan import plan_run
-from core.training.build.presets import PRESETS, WITH_PRIOR, with_preset, with_prior
+from core.training.build.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
 from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -114,7 +114,7 @@ def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys
 def test_an_unknown_preset_is_a_sentence(capsys):
     assert main(["--preset", "fast"]) == 2
     assert (
-        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production' or 'extended'."
+        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production', 'extended' or 'guide'."
         in capsys.readouterr().err
     )
 
@@ -128,3 +128,24 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     assert sources == {"num_epochs": "flag", **dict.fromkeys(WITH_PRIOR.keys() - {"gamma", "num_epochs"}, "prior")}
     assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
     assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
+
+
+def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
+    config, sources = load_config(None, {"preset": "guide", "num_epochs": "3"})
+    found, origins, lines = with_defaults(config, sources, Bandit())
+    assert (found.episodes_per_update, found.num_epochs, found.batch_size) == (1, 3, 65_536)
+    assert (origins["batch_size"], origins["num_epochs"]) == ("preset", "flag")
+    assert lines == [
+        "Preset guide sets sizes of learning, for comparisons of speed, not for results: EPISODES_PER_UPDATE 1, "
+        "BATCH_SIZE 65,536."
+    ]
+    assert with_preset(found, origins, ITERATION_STEPS) == (found, origins, [])
+
+
+def test_the_guides_preset_stays_where_a_policy_starts_from_a_rule():
+    """Its number of epochs and its minibatches are not those of such policies' defaults."""
+    config, sources = load_config(None, {"preset": "guide"})
+    desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    found, _, lines = with_defaults(config, sources, desk)
+    assert (found.num_epochs, found.batch_size, found.learning_rate_actor) == (10, 65_536, 1.5e-3)
+    assert len(lines) == 2

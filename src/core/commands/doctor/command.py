@@ -16,7 +16,7 @@ from core.hardware.planning.plan import Plan, make_plan
 from core.policies.parameter_layout import layout_of
 from core.text import Say, counted
 from core.training.build.plan import plan_settings
-from core.training.build.presets import with_prior
+from core.training.build.presets import with_defaults
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
@@ -54,7 +54,7 @@ def findings_table(findings: list[Finding]) -> Table:
 
 def _examine(config: Config) -> DoctorInput:
     simulator = load_configured(config).simulator
-    config, _, _ = with_prior(config, {}, simulator)
+    config, _, _ = with_defaults(config, {}, simulator)
     machine, setup = detect_machine(), set_up(config, simulator)
     settings = plan_settings(setup)
     plan: Plan | None = None

@@ -14,7 +14,7 @@ from core.hardware.detect import detect_machine
 from core.hardware.planning.gpu_catalog import find_card, machine_with
 from core.text import Say, format_bytes, format_duration
 from core.training.build.plan import announce
-from core.training.build.presets import with_preset, with_prior
+from core.training.build.presets import with_budget, with_defaults, with_preset
 from core.training.build.run_settings import load_configured
 from core.training.build.setup import set_up
 from core.training.run_directory.directory import RunDirectory
@@ -39,10 +39,10 @@ def run_plan(
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
     loaded = load_configured(config)
     simulator = loaded.simulator
-    config, sources, prior_notes = with_prior(config, sources, simulator)
+    config, sources, default_notes = with_defaults(config, sources, simulator)
     config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)
-    report = make_report(config, simulator, machine)
-    for line in [*loaded.notes, *prior_notes, *notes, *announce(report.plan, machine, config)]:
+    report = make_report(with_budget(config, sources)[0], simulator, machine)
+    for line in [*loaded.notes, *default_notes, *notes, *announce(report.plan, machine, config)]:
         say(line)
     print_report(report, console)
     estimate = estimate_budget(config, loaded, report, budget, say) if budget else None

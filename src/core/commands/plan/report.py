@@ -200,7 +200,8 @@ def _memory_table(report: PlanReport) -> Table:
 def _time_table(report: PlanReport) -> Table:
     table = Table("resource", "time", "", title="Predicted time of an update", title_justify="left")
     prediction, work = report.prediction, report.prediction.work
-    bus = format_bytes(roofline.BUS_BYTES_PER_SECOND)
+    card = card_of(report.gpu) if report.gpu else None
+    bus = format_bytes(roofline.bus_bytes_per_second(card) if card else roofline.BUS_BYTES_PER_SECOND)
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
         "traffic": f"{format_bytes(work.traffic)} at the bandwidth of its memory",

@@ -1,4 +1,4 @@
-"""Settings that follow from others: presets of the length of a run, and a time budget without an iteration limit.
+"""Settings that follow from others: presets, defaults of a policy with a rule, a time budget without a limit.
 
 They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
@@ -27,12 +27,34 @@ PRESETS = {
 }
 
 
+GUIDE: dict[str, Any] = {"episodes_per_update": 1, "num_epochs": 10, "batch_size": 65_536}
+"""Preset "guide": sizes of learning, one episode an iteration and few large minibatches, for comparisons of speed."""
+
 WITH_PRIOR: dict[str, Any] = {
     **{"grow_rollouts": False, "gamma": 0.99, "gae_lambda": 0.97, "learning_rate_actor": 1.5e-3, "num_epochs": 1},
     **{"target_kl": 0.0, "entropy_coefficient": 0.0, "batch_size": 1024, "value_lambda": 0.99},
     **{"adam_epsilon_actor": 1e-3},
 }
 """Defaults where a policy starts from a rule of its simulator: small steps from much data, so that it loses nothing."""
+
+
+def with_defaults(
+    config: Config, sources: dict[str, str], simulator: Simulator
+) -> tuple[Config, dict[str, str], list[str]]:
+    """Take the sizes of the preset "guide", then the defaults of :func:`with_prior`; return lines for people, too."""
+    config, sources, guide_lines = _with_guide(config, sources)
+    config, sources, prior_lines = with_prior(config, sources, simulator)
+    return config, sources, [*guide_lines, *prior_lines]
+
+
+def _with_guide(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
+    """Take the sizes of the preset "guide" where it is chosen and nobody chose others."""
+    if config.preset != "guide":
+        return config, sources, []
+    changes = {name: value for name, value in GUIDE.items() if not set_by_user(name, config, sources)}
+    values = ", ".join(f"{name.upper()} {value:,}" for name, value in changes.items())
+    line = f"Preset guide sets sizes of learning, for comparisons of speed, not for results: {values or 'none'}."
+    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "preset"), [line]
 
 
 def with_prior(
@@ -45,8 +67,9 @@ def with_prior(
     if simulator.initial_logits is None and simulator.initial_feature_weights is None:
         return config, sources, []
     fields = Config.model_fields
+    kept = {"flag", "preset"}
     free = [
-        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
+        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) not in kept
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
@@ -63,7 +86,7 @@ def with_preset(
 
     Sources are ``"preset"`` for what changed, and there is a line for each value: set, or left alone.
     """
-    if not config.preset:
+    if config.preset not in PRESETS:
         return config, sources, []
     preset = PRESETS[config.preset]
     reason = f", {preset.steps:,} steps at about {iteration_steps:,} each"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +17,7 @@ from core.simulators.loading import PROCESS, LoadedSimulator
 from core.text import Say
 from core.training.build.components import build_evaluation, build_trainer
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
-from core.training.build.presets import budget_of, with_budget, with_preset, with_prior
+from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, train_command
 from core.training.build.setup import set_up
 from core.training.display.messages import kernel_lines, memory_lines
@@ -120,14 +120,14 @@ def build_run(
         for line in [*filter(None, [lock.note]), *loaded.notes, *hints]:
             say(line)
         command = train_command(config, sources, directory.path, file)
-        config, sources, prior_lines = with_prior(config, sources, loaded.simulator)
-        setup = set_up(config, loaded.simulator, loaded.source)
-        config, sources, preset_lines = with_preset(config, sources, setup.size.counted)
+        config, sources, default_lines = with_defaults(config, sources, loaded.simulator)
+        counted = set_up(config, loaded.simulator).size.counted
+        config, sources, preset_lines = with_preset(config, sources, counted)
         config, sources, budget_lines = with_budget(config, sources)
-        setup, machine = replace(setup, config=config), detect_machine()
+        setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
         plan = apply_plan(plan_run(setup, machine))
         for line in [
-            *prior_lines,
+            *default_lines,
             *preset_lines,
             *budget_lines,
             *announce(plan, machine, config),
