@@ -109,3 +109,11 @@ def test_before_the_epochs_every_column_goes_up_before_the_host_reads(updates, c
     prepare = updates[case]["phases"]["prepare"]
     assert prepare["mixed"] == []
     assert prepare["uploads_before_first_read"] >= 6 or "groups" in case
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_launches_before_the_epochs_do_not_depend_on_the_microbatch(updates, space):
+    """The critic's values of 250 samples are computed in one piece, whether a microbatch has 48 samples or 512."""
+    whole, pieces = (updates[f"{space} bf16{more}"]["phases"]["prepare"] for more in ("", " in microbatches"))
+    assert whole["launches"] == pieces["launches"]
+    assert len(whole["products"]) == 2 * 2  # layers of the critic; samples, and observations after the last ones

@@ -17,7 +17,10 @@ from helpers.toy_runs import (
 from oracles.slow_update import slow_coefficient, slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.learning.device_transfer import ModelTransfer
+import core.learning.updater as updater_module
+from core.learning.algorithms.ppo import Ppo
+from core.learning.device_transfer import ModelTransfer, host_allocator
+from core.learning.minibatches import split
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 
@@ -234,3 +237,88 @@ def test_the_explained_variance_is_that_of_the_critics_targets():
     returns, values = slow_returns(model, episodes)
     report = toy_update(toy_updater(model), episodes)
     assert report.explained_variance == pytest.approx(1.0 - np.var(returns - values) / np.var(returns), abs=1e-4)
+
+
+def learning_from(kept, **changes):
+    """Return an updater of a bandit that learns from some samples of 256, and its model."""
+
+    class LearningFromSome(Ppo):
+        learns_from_all = False
+
+        def targets(self, rollout, values, next_values):
+            return super().targets(rollout, values, next_values)._replace(learned_from=kept)
+
+    model = toy_model("bandit")
+    updater = toy_updater(model, **changes)
+    updater.algorithm = LearningFromSome(updater.algorithm.gae_lambda, updater.algorithm.coefficients)
+    updater.stepper.algorithm = updater.algorithm
+    return updater, model
+
+
+def watch_minibatches(updater):
+    """Return a list to which the minibatches of each epoch will be appended."""
+    drawn, epoch = [], updater.runner.epoch
+    updater.runner.epoch = lambda samples, minibatches: drawn.append(minibatches) or epoch(samples, minibatches)
+    return drawn
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_an_update_from_some_samples_draws_those_from_the_start_of_the_stream(share):
+    """As if nobody had drawn from all samples before it was known which are learned from."""
+    kept = np.random.default_rng(1).random(256) < share
+    updater, model = learning_from(kept, epochs=3)
+    drawn, rng = watch_minibatches(updater), np.random.default_rng(5)
+    report = toy_update(updater, toy_episodes("bandit", model, 1), seed=5)
+    numbers = np.flatnonzero(kept)
+    assert len(drawn) == report.epochs == 3
+    for indices, weights in drawn:
+        expected = split(len(numbers), 64, rng)
+        assert np.array_equal(indices, numbers[expected.indices])
+        assert np.array_equal(weights, expected.weights)
+        assert np.array_equal(np.unique(indices[weights > 0]), numbers)
+
+
+@pytest.mark.parametrize("kept", [None, np.ones(256, bool), np.zeros(256, bool)], ids=["none", "all", "no sample"])
+def test_an_update_from_all_samples_has_the_minibatches_of_one_permutation_an_epoch(kept):
+    updater, model = learning_from(kept)
+    drawn, rng = watch_minibatches(updater), np.random.default_rng(5)
+    toy_update(updater, toy_episodes("bandit", model, 1), seed=5)
+    assert len(drawn) == 2
+    for minibatches in drawn:
+        for part, expected in zip(minibatches, split(256, 64, rng), strict=True):
+            assert np.array_equal(part, expected)
+
+
+@pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("cuda", True)])
+def test_minibatches_are_drawn_into_pinned_memory_for_a_gpu_only(device, pinned, monkeypatch):
+    asked = []
+    monkeypatch.setattr(updater_module, "host_allocator", lambda pin: asked.append(pin) or host_allocator(False))
+    updater = toy_updater(toy_model("bandit"))
+    updater.device = torch.device(device)
+    draws = updater._draw(100, np.random.default_rng(0)).result()
+    assert asked == [pinned]
+    assert [minibatches.indices.shape for minibatches in draws] == [(2, 50)] * 2
+
+
+def test_an_update_from_some_samples_copies_from_the_memory_that_is_pinned_for_it(monkeypatch):
+    rooms = []
+
+    def allocate(shape, dtype):
+        rooms.append(np.empty(shape, dtype))
+        return rooms[-1]
+
+    monkeypatch.setattr(updater_module, "host_allocator", lambda pin: allocate)
+    updater, model = learning_from(np.arange(256) < 100)
+    drawn = watch_minibatches(updater)
+    toy_update(updater, toy_episodes("bandit", model, 1))
+    assert all(any(np.shares_memory(minibatches.indices, room) for room in rooms) for minibatches in drawn)
+
+
+def test_a_failure_while_minibatches_are_drawn_ends_the_update(monkeypatch):
+    def fails(room, samples, rng):
+        raise MemoryError("no room for a permutation")
+
+    monkeypatch.setattr(updater_module, "draw_epochs", fails)
+    model = toy_model("bandit")
+    with pytest.raises(MemoryError, match="permutation"):
+        toy_update(toy_updater(model), toy_episodes("bandit", model, 1))

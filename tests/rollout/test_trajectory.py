@@ -1,9 +1,10 @@
 """Shapes, dtypes and views of a trajectory."""
 
 import numpy as np
+import pytest
 
 from core.policies.spec import PolicySpec
-from core.rollout.trajectory import allocate
+from core.rollout.trajectory import allocate, allocate_plain, pinned_bytes, trajectory_bytes
 from core.simulators.spaces import Discrete
 
 
@@ -60,3 +61,36 @@ def test_first_keeps_the_observations_after_the_cuts_before_its_last_step():
     assert trajectory.first(5).cut_observations[:, 0].tolist() == [0, 3, 6]
     assert trajectory.first(3).cut_observations[:, 0].tolist() == [0], "the last step's is in row 3"
     assert trajectory.first(1).cut_observations.shape == (0, 3)
+
+
+def test_what_a_device_does_not_read_has_an_allocator_of_its_own():
+    asked = []
+
+    def new(shape, dtype):
+        asked.append(np.full(shape, 1, dtype))
+        return asked[-1]
+
+    trajectory = allocate(spec(1), 4, new, 4, allocate_plain)
+    names = {name for name, array in trajectory._asdict().items() if any(array is other for other in asked)}
+    assert names == {"observations", "actions", "log_probs", "masks", "features", "states"}
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pinned", "beside"),
+    [
+        # observations 72 bytes, actions 40, log-probabilities 20, masks 10, nothing else that goes up;
+        # rewards 20, elapsed 40, control variate 20, two flags of 5
+        ({"steps": 5}, 128 + 64 + 32 + 16, 90),
+        ({"steps": 5, "cuts": 5}, 128 + 64 + 32 + 16, 90 + 60),
+        ({"steps": 5, "together": 3}, 256 + 128 + 64 + 32, 3 * 90),  # 216, 120, 60 and 30 bytes
+        ({"steps": 8, "together": 2}, 256 + 128 + 64 + 32, 2 * 8 * 18),  # 216; the others are powers of two
+    ],
+)
+def test_pinned_memory_is_given_in_powers_of_two(arguments, pinned, beside):
+    assert pinned_bytes(spec(), **arguments) == pinned + beside
+
+
+def test_bytes_of_a_trajectory_are_those_of_its_arrays():
+    for cuts in (0, 5):
+        assert trajectory_bytes(spec(7), 5, cuts) == sum(a.nbytes for a in allocate(spec(7), 5, cuts=cuts))

@@ -93,7 +93,7 @@ class PlanSettings:
     simulation_threads: int  # threads that play; 0 for all usable cores
     update_threads: int  # threads of the update; 0 for all usable cores
     fixed_bytes: int = 0  # bytes of an update that do not depend on the microbatch
-    joining_bytes: int = 0  # bytes needed on the device before the first step, while the rollout is joined
+    joining_bytes: int = 0  # bytes needed on the device before the first step
     update_execution: Execution | Literal["auto"] = "auto"  # "auto", or the execution that the user insists on
     kernel_problem: str = ""  # why the compiled kernels cannot take the steps, a phrase; empty if they can
     checkpointing: bool = False  # whether the backward pass computes activations again

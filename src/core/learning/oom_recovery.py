@@ -61,6 +61,7 @@ class OomRetry:
         self.microbatch, self._device, self._threads, self.gives_up = microbatch, device, threads, False
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.release: Callable[[], None] = lambda: None
+        self._roomy = True
         self._events: list[OutOfMemory] = []
 
     def run(self, phase: str, rows: int, function: Callable[[], T]) -> T:
@@ -85,15 +86,20 @@ class OomRetry:
             self.free_caches()
 
     def fits(self, function: Callable[[], object]) -> bool:
-        """Return whether a function came to its end; if memory ran out, what is kept for reuse is free afterwards."""
-        try:
-            function()
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-        else:
-            return True
-        self.free_caches()  # outside of the except block, whose traceback holds tensors
+        """Return whether a function came to its end; where memory has run out once it is not tried again.
+
+        What is kept for reuse is free then.
+        """
+        if self._roomy:
+            try:
+                function()
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._roomy = False
+            else:
+                return True
+            self.free_caches()  # outside of the except block, whose traceback holds tensors
         return False
 
     def map_microbatches(self, function: Callable[[Chunk], T], *columns: Tensor, least: int = 0) -> Iterator[T]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.hardware.planning.update_memory import value_rows
 from core.learning.advantages import next_values_of
 from core.learning.algorithms.interface import RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers
@@ -16,10 +17,6 @@ from core.learning.oom_recovery import Chunk
 from core.learning.reference_penalty import Penalty
 from core.learning.steps.interface import Stepper
 from core.rollout.trajectory import Trajectory
-
-VALUE_ROWS = 65_536
-"""Most samples that the critic values at once on a GPU, before the update: no gradients need memory then, and small
-pieces would be launches without work."""
 
 
 class Uploaded(NamedTuple):
@@ -138,7 +135,8 @@ def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
     def evaluate_all(least: int = 0) -> None:
         deque(stepper.memory.map_microbatches(evaluate, observations, normalised, least=least), maxlen=0)
 
-    if not (observations.is_cuda and stepper.memory.fits(lambda: evaluate_all(VALUE_ROWS))):
+    rows = value_rows(model.spec, len(observations))
+    if not (observations.is_cuda and stepper.memory.fits(lambda: evaluate_all(rows))):
         stepper.memory.run("values", len(observations), evaluate_all)
     values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
     return np.asarray(values.cpu().numpy())

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,8 +115,7 @@ class Updater:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
         begin, precision = time.perf_counter(), self.stepper.precision
-        start = deepcopy(rng)
-        draws = self._draw(rollout.steps, rng)  # meanwhile: a permutation takes about a millisecond
+        early = self._draw(rollout.steps, rng) if self.algorithm.learns_from_all else None  # while the rollout goes up
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
@@ -125,9 +123,8 @@ class Updater:
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
         prepared, upload_seconds = self._prepare(rollout)
         noise = self._gradient_noise(prepared.samples, rollout) if self.settings.measure_noise else None
-        if prepared.learned_from is not None:
-            draws = self._draw(prepared.used, start)
-        reports, epochs = self._epochs(prepared, draws.result())
+        draws = early or self._draw(prepared.used, rng, prepared.learned_from)
+        reports, epochs = self._epochs(prepared.samples, draws.result())
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         self.transfer.to_host()
@@ -213,20 +210,29 @@ class Updater:
         parts = torch.split(indices, [sum(steps[k : k + size]) for k in range(0, len(steps), size)])
         return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
 
-    def _draw(self, samples: int, rng: np.random.Generator) -> Future[list[Minibatches]]:
-        """Begin to draw the minibatches of all epochs, where a GPU can read them while the host goes on."""
+    def _draw(
+        self, samples: int, rng: np.random.Generator, learned_from: np.ndarray | None = None
+    ) -> Future[list[Minibatches]]:
+        """Begin to draw the minibatches of all epochs, where a GPU can read them while the host goes on.
+
+        Their indices are places in ``learned_from``, int64[samples], where that is given.
+        """
         count, size = minibatch_shape(samples, self.settings.batch_size)
         new = host_allocator(self.device.type == "cuda")
         room = new((self.settings.epochs, count, self.runner.slots(size)), np.dtype(np.int64))
-        return self._drawing.submit(draw_epochs, room, samples, rng)
 
-    def _epochs(self, prepared: Prepared, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
+        def draw() -> list[Minibatches]:
+            minibatches = draw_epochs(room, samples, rng)
+            if learned_from is not None:
+                room[...] = learned_from[room]
+            return minibatches
+
+        return self._drawing.submit(draw)
+
+    def _epochs(self, samples: Samples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
-        samples, learned_from = prepared.samples, prepared.learned_from
         for epoch, minibatches in enumerate(draws, 1):
-            if learned_from is not None:
-                minibatches = minibatches._replace(indices=learned_from[minibatches.indices])
             reports.append(self.runner.epoch(samples, minibatches))
             if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
                 approx_kl = by_name(self.algorithm, reports[-1])["approx_kl"].mean().item()

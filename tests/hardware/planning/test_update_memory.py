@@ -21,6 +21,7 @@ from core.hardware.planning.update_memory import (
 )
 from core.learning.algorithms.interface import Samples
 from core.learning.device_transfer import upload
+from core.learning.prepare_batch import _values
 from core.policies.parameter_layout import layout_of
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -68,7 +69,8 @@ def test_components_by_hand():
     assert found.joining == 100 * (46 + 2 * 24 - row), "features twice, with the 46 bytes before them"
     assert found.snapshots == 2 * (found.parameters + found.optimizer), "the last good state, and that before"
     assert found.held == found.parameters + found.gradients + found.optimizer + found.snapshots + 7
-    assert found.peak == found.held + found.rollout + found.indices + found.activations
+    assert found.values == 100 * 4 * 3 * 8, "observations, shifted and scaled: more than a layer's"
+    assert found.peak == found.held + found.rollout + max(found.indices + found.activations, found.values)
     assert estimate_memory(shape, False, 100, 40, 40, 2).gradients == found.parameters
     assert estimate_memory(shape, False, 100, 40, 10, 2).gradients == 3 * found.parameters
 
@@ -130,7 +132,8 @@ def real_and_predicted(
     )
     fresh = predicted.activations + predicted.gradients - 4 * layout_of(shape).size
     held_bytes = bytes_of([*held, *rollout, indices, weights])
-    return (real.peak, fresh), (held_bytes, predicted.peak - predicted.snapshots - fresh)
+    in_a_step = predicted.held + predicted.rollout + predicted.indices + predicted.activations
+    return (real.peak, fresh), (held_bytes, in_a_step - predicted.snapshots - fresh)
 
 
 def check(*case, **changes):
@@ -232,3 +235,19 @@ def test_the_figures_of_the_documentation():
         shape = mlp_spec((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space=space, action_features=2)
         assert round(4 * layout_of(shape).size / 1000 / 1000) == rule
         assert round(bytes_of_a_sample(shape, False) / 1000) == real
+
+
+class OnCard(torch.Tensor):
+    """Rows that say that they lie on a GPU."""
+
+    is_cuda = True
+
+
+def test_values_before_the_update_need_no_more_than_its_steps():
+    """A critic of 512 units, microbatches of 64: two layers of 4,096 samples are 16 MiB, a step has 1."""
+    shape = mlp_spec((16, 32, 4), (16, 512, 512, 1), space=Discrete(4))
+    stepper, rollout, *_ = prepared_step(shape, "fp32", 4096, 64)
+    with PeakBytes(*rollout, stepper.model.flat) as real:
+        _values(stepper, rollout.observations.as_subclass(OnCard))
+    predicted = estimate_memory(shape, False, 4096, 64, 64, 1)
+    assert real.peak <= 1.1 * (predicted.activations + predicted.gradients + predicted.indices + predicted.values)

@@ -32,6 +32,7 @@ class Reinforce:
 
     coefficients: BonusCoefficients
     needs_critic: ClassVar[bool] = False
+    learns_from_all: ClassVar[bool] = True
     terms: ClassVar[tuple[str, ...]] = Terms._fields
 
     def targets(self, rollout, values, next_values):

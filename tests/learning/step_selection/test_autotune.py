@@ -1,6 +1,7 @@
 """The choice of an execution in the first update: checked, measured, undone; and the way back to eager steps."""
 
 from inspect import getclosurevars
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,7 +9,10 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from core.learning.algorithms.interface import Samples
+from core.learning.algorithms.ppo import Ppo
 from core.learning.minibatches import minibatch_shape, split
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
@@ -26,24 +30,25 @@ def same(loss):
 class Setup:
     """A runner on the CPU with made-up graphs, compiler and speeds."""
 
-    def __init__(self, executions=ALL, graphs=None, compiler=same, seconds=None, **changes):
+    def __init__(self, executions=ALL, graphs=None, compiler=same, seconds=None, run_steps=0, **changes):
         self.model, self.graphs = random_model("discrete"), graphs or RecordedGraphs()
         self.stepper = toy_stepper(self.model, **changes)
         self.executor = Executor(self.stepper, "eager", self.graphs, compiler)
         self.seconds, self.now = {**SECONDS, **(seconds or {})}, 0.0
-        self.runner = StepRunner(self.executor, executions, LARGEST, self.clock)
+        self.runner = StepRunner(self.executor, executions, LARGEST, self.clock, run_steps)
         self.rollout = random_rollout(self.model, SAMPLES)
 
     def clock(self):
         self.now += self.seconds[self.executor.execution]
         return self.now
 
-    def epoch(self, seed=0):
-        return self.runner.epoch(self.rollout, self.split(seed))
+    def epoch(self, seed=0, samples=SAMPLES):
+        rollout = Samples(*(column[:samples] for column in self.rollout))
+        return self.runner.epoch(rollout, self.split(seed, samples))
 
-    def split(self, seed):
-        slots = self.runner.slots(minibatch_shape(SAMPLES, LARGEST)[1])
-        return split(SAMPLES, LARGEST, np.random.default_rng(seed), slots)
+    def split(self, seed, samples=SAMPLES):
+        slots = self.runner.slots(minibatch_shape(samples, LARGEST)[1])
+        return split(samples, LARGEST, np.random.default_rng(seed), slots)
 
     def state(self):
         return {"flat": self.model.flat.clone(), **{n: t.clone() for n, t in self.stepper.optimizer_tensors().items()}}
@@ -242,6 +247,159 @@ def test_compiled_steps_are_prepared_once_for_each_shape():
     setup.stepper.use_precision("bf16")
     setup.epoch(2)
     assert len(calls) == 4 + 1 + 4
+
+
+class Counting:
+    """A compiler that compiles nothing and counts how often it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, loss):
+        self.asked += 1
+        return same(loss)
+
+
+@pytest.mark.parametrize(
+    ("executions", "run_steps", "tried"),
+    [
+        (("eager", "compile"), 100, False),  # 100 steps of 1 s, of which 60 % are 60 s, as long as compiling takes
+        (("eager", "compile"), 101, True),
+        (("eager", "graph", "compile"), 200, False),  # beside captured steps of 0.5 s
+        (("eager", "graph", "compile"), 201, True),
+        (("eager", "compile"), 0, True),  # nobody knows how long the run is
+        (("compile",), 1, True),  # insisted on
+        (("eager", "graph", "compile", "compile_graph"), 100, False),
+    ],
+)
+def test_compiling_is_tried_where_the_run_is_long_enough_to_pay_for_it(executions, run_steps, tried):
+    compiler, alone = Counting(), Setup(("eager",))
+    setup = Setup(executions, compiler=compiler, run_steps=run_steps, seconds={"compile": 9.0, "compile_graph": 9.0})
+    for each in (setup, alone):
+        each.epoch()
+    sentences, trials, _ = setup.runner.take_log()
+    assert (compiler.asked > 0) is tried
+    assert ("compile" in {trial.execution for trial in trials}) is tried
+    assert any("is not tried" in sentence for sentence in sentences) is not tried
+    if executions != ("compile",):
+        assert setup.executor.execution == ("graph" if "graph" in executions else "eager")
+    assert_same_bits(setup.state(), alone.state() if setup.executor.execution == "eager" else eager_epochs(1)[0])
+
+
+def test_what_is_not_tried_is_said_with_the_figures_behind_it():
+    setup = Setup(("eager", "graph", "compile_graph"), run_steps=120, compiler=Counting())
+    setup.epoch()
+    assert setup.runner.take_log()[0] == [
+        "Update execution: graph; ms a step: eager 1000.00, graph 500.00.",
+        "Update execution: compile_graph is not tried: it would save at most about 36 s of the run's 120 steps, and "
+        "compiling takes about 60 s (both assumed).",
+    ]
+
+
+def test_a_resumed_run_tries_what_was_compiled_however_few_steps_it_has():
+    setup = Setup(("eager", "compile"), run_steps=1, compiler=Counting())
+    setup.runner.resume_with("compile")
+    setup.epoch()
+    assert setup.executor.execution == "compile"
+
+
+@pytest.mark.parametrize("execution", ["graph", "compile", "compile_graph"])
+def test_slots_are_kept_grow_and_are_given_up_where_a_quarter_would_be_padding(execution):
+    """In steps of 2, a thirty-second of the largest minibatch."""
+    runner = Setup((execution,)).runner
+    sizes = [(51, 52), (52, 52), (40, 52), (39, 52), (38, 38), (39, 40), (30, 40), (64, 64), (48, 64), (47, 48)]
+    assert [runner.slots(size) for size, _ in sizes] == [slots for _, slots in sizes]
+
+
+def test_eager_steps_have_no_further_slots_before_a_choice_and_after_it():
+    assert Setup(("eager",)).runner.slots(51) == 51
+    setup = Setup(("eager", "graph"), seconds={"eager": 0.1})
+    assert setup.runner.slots(51) == 52
+    setup.epoch()
+    assert setup.runner.slots(51) == 51
+
+
+def test_rollouts_of_changing_length_are_captured_once():
+    setup = Setup(("graph",))
+    setup.epoch()
+    captured = setup.graphs.captured
+    for seed, samples in enumerate([244, 250, 230, 200, 249, 150], 1):  # 4 or 3 minibatches of 50 to 63
+        reports = setup.epoch(seed, samples)
+        assert len(reports) == minibatch_shape(samples, LARGEST)[0]
+    assert setup.graphs.captured == captured
+    setup.epoch(7, samples=47)  # less than three quarters of 64
+    assert setup.graphs.captured == captured + 1
+
+
+def test_eager_steps_after_a_choice_are_those_of_eager_alone_without_padding():
+    setup, alone = Setup(("eager", "graph"), seconds={"eager": 0.1}), Setup(("eager",))
+    for each in (setup, alone):
+        each.epoch()
+    sizes, step = [], setup.stepper.step
+    setup.stepper.step = lambda rollout, indices, weights: sizes.append(len(indices)) or step(rollout, indices, weights)
+    for seed, samples in ((1, SAMPLES), (2, 199)):
+        reports = [each.epoch(seed, samples) for each in (setup, alone)]
+        assert torch.equal(*reports)
+    assert sizes == [63] * 4 + [50] * 4
+    assert_same_bits(setup.state(), alone.state())
+
+
+def test_steps_go_on_where_memory_cannot_even_be_freed_after_a_failure():
+    """The error that a capture left behind shows in the next call."""
+    setup, alone = Setup(("graph",)), Setup(("eager",))
+
+    def fails(*_):
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    setup.graphs.capture = setup.stepper.memory.free_caches = fails
+    for each in (setup, alone):
+        each.epoch()
+    assert setup.executor.execution == "eager"
+    assert_same_bits(setup.state(), alone.state())
+    assert "previous error during capture" in setup.runner.take_log()[0][1]
+
+
+def test_memory_of_the_device_is_kept_for_captures_only():
+    """What was kept while captured steps might have been chosen goes with the next update."""
+    model, updater = toy_model("bandit"), toy_updater(toy_model("bandit"), executions=("eager", "graph"))
+
+    class Refusing(RecordedGraphs):
+        def capture(self, function):
+            raise RuntimeError("no captures here")
+
+    updater.runner.executor._given_graphs = Refusing()
+    episodes = toy_episodes("bandit", model, 1)
+    assert toy_update(updater, episodes, 0).execution == "eager"
+    kept = [StorageWeakRef(tensor.untyped_storage()) for tensor in updater.buffers._kept.values()]
+    assert kept
+    toy_update(updater, episodes, 1)
+    assert updater.buffers._kept == {}
+    assert all(reference.expired() for reference in kept)
+
+
+class LearningFromSome(Ppo):
+    """PPO that learns from the first samples only; how many comes from a list, one number for each update."""
+
+    numbers: ClassVar[list[int]] = []
+    learns_from_all: ClassVar[bool] = False
+
+    def targets(self, rollout, values, next_values):
+        targets = super().targets(rollout, values, next_values)
+        return targets._replace(learned_from=np.arange(len(targets.returns)) < self.numbers.pop(0))
+
+
+def test_slots_are_kept_where_an_algorithm_learns_from_some_samples():
+    """Minibatches of 46, 44 and 42 have room in the first one's slots; the whole rollout would be four of 64."""
+    graphs, model = RecordedGraphs(), toy_model("bandit")
+    updater = captured_updater(model, graphs)
+    updater.algorithm = LearningFromSome(updater.algorithm.gae_lambda, updater.algorithm.coefficients)
+    updater.stepper.algorithm = updater.algorithm
+    LearningFromSome.numbers = [92, 88, 84]
+    captured = []
+    for seed in range(3):
+        toy_update(updater, toy_episodes("bandit", model, 1, seed), seed)
+        captured.append(graphs.captured)
+    assert captured[2] == captured[1] == captured[0]
 
 
 def captured_updater(model, graphs, **changes):

@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -198,7 +198,7 @@ def test_memory_that_runs_out_elsewhere_drops_the_graph_first():
     slots, attempts = weakref.ref(epochs._buffers.reports), []
 
     def values():
-        attempts.append((slots() is None, not stepper.optimizer.has_gradients))
+        attempts.append((slots() is None, all(flat.grad is None for flat in stepper.optimizer._parts.values())))
         if len(attempts) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -240,6 +240,146 @@ def test_the_slots_are_written_before_each_epochs_first_replay():
         np.testing.assert_array_equal(indices, minibatches(number // 4)[0])
 
 
+class Pools:
+    """The part of CUDA's caching allocator that keeps the memory of captures (c10/cuda/CUDACachingAllocator.cpp)."""
+
+    def __init__(self):
+        self.uses, self.recording, self.faults = {}, set(), []
+
+    def begin(self, pool):
+        self.uses[pool] = self.uses.get(pool, 0) + 1
+        self.recording.add(pool)
+
+    def end(self, device, pool):
+        if pool not in self.recording:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        self.recording.remove(pool)
+
+    def release(self, device, pool):
+        if self.uses.get(pool, 0) == 0:
+            self.faults.append(f"{pool} is released once too often, which ends the process if a destructor does it")
+            raise RuntimeError("INTERNAL ASSERT FAILED: uc >= 0")
+        self.uses[pool] -= 1
+
+
+class Card:
+    """Streams, graphs and pools of torch.cuda as they are in torch 2.13; one call fails."""
+
+    def __init__(self, monkeypatch, failing):
+        self.pools, self.failing, self.handles = Pools(), failing, 0
+        self.main = self.current = self.stream("main")
+        for name in ("current_stream", "stream_context", "CUDAGraph", "graph_pool_handle"):
+            monkeypatch.setattr(torch.cuda, name.replace("stream_context", "stream"), getattr(self, name))
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: self.stream("side"))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        for name in ("synchronize", "empty_cache"):
+            monkeypatch.setattr(torch.cuda, name, lambda: None)
+        monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", self.pools.end, raising=False)
+        monkeypatch.setattr(torch._C, "_cuda_releasePool", self.pools.release, raising=False)
+
+    @staticmethod
+    def stream(name):
+        return SimpleNamespace(name=name, wait_stream=lambda other: None)
+
+    def current_stream(self, device=None):
+        return self.current
+
+    def graph_pool_handle(self):
+        self.handles += 1
+        return (0, self.handles)
+
+    @contextmanager
+    def stream_context(self, stream):
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def fail(self, where):
+        if where == self.failing:
+            raise RuntimeError(f"CUDA error: {where}")
+
+    def CUDAGraph(self):  # noqa: N802
+        return Graph(self)
+
+
+class Graph:
+    """What at::cuda::CUDAGraph does with the memory of its capture."""
+
+    def __init__(self, card):
+        self.card, self.ended = card, False
+
+    def capture_begin(self, pool, capture_error_mode):
+        self.id = pool
+        self.card.pools.begin(self.id)
+        self.card.fail("cudaStreamBeginCapture")
+
+    def capture_end(self):
+        self.card.fail("cudaStreamEndCapture")
+        self.card.pools.end(0, self.id)
+        self.card.fail("cudaGraphGetNodes")
+        self.ended = True
+
+    def replay(self):
+        """Do nothing."""
+
+    def reset(self):
+        if self.ended:
+            self.ended = False
+            self.card.pools.release(0, self.id)
+
+    def __del__(self):
+        with suppress(RuntimeError):  # in C++ it would end the process; the pools have written it down
+            self.reset()
+
+
+FAILURES = ["cudaStreamBeginCapture", "a launch", "cudaStreamEndCapture", "cudaGraphGetNodes"]
+
+
+def failed_capture(monkeypatch, failing):
+    """Return a card after a capture in which a call failed, and the message of the error."""
+    card, runs = Card(monkeypatch, failing), []
+
+    def step():
+        runs.append(card.current.name)
+        if len(runs) == 4:
+            card.fail("a launch")
+
+    with pytest.raises(RuntimeError) as error:
+        CudaGraphs(torch.device("cuda")).capture(step)
+    message = str(error.value)
+    del error
+    gc.collect()
+    assert set(runs) == {"side"}
+    return card, message
+
+
+@pytest.mark.parametrize("failing", FAILURES)
+def test_a_failed_capture_leaves_the_stream_as_it_was_and_passes_on_its_error(monkeypatch, failing):
+    card, message = failed_capture(monkeypatch, failing)
+    assert card.current is card.main
+    assert message == f"CUDA error: {failing}"
+
+
+@pytest.mark.parametrize("failing", FAILURES)
+def test_the_memory_of_a_failed_capture_is_released_once(monkeypatch, failing):
+    card, _ = failed_capture(monkeypatch, failing)
+    assert card.pools.faults == []
+    assert card.pools.recording == set()
+    assert set(card.pools.uses.values()) == {0}
+
+
+def test_the_memory_of_a_capture_is_released_with_its_replay(monkeypatch):
+    card = Card(monkeypatch, None)
+    replay = CudaGraphs(torch.device("cuda")).capture(lambda: None)
+    assert set(card.pools.uses.values()) == {1}
+    del replay
+    gc.collect()
+    assert set(card.pools.uses.values()) == {0}
+    assert card.pools.faults == []
+
+
 def test_what_is_asked_of_cuda(monkeypatch):
     """Warm-up and capture on one stream beside the main one, which waits for it, and one run in the capture."""
     calls, around = [], []
@@ -258,22 +398,25 @@ def test_what_is_asked_of_cuda(monkeypatch):
         around.pop()
 
     main = Stream("main")
-    graph = SimpleNamespace(replay=lambda: calls.append("replay"))
+    graph = SimpleNamespace(
+        capture_begin=lambda pool, capture_error_mode: calls.append(f"begin in {pool}, {capture_error_mode}"),
+        capture_end=lambda: calls.append("end"),
+        replay=lambda: calls.append("replay"),
+    )
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("side"))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: main)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: inside(f"on {stream.name}"))
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
-    monkeypatch.setattr(
-        torch.cuda,
-        "graph",
-        lambda made, stream, capture_error_mode: inside(f"captured on {stream.name}, {capture_error_mode}"),
-    )
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "its pool")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("wait"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     replay = CudaGraphs(torch.device("cuda")).capture(lambda: calls.append(f"run {around[-1]}"))
     replay()
     assert calls == [
         "side waits for main",
         *["run on side"] * 3,
         "main waits for side",
-        "run captured on side, thread_local",
+        "wait",
+        *("begin in its pool, thread_local", "run on side", "end"),
         "replay",
     ]

@@ -9,6 +9,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from core.learning.algorithms.interface import Samples
 from core.learning.minibatches import split
+from core.learning.steps.cpu_kernels.stepper import KernelStepper
+from core.learning.steps.torch_step import TorchStepper
 
 
 def rollout(model):
@@ -128,6 +130,41 @@ def test_the_state_of_the_optimiser_moves_to_another_stepper():
     second.load_optimizer_tensors({**saved, "model.other": torch.zeros(1)})
     second.step(batch, torch.arange(256), weights)
     assert torch.equal(through.flat, moved.flat)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_first_step_that_is_skipped_leaves_no_state_of_the_optimiser(precision):
+    model = toy_model("bandit")
+    stepper, batch, before = toy_stepper(model, precision=precision), rollout(model), model.flat.clone()
+    batch.returns[3] = torch.nan
+    report = stepper.step(batch, torch.arange(256), torch.full((256,), 1 / 256))
+    assert columns_of(stepper, report)["skipped"].item() == 1.0
+    assert stepper.optimizer_tensors() == {}
+    assert not any(tensor.any() for tensor in stepper.copy_optimizer())
+    assert torch.equal(model.flat, before)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_the_state_of_the_optimiser_is_the_same_after_a_way_through_both_steppers(space):
+    models = [random_model(space) for _ in range(3)]
+    first, kernels, last = (
+        toy_stepper(model, kind)
+        for model, kind in zip(models, (TorchStepper, KernelStepper, TorchStepper), strict=True)
+    )
+    samples = random_rollout(models[0], 64)
+    for _ in range(2):
+        first.step(samples, torch.arange(64), torch.full((64,), 1 / 64))
+    kernels.load_optimizer_tensors(first.optimizer_tensors())
+    last.load_optimizer_tensors(kernels.optimizer_tensors())
+    expected, found = first.optimizer_tensors(), last.optimizer_tensors()
+    assert expected.keys() == found.keys()
+    parameters = [name for name in models[0].layout.shapes if name.startswith(("actor.", "critic."))]
+    assert len(expected) == 3 * len(parameters)
+    for i, name in enumerate(parameters):
+        assert expected[f"optimizer.{i}.exp_avg"].shape == models[0].layout.shapes[name]
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+        assert tensor.any(), name
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

@@ -1,5 +1,8 @@
 """Size of an iteration's rollout: how many environment instances, how many steps."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 pytest.importorskip("pydantic")
@@ -7,7 +10,9 @@ pytest.importorskip("pydantic")
 from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
+from core.rollout.trajectory import trajectory_bytes
 from core.simulators.loading import load_simulator
+from core.training.build import components
 from core.training.build.setup import set_up
 
 
@@ -59,3 +64,44 @@ def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size
     assert (size.instances, size.steps, size.first, size.unit) == (8, 1024, 8192, 10_000)
     size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator, grow_rollouts=False)
     assert (size.instances, size.steps, size.samples, size.first) == (1, 2048, 2048, 0)
+
+
+def arrays_of(collector):
+    """Return all arrays of a collector's trajectories."""
+    trajectories = [i.trajectory for i in collector._instances] if collector.plan.steps else [collector._rows]
+    return [array for trajectory in trajectories for array in trajectory]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "values"),
+    [
+        (Shop, {"grow_rollouts": False, "episodes_per_update": 3}),
+        (Shop, {"rollout_steps": 100, "episodes_per_update": 3}),
+        (Bandit, {"rollout_steps": 33}),
+        (Shop, {"training_episodes": 2}),  # rollouts that grow
+        ("gymnasium:CartPole-v1", {"rollout_steps": 70, "episodes_per_update": 2}),
+    ],
+)
+def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, monkeypatch):
+    """torch gives pinned memory in powers of two (CachingHostAllocator.h, PowerOf2Ceil); the rest is NumPy's."""
+    if isinstance(simulator, str):
+        pytest.importorskip("gymnasium")
+        simulator = load_simulator(simulator, "", "", "", "", {}).simulator
+    else:
+        simulator = simulator()
+    pinned = []
+
+    def allocator(pin):
+        assert pin
+        return lambda shape, dtype: pinned.append(np.empty(shape, dtype)) or pinned[-1]
+
+    monkeypatch.setattr(components, "host_allocator", allocator)
+    setup = set_up(Config.model_validate(values), simulator)
+    plan = SimpleNamespace(simulation_threads=1, lockstep=0, device="cuda")
+    arrays = arrays_of(components.build_collector(setup, plan))
+    plain = [array for array in arrays if not any(array is other for other in pinned)]
+    assert len(arrays) - len(plain) == len(pinned)
+    rounded = sum(2 ** int(np.ceil(np.log2(array.nbytes))) for array in pinned if array.size)
+    assert setup.size.memory.pinned_bytes == rounded + sum(array.nbytes for array in plain)
+    memory = setup.size.memory
+    assert memory.bytes == memory.copies * trajectory_bytes(setup.spec, memory.decisions)

@@ -185,14 +185,14 @@ def _memory_table(report: PlanReport) -> Table:
     table = Table("component", "size", title="Memory of an update", title_justify="left")
     memory, context = report.memory, report.context_bytes
     for name, size in asdict(memory).items():
-        if name != "joining":
+        if name not in ("joining", "values"):
             table.add_row(name, format_bytes(size))
     if context:
         table.add_row("CUDA context (about, unconfirmed)", format_bytes(context))
     table.add_section()
     table.add_row("peak of an update", format_bytes(memory.peak + context))
-    if memory.joining > memory.indices + memory.activations:
-        table.add_row("   reached while the rollout is joined, with", format_bytes(memory.joining))
+    if memory.before_steps > memory.indices + memory.activations:
+        table.add_row("   reached before the first step, with", format_bytes(memory.before_steps))
     table.add_row(f"room ({SAFETY:.0%} of what is free)", format_bytes(report.room + context))
     return table
 

@@ -1,7 +1,7 @@
 """Predicted bytes of an update, and the power-of-two minibatch that follows."""
 
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from core.hardware.planning.activation_memory import column_bytes, half_copies, step_memory_stages
 from core.policies.parameter_layout import layout_of
@@ -15,6 +15,9 @@ LARGEST_BATCH = 65_536
 CONTEXT = 1 << 29
 """Bytes that CUDA takes for a process before its first tensor: about 0.5 GiB, unconfirmed; it differs by driver, card
 and by the kernels that are loaded, and it is no part of what torch calls allocated."""
+
+_VALUE_BYTES = 1 << 27
+"""Bytes that the values of observations may take at once: 30,000 of the loan desk's, a few launches for a rollout."""
 
 _INDEX = 8 + 4
 """Bytes of a sample's index in the permutation of an epoch, and of its sample weight."""
@@ -49,6 +52,12 @@ class MemoryEstimate:
     # second copy of a rollout's column while trajectories are joined, less the columns that do not exist yet; there
     # are no activations then. On the host, nothing is copied: the needs of advantages and minibatches
     joining: int
+    values: int  # of a GPU's critic, for the observations that it values at once before the first step
+
+    @property
+    def before_steps(self) -> int:
+        """Bytes needed beside the rollout before the first step."""
+        return max(self.joining, self.values)
 
     @property
     def held(self) -> int:
@@ -58,7 +67,7 @@ class MemoryEstimate:
     @property
     def peak(self) -> int:
         """Most bytes alive at once: in a step, or while the rollout is joined."""
-        return self.held + self.rollout + max(self.indices + self.activations, self.joining)
+        return self.held + self.rollout + max(self.indices + self.activations, self.before_steps)
 
 
 def estimate_memory(
@@ -94,7 +103,22 @@ def estimate_memory(
         indices=_INDEX * samples,
         workspace=workspace,
         joining=joining * samples,
+        values=0 if host else _value_bytes(spec) * value_rows(spec, samples),
     )
+
+
+def value_rows(spec: PolicySpec, samples: int) -> int:
+    """Return how many observations a GPU's critic values at once before an update.
+
+    No gradients need memory then, and small pieces would be launches without work.
+    """
+    return min(samples, max(_VALUE_BYTES // _value_bytes(spec), 1))
+
+
+def _value_bytes(spec: PolicySpec) -> int:
+    """Return the bytes of an observation whose value is computed: shifted, scaled, and a layer's input and outputs."""
+    layers = pairwise(spec.critic_sizes)
+    return 4 * max(3 * spec.observation_size, spec.observation_size + max(a + 2 * b for a, b in layers))
 
 
 def workspace_bytes(capability: tuple[int, int]) -> int:

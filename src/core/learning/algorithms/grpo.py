@@ -29,6 +29,7 @@ class Grpo:
     coefficients: PpoCoefficients
     divide_by_group_deviation: bool = False
     needs_critic: ClassVar[bool] = False
+    learns_from_all: ClassVar[bool] = False
     terms: ClassVar[tuple[str, ...]] = PolicyTerms._fields
 
     @property
@@ -76,6 +77,7 @@ class BranchGrpo:
     coefficients: PpoCoefficients
     divide_by_group_deviation: bool = False
     needs_critic: ClassVar[bool] = True
+    learns_from_all: ClassVar[bool] = False
     dependent: ClassVar[int] = 2
     terms: ClassVar[tuple[str, ...]] = LossTerms._fields
 

@@ -126,6 +126,10 @@ class Algorithm(Protocol):
         """Number of trajectories, one after the other in a rollout, that depend on each other; 1 where none do."""
 
     @property
+    def learns_from_all(self) -> bool:
+        """Whether the epochs use all steps of every rollout, so that minibatches can be drawn before the targets."""
+
+    @property
     def terms(self) -> tuple[str, ...]:
         """Names of the loss terms, as metrics.jsonl has them; ``approx_kl`` and ``ratio_error`` are among them."""
 

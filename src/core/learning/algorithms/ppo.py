@@ -64,6 +64,7 @@ class Ppo:
     coefficients: PpoCoefficients
     needs_critic: ClassVar[bool] = True
     dependent: ClassVar[int] = 1
+    learns_from_all: ClassVar[bool] = True
     terms: ClassVar[tuple[str, ...]] = LossTerms._fields
 
     def targets(

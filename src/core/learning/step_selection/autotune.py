@@ -90,13 +90,11 @@ class Snapshot:
         self._scale: dict[str, Any] = stepper.scaler.state_dict()
         # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.
         self._small_scale = {**self._scale, "scale": min(self._scale["scale"], _SCALE)} if self._scale else {}
-        indices, weights = (torch.from_numpy(part[0]).to(stepper.device) for part in minibatches)
-        stepper.step(rollout, indices, weights * torch.nan)  # is skipped, but makes the state of the optimiser
-        self._tensors = snapshot(stepper)
+        self._state = snapshot(stepper)
 
     def put_back(self, tries: bool = True) -> None:
         """Restore the state in place; for another trial with a small scale of FP16."""
-        restore(self._stepper, self._tensors)
+        restore(self._stepper, self._state)
         if self._scale:
             self._stepper.scaler.load_state_dict(self._small_scale if tries else self._scale)
 

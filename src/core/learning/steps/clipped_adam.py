@@ -35,11 +35,6 @@ class ClippedAdam:
             optimizer.param_groups[0]["lr"].fill_(rates[name])
 
     @property
-    def has_gradients(self) -> bool:
-        """Whether the gradients of the last step are still there."""
-        return any(flat.grad is not None for flat in self._parts.values())
-
-    @property
     def gradient(self) -> Tensor:
         """The gradients of all parts in the last step, clipped."""
         return torch.cat([flat.grad for flat in self._parts.values() if flat.grad is not None])

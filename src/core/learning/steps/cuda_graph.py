@@ -41,28 +41,32 @@ class CudaGraphs:
         with torch.cuda.stream(self._stream):
             for _ in range(_WARM_UPS):
                 function()
-        before = torch.cuda.current_stream()
-        before.wait_stream(self._stream)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            # Only this thread must keep to what can be captured: others write checkpoints meanwhile.
-            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+        torch.cuda.current_stream().wait_stream(self._stream)
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        with torch.cuda.stream(self._stream):
+            try:
+                # Only this thread must keep to what can be captured: others write checkpoints meanwhile.
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 function()
-        except BaseException:
-            # Where beginning or ending a capture fails, torch leaves its stream the current one and its memory open.
-            torch.cuda.set_stream(before)
-            _close_memory(graph)
-            raise
+                graph.capture_end()
+            except BaseException:
+                _abandon(graph, pool)
+                raise
         replay: Replay = graph.replay
         return replay
 
 
-def _close_memory(graph: Any) -> None:
-    """Let go of the memory of a graph whose capture failed; torch has it no more if it ended the capture itself."""
-    index = torch.cuda.current_device()
-    for release in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
-        with suppress(RuntimeError, AttributeError):
-            getattr(torch._C, release)(index, graph.pool())
+def _abandon(graph: Any, pool: Any) -> None:
+    """End a capture that failed; where it cannot be ended, let go of its memory, which torch then keeps open."""
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        index = torch.cuda.current_device()
+        for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+            with suppress(RuntimeError, AttributeError):
+                getattr(torch._C, name)(index, pool)
 
 
 class GraphBuffers(NamedTuple):

@@ -37,7 +37,7 @@ class StepParameters:
     def _copy(self, name: str) -> None:
         """Make room for the copy of a parameter; rows beyond its own are 0."""
         source = self._model.tensors[name].detach()
-        rows = len(source) if source.dim() == 1 else -(-len(source) // _ALIGNMENT) * _ALIGNMENT
+        rows = -(-len(source) // _ALIGNMENT) * _ALIGNMENT if name.endswith(".0.weight") else len(source)
         room = torch.zeros(rows, *source.shape[1:], dtype=self._dtype, device=source.device)
         self._sources.append(source)
         self._copies.append(room[: len(source)])

@@ -115,7 +115,8 @@ def _run_steps(setup: Setup, plan: Plan) -> int:
     config, size = setup.config, setup.size
     if config.training_episodes == NO_LIMIT:
         return 0
-    return -(-config.training_episodes * size.counted // plan.batch_size) * config.num_epochs
+    iterations = -(-config.training_episodes * size.counted // size.samples)
+    return iterations * -(-size.samples // plan.batch_size) * config.num_epochs
 
 
 def _build_model(setup: Setup, pinned: bool) -> ActorCritic:

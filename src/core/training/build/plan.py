@@ -53,7 +53,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         samples=size.samples,
         bytes_per_sample={half: bytes_of_a_sample(spec, half, config.gradient_checkpointing) for half in (False, True)},
         fixed_bytes=fixed_bytes(spec, size.samples),
-        joining_bytes=whole.held + whole.rollout + whole.joining,
+        joining_bytes=whole.held + whole.rollout + whole.before_steps,
         widest_layer=max(*spec.actor_sizes, *spec.critic_sizes),
         parallel_episodes=size.instances,
         parallel_reason=size.reason,
