@@ -135,12 +135,14 @@ class TorchStepper:
         parts = self.memory.map_microbatches(lambda chunk: self._gradients(rollout, *chunk), indices, weights)
         for flat, part in parts:
             gradient = flat if gradient is None else gradient.add_(flat)
-            report = (
-                part if report is None else torch.where(self._is_maximum, torch.maximum(report, part), report + part)
-            )
+            report = part if report is None else self._joined(report, part)
         assert gradient is not None
         assert report is not None
         return gradient, report
+
+    def _joined(self, report: Tensor, part: Tensor) -> Tensor:
+        """Return the report of two parts of a minibatch."""
+        return torch.where(self._is_maximum, torch.maximum(report, part), report + part)
 
     def _gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report."""
@@ -157,10 +159,8 @@ class TorchStepper:
 
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
-        normalised, held = (
-            self.model.normalise(samples.observations),
-            self.model.tensors if tensors is None else tensors,
-        )
+        held = self.model.tensors if tensors is None else tensors
+        normalised = self.model.normalise(samples.observations)
         logits = self._evaluate(self.model.logits, normalised, samples.features, held)
         critic = self.algorithm.needs_critic
         values = self._evaluate(self.model.values, normalised, held) if critic else normalised.new_empty(0)
