@@ -264,8 +264,8 @@ class StepRunner:
             first_line = [line.rstrip(".") for line in str(error).strip().splitlines()[:1]]
             in_words = ": ".join([type(error).__name__, *first_line])
             problem = "memory ran out" if is_out_of_memory(error) else in_words
-        # Outside of the except block, whose traceback holds tensors. A failed capture may have left an error in CUDA: the
-        # next step would show it, if it mattered.
+        # Outside of the except block, whose traceback holds tensors. A failed capture may have left an error in CUDA;
+        # the next step would show it, if it mattered.
         with suppress(RuntimeError):
             memory.free_caches()
         return problem
