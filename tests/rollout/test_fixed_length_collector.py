@@ -9,7 +9,7 @@ from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, rollout_batch, toy_coefficients, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
 from oracles.slow_update import slow_coefficient, slow_gae
-from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
+from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 
 from core.errors import SimulatorError, UserError
 from core.learning.advantages import next_values_of
@@ -20,11 +20,10 @@ from core.seeding import stream
 STEPS, INSTANCES, ROUNDS = 50, 3, 3
 
 
-def new_collector(simulator, steps=STEPS, instances=INSTANCES, threads=1):
+def new_collector(simulator, steps=STEPS, instances=INSTANCES, threads=1, **further):
     sizes = (simulator.observation_size, *HIDDEN, simulator.action_space.outputs)
-    return FixedLengthCollector(
-        simulator, actor_spec(simulator, sizes, "relu"), RolloutPlan(SEED, instances, steps, threads)
-    )
+    plan = RolloutPlan(SEED, instances, steps, threads, **further)
+    return FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), plan)
 
 
 def copied(rollouts):
@@ -197,3 +196,50 @@ def test_rollouts_of_other_sizes_hold_the_same_steps(shop):
             assert np.array_equal(*pieces), name
         assert [o.metrics for each in parts for o in each[i][1]] == [o.metrics for each in shop[:2] for o in each[i][1]]
         assert [len(each[i][0].observations) for each in parts] == [21, 51, 8, 24]
+
+
+def rounds_with_restarts(restart_after, rounds, stop_after=None):
+    """Return, for each round of 20 steps, the episode of each of three bandits, whose own are 256 steps long."""
+    collector, weights = new_collector(Bandit(), 20, restart_after=restart_after), actor_weights(toy_model("bandit"))
+    numbers, actions = [], []
+    for number in range(rounds):
+        if number == stop_after:
+            state = collector.state_dict()
+            collector = new_collector(Bandit(), 20, restart_after=restart_after)
+            collector.load_state_dict(CollectorState(state.records, json.loads(json.dumps(state.metadata))))
+        played = copied(collector.collect(weights, 0, INSTANCES)[0])
+        assert all(finished == [] for _, finished in played), "an episode that is given up has no outcome"
+        numbers.append([instance.number for instance in collector._instances])
+        actions.append([trajectory.actions for trajectory, _ in played])
+    return numbers, actions
+
+
+def test_old_episodes_are_given_up_between_rollouts_the_first_ones_one_by_one():
+    numbers, actions = rounds_with_restarts(60, 7)
+    assert list(zip(*numbers, strict=True)) == [(0,) * 7, (0, 0, 1, 1, 1, 2, 2), (0, 0, 0, 1, 1, 1, 2)]
+    forever, others = rounds_with_restarts(0, 7)
+    assert forever == [[0] * INSTANCES] * 7
+    assert np.array_equal(actions[0], others[0])
+    assert not np.array_equal(actions[6], others[6])
+
+
+@pytest.mark.parametrize("stop_after", [1, 3])
+def test_old_episodes_are_given_up_alike_after_a_checkpoint(stop_after):
+    for whole, parts in zip(rounds_with_restarts(60, 5), rounds_with_restarts(60, 5, stop_after), strict=True):
+        assert np.array_equal(whole, parts)
+
+
+def test_where_episodes_are_terminated_they_are_played_to_their_ends():
+    """A shop that goes broke: from then on nothing is given up; a shop's last day is 40."""
+    simulator, weights = Shop(), actor_weights(toy_model("shop"))
+    collector = new_collector(simulator, 5, restart_after=20)
+    given_up = terminated = 0
+    for _ in range(60):
+        before = [instance.terminated for instance in collector._instances]
+        played = collector.collect(weights, 0, INSTANCES)[0]
+        for instance, rollout in zip(collector._instances, played, strict=True):
+            flags = rollout.trajectory.terminated | rollout.trajectory.truncated
+            given_up += any(before) and instance.over and not flags[-1]
+        terminated += sum(int(rollout.trajectory.terminated.sum()) for rollout in played)
+    assert terminated > 0, "some shop went broke"
+    assert given_up == 0

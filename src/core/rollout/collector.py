@@ -30,6 +30,7 @@ class RolloutPlan(NamedTuple):
     side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
     group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
     branches: BranchPlan | None = None  # branches that are played beside the rollout
+    restart_after: int = 0  # steps after which an instance gives up its episode between two rollouts; 0 for never
 
 
 class EpisodeOutcome(NamedTuple):

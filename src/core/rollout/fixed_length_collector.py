@@ -27,7 +27,10 @@ from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_pla
 from core.seeding import stream
 from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
 
-_METADATA = ("number", "age", "total", "over")
+_PLAYING_ON = 16
+"""Of so many instances one never gives up an episode."""
+
+_METADATA = ("number", "age", "total", "over", "terminated")
 
 
 class FixedLengthCollector:
@@ -58,6 +61,11 @@ class FixedLengthCollector:
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
+        if not any(
+            instance.terminated for instance in self._instances
+        ):  # else ends matter, and episodes play to theirs
+            for instance in self._instances[:count]:
+                instance.give_up_old_episode()
         if self.plan.group_size > 1:
             self._gather(count)
         return collected, time.perf_counter() - begin
@@ -116,6 +124,7 @@ class _Instance:
         number: number of the episode in this instance; -1 before the first.
         age: steps that the episode has made.
         total: sum of its rewards.
+        terminated: whether any of its episodes so far was terminated, and not cut.
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
@@ -124,7 +133,7 @@ class _Instance:
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
-        self.number, self.age, self.total, self.over = -1, 0, 0.0, True
+        self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         plan = collector.plan.branches
         self.player = BranchPlayer(self._simulator, spec, plan, collector.loop) if plan else None
         self._branches = new_branches(spec, plan, plan.points(steps)) if plan else None
@@ -165,6 +174,15 @@ class _Instance:
         self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
         self._generators = self._streams(self.number)
 
+    def give_up_old_episode(self) -> None:
+        """Let the next rollout begin another episode where this one is too old; the first ones end one by one.
+
+        A few instances play on, so that what comes late in an episode is seen, too.
+        """
+        plan = self._collector.plan
+        oldest = plan.restart_after if self.number > 0 else plan.restart_after * (self._index + 1) // plan.instances
+        self.over = self.over or (self._index % _PLAYING_ON != 0 and 0 < oldest <= self.age)
+
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row; return the row after."""
         arrays = self._arrays
@@ -174,7 +192,10 @@ class _Instance:
         row, self.age, self.total = int(arrays.next_rows[0]), int(arrays.ages[0]), self.total + float(arrays.rewards[0])
         if arrays.statuses[0] != OK:
             raise describe_fault(int(arrays.statuses[0]), self._simulator, f"{self.number}{self._suffix}", self.age)
-        self.over = bool(self.trajectory.terminated[row - 1] or self.trajectory.truncated[row - 1])
+        terminated, truncated = (
+            bool(flags[row - 1]) for flags in (self.trajectory.terminated, self.trajectory.truncated)
+        )
+        self.over, self.terminated = terminated or truncated, self.terminated or terminated
         return row
 
     def follow(self, first: "_Instance") -> None:
@@ -211,7 +232,7 @@ class _Instance:
             )
         load_record(record.tobytes(), self.states, self._arrays.policy_states)
         for name in _METADATA:
-            setattr(self, name, metadata[name])
+            setattr(self, name, metadata.get(name, False))
         self._generators = generator_in(metadata["rng"]), generator_in(metadata["policy_rng"])
 
     def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:

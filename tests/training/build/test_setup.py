@@ -29,6 +29,13 @@ def test_rollouts_grow_from_8192_steps_to_the_usual_size():
     assert rollout_size(Shop()).counted == 50_000  # its episodes are short
 
 
+def test_episodes_are_given_up_after_ten_horizons_where_rollouts_grow():
+    assert rollout_size(Shop()).restart_after == 5000
+    assert rollout_size(Shop(), horizon=50.0).restart_after == 500
+    for fixed in ({"rollout_steps": 100}, {"grow_rollouts": False}, {"algorithm": "grpo"}):
+        assert rollout_size(Shop(), **fixed).restart_after == 0
+
+
 def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
     assert rollout_size(Shop()).samples == pytest.approx(50 * 50_000 / 160, abs=32)
     assert rollout_size(Shop(), training_episodes=2).samples == 8192

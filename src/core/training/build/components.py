@@ -72,7 +72,7 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
         UserError: the system does not even give the addresses of the trajectories' rows.
     """
     simulator, size = setup.simulator, setup.size
-    groups = size.group_size, size.branches
+    groups = size.group_size, size.branches, size.restart_after
     rollout = RolloutPlan(
         setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep, *groups
     )

@@ -23,6 +23,11 @@ _FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
 _SHORTEST_EPISODE, _SHORTEST_IN_PYTHON = 50_000, 10_000
 """Steps that a training episode counts for at least, where rollouts grow; those of a Gymnasium environment."""
 
+_RESTART_HORIZONS = 10
+"""Horizons after which an instance begins another episode, where rollouts grow. Long episodes remember the first, bad
+policies: queues that grew under them stay, and most of what is learned is about states that a good policy never sees.
+"""
+
 _ENVIRONMENT_STEPS = 2_048
 """Steps of a Gymnasium environment's rollout of a fixed size: its episodes are short, and of no known length."""
 
@@ -34,7 +39,7 @@ class RolloutSize:
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
     ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
     number of instances; the memory is that of the trajectories on the host, without branches. Instances of a group
-    share random streams.
+    share random streams. After ``restart_after`` steps an instance gives up its episode, 0 for never.
     """
 
     instances: int
@@ -46,6 +51,7 @@ class RolloutSize:
     unit: int = 0
     group_size: int = 1
     branches: BranchPlan | None = None
+    restart_after: int = 0
 
     @property
     def samples(self) -> int:
@@ -174,7 +180,8 @@ def _growing_size(
     steps = max(min(_USUAL_SAMPLES, config.training_episodes * unit // LARGEST_SHARE), first) // instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
-    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches)
+    restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
+    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches, restart)
 
 
 def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator) -> HostRollout:
