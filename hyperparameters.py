@@ -224,15 +224,15 @@ GRADIENT_CHECKPOINTING = False
 
 # Begin with small rollouts, of about 8,000 steps from 32 instances (8 Gymnasium environments), and let them grow as the
 # measured noise of the gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither
-# EPISODES_PER_UPDATE nor ROLLOUT_STEPS is set. Off: rollouts of one size, and no factor of the learning rates. A
-# policy that starts from a rule of its simulator, as a process does, has it off, and other defaults of learning, which
-# the run prints.
+# EPISODES_PER_UPDATE nor ROLLOUT_STEPS is set. Episodes older than ten times HORIZON are given up, as long as none is
+# terminated. Off: rollouts of one size, and no factor of the learning rates. A policy that starts from a rule of its
+# simulator, as a process does, has it off, and other defaults of learning, which the run prints.
 GROW_ROLLOUTS = True
 
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.
-# Integer 0 .. 1024; 0 for as many as make about 372,000 steps: 6 of the loan desk's half years, 74 of a process with
-# 5,000 steps; one where ROLLOUT_STEPS (below) is set. More: less noise in each update, more memory; the update takes
-# proportionally longer.
+# Integer 0 .. 1024; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set; otherwise for as many as
+# make about 372,000 steps: 6 of the loan desk's half years, 74 of a process with 5,000 steps. More: less noise in each
+# update, more memory; the update takes proportionally longer.
 EPISODES_PER_UPDATE = 0
 
 # Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator

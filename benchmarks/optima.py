@@ -27,6 +27,8 @@ import longstride
 PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "lost_sales-poisson-1-4": ("lost_sales", {"demand": "poisson", "lead_time": 1, "penalty": 4}),
     "lost_sales-poisson-2-4": ("lost_sales", {"demand": "poisson", "lead_time": 2, "penalty": 4}),
+    "lost_sales-poisson-4-9": ("lost_sales", {"demand": "poisson", "lead_time": 4, "penalty": 9}),
+    "lost_sales-geometric-1-39": ("lost_sales", {"demand": "geometric", "lead_time": 1, "penalty": 39}),
     "lost_sales-poisson-4-39": ("lost_sales", {"demand": "poisson", "lead_time": 4, "penalty": 39}),
     "lost_sales-geometric-2-9": ("lost_sales", {"demand": "geometric", "lead_time": 2, "penalty": 9}),
     "criss_cross-balanced-0.9": ("criss_cross", {"kind": "balanced", "arrival_rate": 0.9}),

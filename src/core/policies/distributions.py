@@ -1,4 +1,4 @@
-"""The policy's distributions as pure functions of tensors, at least in float32 whatever the autocast.
+"""The policy's distributions as pure functions of tensors, at least in float32 whatever the layers compute in.
 
 :func:`distribution_of` chooses, once a run, the function that an action space needs; update and model know no spaces.
 """

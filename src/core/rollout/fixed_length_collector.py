@@ -61,9 +61,7 @@ class FixedLengthCollector:
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
-        if not any(
-            instance.terminated for instance in self._instances
-        ):  # else ends matter, and episodes play to theirs
+        if not any(instance.terminated for instance in self._instances):  # else their ends have a meaning
             for instance in self._instances[:count]:
                 instance.give_up_old_episode()
         if self.plan.group_size > 1:

@@ -97,13 +97,13 @@ def test_the_traffic_of_compiled_steps_is_that_of_the_compilers_code(name, half,
 
 
 def test_an_update_by_hand():
-    """100 samples in minibatches of 30 are 4 of 25, three times over; the critic's values once, in pieces of 30."""
+    """100 samples in minibatches of 30 are 4 of 25, three times over; the critic's values once, in one piece."""
     shape = mlp_spec((3, 4, 2), (3, 5, 1), space=Discrete(2))
     work, step = update_work(shape, False, 100, 30, 30, 3), step_work(shape, False, 25, 30)
     assert work.steps == 12
     assert work.flops == 12 * step.flops == 12 * 25 * 2 * (2 * 3 * 4 + 2 * 3 * 5)
     assert work.wide_flops == 12 * 25 * 3 * (2 * 4 * 2 + 2 * 5) + 100 * 2 * (3 * 5 + 5)
-    assert work.launches == 12 * step.launches + 4 * (4 + 2 * 2)
+    assert work.launches == 12 * step.launches + 4 + 2 * 2
     row = 3 * 4 + 8 + 4 + 2 + 4 + 4 + 4
     parameters = 3 * 4 + 4 + 4 * 2 + 2 + 3 * 5 + 5 + 5 + 1 + 2 * 3 + 2
     assert work.transfers == 100 * row + 2 * 4 * parameters

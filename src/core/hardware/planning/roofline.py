@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from core.hardware.planning.activation_memory import column_bytes
 from core.hardware.planning.gpu_catalog import Card
+from core.hardware.planning.update_memory import value_rows
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
@@ -96,7 +97,7 @@ def update_work(
         flops=step.flops * steps,
         wide_flops=step.wide_flops * steps + sum(2 * a * b for a, b in critic) * samples,
         traffic=step.traffic * steps + values * samples,
-        launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // microbatch),
+        launches=step.launches * steps + (4 + 2 * len(critic)) * -(-samples // value_rows(spec, samples)),
         steps=steps,
         transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * layout_of(spec).size,
         replayed=step.replayed * steps,
