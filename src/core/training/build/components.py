@@ -15,6 +15,7 @@ from core.rollout.collector import Collector, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
+from core.rollout.trajectory import trajectory_bytes
 from core.seeding import stream
 from core.simulators.simulator import function_of
 from core.text import format_bytes
@@ -80,8 +81,10 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
     try:
         return kind(simulator, setup.spec, rollout, host_allocator(plan.device == "cuda"))
     except MemoryError as error:
+        every_row = size.instances * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
+        asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
         raise UserError(
-            f"The system does not give the {format_bytes(size.memory.pinned_bytes)} that {size.instances:,} "
+            f"The system does not give the {format_bytes(asked)} that {size.instances:,} "
             f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
             "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
         ) from error
