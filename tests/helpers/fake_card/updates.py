@@ -38,22 +38,29 @@ class WatchedGrpo(Watched, Grpo):
 
 
 FORMATS: set[str] = set()
+PRECISIONS = "fp32", "bf16", "fp16"
+WAYS: dict[str, dict[str, Any]] = {
+    "": {},
+    " in microbatches": {"microbatch": 48},
+    " captured": {"executions": ("graph",)},
+}
 CASES = {
     **{
-        f"{space} {precision}": (space, {"precision": precision})
+        f"{space} {precision}{way}": (space, {"precision": precision, **changes})
         for space in SPACES
-        for precision in ("fp32", "bf16", "fp16")
+        for precision in PRECISIONS
+        for way, changes in WAYS.items()
     },
-    **{f"{space} bf16 in microbatches": (space, {"precision": "bf16", "microbatch": 48}) for space in SPACES},
-    **{f"{space} fp32 captured": (space, {"precision": "fp32", "executions": ("graph",)}) for space in SPACES},
-    "discrete bf16 captured": ("discrete", {"precision": "bf16", "executions": ("graph",)}),
-    "discrete fp16 captured": ("discrete", {"precision": "fp16", "executions": ("graph",)}),
+    "squashed bf16 captured in microbatches": (
+        "squashed",
+        {"precision": "bf16", "microbatch": 48, "executions": ("graph",)},
+    ),
     "discrete fp32 with checkpointing": ("discrete", {"precision": "fp32", "checkpointing": True}),
     "discrete fp32 with a KL limit": ("discrete", {"precision": "fp32", "target_kl": 1e9}),
     "discrete fp32 with noise": ("discrete", {"precision": "fp32", "measure_noise": True}),
     "groups of 2": ("discrete", {"precision": "bf16", "group_size": 2}),
     "penalised": ("discrete", {"precision": "bf16", "kl_coefficient": 0.1}),
-    **{f"desk {precision}": ("desk", {"precision": precision}) for precision in ("fp32", "bf16", "fp16")},
+    **{f"desk {precision}": ("desk", {"precision": precision}) for precision in PRECISIONS},
 }
 """Space (or the sizes of the loan desk) and settings by name."""
 

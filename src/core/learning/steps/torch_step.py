@@ -75,25 +75,26 @@ class TorchStepper:
         self._coefficients = coefficients.loss._replace(**{**self._scalars, **self.zeros})
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """Return the state of the optimiser by name; empty before the first step."""
-        if self.optimizer.state("actor")["step"].item() == 0.0:
+        """Return the state of the optimiser on the host by name; empty before the first step."""
+        states = {part: {n: t.cpu() for n, t in self.optimizer.state(part).items()} for part in self._slices}
+        if states["actor"]["step"].item() == 0.0:
             return {}
-        return {f"optimizer.{i}.{name}": view for i, name, view in self._moments()}
+        return {f"optimizer.{i}.{name}": view for i, name, view in self._moments(states)}
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Restore what :meth:`optimizer_tensors` of any stepper returned, in place; without any it starts afresh."""
-        for i, name, view in self._moments():
+        for i, name, view in self._moments({part: self.optimizer.state(part) for part in self._slices}):
             if "optimizer.0.step" in tensors:
                 view.copy_(tensors[f"optimizer.{i}.{name}"])
             else:
                 view.zero_()
 
-    def _moments(self) -> Iterator[tuple[int, str, Tensor]]:
-        """Yield number of the parameter, name, and a view of the optimiser's state, for each parameter and name."""
+    def _moments(self, states: Mapping[str, Mapping[str, Tensor]]) -> Iterator[tuple[int, str, Tensor]]:
+        """Yield number of the parameter, name, and its view of the parts' states, for each parameter and name."""
         layout = self.model.layout
         for i, parameter in enumerate(self._names):
             part = parameter.split(".")[0]
-            for name, flat in self.optimizer.state(part).items():
+            for name, flat in states[part].items():
                 begin, shape = layout.offsets[parameter] - self._slices[part].start, layout.shapes[parameter]
                 yield i, name, flat if flat.dim() == 0 else flat[begin : begin + prod(shape)].view(shape)
 
