@@ -7,7 +7,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from benchmarks.gpu_report.command import main  # noqa: E402
+
+def main() -> int:
+    """Run the report; without a package that the report itself needs, say so in a sentence."""
+    try:
+        from benchmarks.gpu_report.command import main as report
+    except ModuleNotFoundError as error:
+        print(f"error: The Python package {error.name} is missing; pip install {error.name}.", file=sys.stderr)
+        return 2
+    return report()
+
 
 if __name__ == "__main__":
     sys.exit(main())

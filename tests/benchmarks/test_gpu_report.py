@@ -522,3 +522,11 @@ def test_nothing_but_the_children_imports_torch():
         text=True,
     )
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_missing_package_is_a_sentence(tmp_path):
+    """As on a machine with torch alone."""
+    hidden = "import sys; sys.modules['psutil'] = None; sys.argv = ['gpu_report.py', '--list']; import runpy; "
+    command = [sys.executable, "-c", hidden + "runpy.run_path('scripts/gpu_report.py', run_name='__main__')"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "error: The Python package psutil is missing; pip install psutil.\n")
