@@ -54,7 +54,7 @@ class ParameterLayout:
     def view(self, flat: Any, name: str) -> Any:
         """Return the part of a flat tensor that holds a parameter, in its shape."""
         shape = self.shapes[name]
-        return flat[self.offsets[name] : self.offsets[name] + prod(shape)].reshape(shape)
+        return flat[self.offsets[name] : self.offsets[name] + prod(shape)].view(shape)
 
     @property
     def actor_size(self) -> int:

@@ -175,9 +175,10 @@ def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
     """A round of half of the decisions that the plan expects, played in half a second.
 
-    A training episode counts for 50,000 decisions, as the bandit's are shorter.
+    A training episode counts for 50,000 decisions, as the bandit's are shorter. Only the time limits the run, so its
+    rollouts may grow to 372,000 decisions, for which the update is predicted.
     """
-    half = set_up(Config(), toy_simulators.Bandit()).size.samples // 2
+    half = 372_000 // 2
     monkeypatch.setattr(time_estimate, "measure", lambda *_: time_estimate.Measured(5.0, 0.5, half, 0.0))
     assert main([*BANDIT, "--gpu", "A40", "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
     content = json.loads((tmp_path / "plan.json").read_text())

@@ -42,11 +42,12 @@ def run_plan(
     simulator = loaded.simulator
     config, sources, default_notes = with_defaults(config, sources, simulator)
     config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)
-    report = make_report(with_budget(config, sources)[0], simulator, machine)
+    budgeted, _, _ = with_budget(config, sources)  # the length of a run limits its rollouts
+    report = make_report(budgeted, simulator, machine)
     for line in [*loaded.notes, *default_notes, *notes, *announce(report.plan, machine, config)]:
         say(line)
     print_report(report, console)
-    estimate = estimate_budget(config, loaded, report, budget, say) if budget else None
+    estimate = estimate_budget(budgeted, loaded, report, budget, say) if budget else None
     command = _command(config, sources, file, report)
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)

@@ -38,9 +38,7 @@ class MemoryEstimate:
     """Predicted bytes of an update, by component."""
 
     parameters: int  # parameters of actor and critic, with the normalisations, and copies in half precision
-    gradients: (
-        int  # the gradient of the last step; with several microbatches also the sum of this one's and the last of them
-    )
+    gradients: int  # the last step's; with several microbatches also the sum so far and that of the last one
     optimizer: int  # the two moments of Adam
     snapshots: int  # parameters and moments of the last good state, and those that the update began with
     activations: int  # activations of a microbatch at the peak of its step, with the gradients made by then

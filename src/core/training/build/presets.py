@@ -67,9 +67,8 @@ def with_prior(
     if simulator.initial_logits is None and simulator.initial_feature_weights is None:
         return config, sources, []
     fields = Config.model_fields
-    kept = {"flag", "preset"}
     free = [
-        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) not in kept
+        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())

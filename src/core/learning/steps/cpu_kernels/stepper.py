@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.hardware.types import Precision
 from core.learning.algorithms.grpo import BranchGrpo, Grpo
@@ -31,6 +31,9 @@ _ROWS = 256
 """Most samples of a piece. Their activations stay in a core's caches; which pieces there are decides in which order
 gradients are added up, so the number of threads must not."""
 
+_MOMENTS = "exp_avg", "exp_avg_sq"
+"""Torch's names of Adam's moments."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 _NO_TERMS = LossTerms(*(0.0 for _ in LossTerms._fields))
@@ -48,9 +51,8 @@ class KernelStepper:
         self.model, self.algorithm, self.settings = model, algorithm, settings
         self.device = model.flat.device
         names = ("actor", "critic") if algorithm.needs_critic else ("actor",)
-        parts = {part: model.part_parameters(part) for part in names}
-        self._parameters = [parameter for part in parts.values() for parameter in part]
-        self._slices = {part: _slice_of(*parameters) for part, parameters in parts.items()}
+        self._names = [name for part in names for name in model.layout.names(part)]
+        self._slices = {part: model.layout.slice_of(part) for part in names}
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         hold_to_one_thread()
         self._backprop = Backprop(model)
@@ -110,20 +112,19 @@ class KernelStepper:
         if self._steps == 0:
             return {}
         tensors = {}
-        for i, parameter in enumerate(self._parameters):
-            where = _slice_of(parameter)
+        for i, parameter in enumerate(self._names):
             tensors[f"optimizer.{i}.step"] = torch.tensor(float(self._steps))
-            for name, moments in zip(("exp_avg", "exp_avg_sq"), torch.from_numpy(self._moments), strict=True):
-                tensors[f"optimizer.{i}.{name}"] = moments[where].view(parameter.shape).clone()
+            for name, moments in zip(_MOMENTS, torch.from_numpy(self._moments), strict=True):
+                tensors[f"optimizer.{i}.{name}"] = self.model.layout.view(moments, parameter).clone()
         return tensors
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Restore what ``optimizer_tensors`` of either stepper returned; without any the optimiser starts afresh."""
         self._steps = int(tensors.get("optimizer.0.step", torch.zeros(())).item())
         self._moments.fill(0.0)
-        for i, parameter in enumerate(self._parameters if self._steps else []):
-            for row, name in enumerate(("exp_avg", "exp_avg_sq")):
-                self._moments[row, _slice_of(parameter)] = tensors[f"optimizer.{i}.{name}"].cpu().numpy().ravel()
+        for i, parameter in enumerate(self._names if self._steps else []):
+            for name, moments in zip(_MOMENTS, torch.from_numpy(self._moments), strict=True):
+                self.model.layout.view(moments, parameter).copy_(tensors[f"optimizer.{i}.{name}"])
 
     def copy_optimizer(self) -> tuple[int, np.ndarray]:
         """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
@@ -191,9 +192,3 @@ def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
     clip_ranges = float(coefficients.clip_range), float(coefficients.value_clip_range)
     ones = [_NO_TERMS._replace(**{term: 1.0}) for term in ("policy_loss", "value_loss", "entropy")]
     return KernelCoefficients(*clip_ranges, *(float(total_loss(one, coefficients)) for one in ones))
-
-
-def _slice_of(*parameters: nn.Parameter) -> slice:
-    """Return where parameters that follow each other lie in the flat array."""
-    begin, last = int(parameters[0].storage_offset()), parameters[-1]
-    return slice(begin, int(last.storage_offset()) + last.numel())
