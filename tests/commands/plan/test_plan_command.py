@@ -18,7 +18,6 @@ from core.config import Config
 from core.errors import this_command
 from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
 from core.simulators.loading import load_simulator
-from core.training.build.setup import set_up
 
 TOYS = Path(toy_simulators.__file__)
 BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
