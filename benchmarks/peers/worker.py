@@ -37,11 +37,11 @@ class Task:
     window: int = WINDOW
 
 
-def main(run: Callable[[Task], dict[str, Any]]) -> None:
+def main(run: Callable[[Any], dict[str, Any]], kind: type = Task) -> None:
     """Run the task of the command line and print its result as the last line, JSON."""
     import torch
 
-    task = Task(**json.loads(sys.argv[1]))
+    task = kind(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
     if task.core is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {task.core})
