@@ -318,7 +318,7 @@ def test_a_step_is_profiled_on_the_cpu(tmp_path):
     kept.update(profile_step.measure(small(tmp_path, kept)))
     (step,) = kept["steps"]
     assert step["kernels"] > step["predicted_operations"] > 100
-    assert 0.0 < step["feature_ms"] < step["observation_product_ms"] < step["ms"]
+    assert all(0.0 < step[part] < step["ms"] for part in ("feature_ms", "observation_product_ms"))
     assert len(kept["products"]) == 8 and all(row["ms"] > 0.0 for row in kept["products"])
     assert any("aten::addmm" in line for line in profile_step.lines(kept))
 
