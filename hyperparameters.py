@@ -67,6 +67,11 @@ LOG_COLUMNS = ""
 LOG_ARRIVALS = "weekly"
 
 # ---------------------------------------------------------------------------------------------- the policy
+# "mlp" acts on the present observation alone. "mingru" also remembers what it has seen in the episode (minimal gated
+# recurrent units); take it where the observation hides a part of the state. It takes three times the parameters and
+# trains without compiled kernels.
+POLICY_NETWORK = "mlp"
+
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.
 # The actor runs at every step on the CPU: twice the width is about four times the simulation's inference.
 ACTOR_HIDDEN_SIZE = 128

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from rich.console import Console
 from rich.table import Table
@@ -29,12 +29,13 @@ from benchmarks.optima import PROBLEMS
 from benchmarks.peers.gap import GapTask
 from core.simulators.loading import load_simulator
 
+ROOT = Path(__file__).resolve().parents[1]
 COMPARED = ("lost_sales-poisson-2-4", "criss_cross-balanced-0.6", "tandem")
 TUNED: dict[str, Any] = {
     **{"n_envs": 32, "normalize": True, "n_steps": 256, "batch_size": 512, "n_epochs": 3},
     **{"gamma": 0.998, "gae_lambda": 0.9, "learning_rate": 1e-3, "ent_coef": 0.003},
 }
-"""Longstride's first rollout, minibatches, epochs and horizon; lambda and rate chosen on the first problem, seed 100."""
+"""Longstride's first rollout, minibatches, epochs, horizon; lambda and rate chosen on the first problem, seed 100."""
 
 SIDES: dict[str, tuple[str, dict[str, Any]]] = {
     "longstride": ("benchmarks.peers.gap_longstride", {}),

@@ -40,6 +40,7 @@ class Config(BaseModel):
     event_log: str = ""
     log_columns: str = ""
     log_arrivals: Literal["weekly", "replay"] = "weekly"
+    policy_network: Literal["mlp", "mingru"] = "mlp"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)
     critic_hidden_size: int = Field(default=256, ge=1, le=16384)
     num_hidden_layers: int = Field(default=3, ge=1, le=16)

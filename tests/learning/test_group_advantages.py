@@ -28,6 +28,7 @@ def member(rewards, elapsed=None, terminated=(), truncated=()):
         masks=np.ones((n, 2), np.bool_),
         features=np.zeros((n, 2, 0), np.float32),
         states=np.zeros((n, 0), np.float32),
+        begins=np.zeros((n, 0), np.bool_),
         elapsed=np.zeros(n) if elapsed is None else np.array(elapsed, np.float64),
         control_variate=np.zeros(n, np.float32),
         terminated=np.isin(np.arange(n), terminated),

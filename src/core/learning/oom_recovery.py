@@ -102,12 +102,15 @@ class OomRetry:
             self.free_caches()  # outside of the except block, whose traceback holds tensors
         return False
 
-    def map_microbatches(self, function: Callable[[Chunk], T], *columns: Tensor, least: int = 0) -> Iterator[T]:
+    def map_microbatches(
+        self, function: Callable[[Chunk], T], *columns: Tensor, least: int = 0, unit: int = 1
+    ) -> Iterator[T]:
         """Apply a function to the microbatches of some columns, on the CPU by threads; results come in order.
 
-        Pieces have at least so many rows, where there are as many.
+        Pieces have at least so many rows, where there are as many. A row counts for so many samples as ``unit`` says.
         """
-        chunks = zip(*(torch.split(column, max(self.microbatch, least)) for column in columns), strict=True)
+        size = max(max(self.microbatch, least) // unit, 1)
+        chunks = zip(*(torch.split(column, size) for column in columns), strict=True)
         return map_in_order(self.pool, function, chunks, self._threads + 1)
 
     def take_events(self) -> list[OutOfMemory]:

@@ -35,10 +35,9 @@ def some_rows(observations: Sequence[np.ndarray]) -> np.ndarray:
 def policy_health(model: ActorCritic, observations: np.ndarray) -> PolicyHealth:
     """Return the figures of the actor of a model on the CPU on float32[B, O] observations."""
     x = model.normalise(torch.from_numpy(observations))
-    *hidden, (weight, bias) = model.layers("actor")
+    weight, bias = model.layers("actor")[-1]
     dead = []
-    for w, b in hidden:
-        x = model.activation(torch.addmm(b, x, w))
+    for x in model.hidden_layers("actor", x):  # noqa: B020 - the outputs of the last layer are used below
         dead.append(((x - x[:1]).abs() < 1e-6).all(dim=0))
     share = torch.cat(dead).float().mean().item() if dead else 0.0
     if model.spec.action_features > 0:

@@ -10,12 +10,15 @@ from torch import Tensor
 
 from core.hardware.planning.update_memory import value_rows
 from core.learning.advantages import next_values_of
-from core.learning.algorithms.interface import RolloutBatch, Samples
+from core.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
+from core.learning.chunks import ChunkedSamples, ChunkRows
 from core.learning.device_transfer import DeviceBuffers
+from core.learning.memory_values import ValuesInOrder, values_in_order
 from core.learning.normalization import renormalise_values
 from core.learning.oom_recovery import Chunk
 from core.learning.reference_penalty import Penalty
 from core.learning.steps.interface import Stepper
+from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 
 
@@ -25,10 +28,12 @@ class Uploaded(NamedTuple):
     Attributes:
         samples: the columns that trajectories hold; the others are empty.
         final_observations: float32[rows, O], observations after the last step and the cuts of each trajectory.
+        begins: bool[N, 1], whether a step is the first of an episode; bool[N, 0] for a policy without memory.
     """
 
     samples: Samples
     final_observations: Tensor
+    begins: Tensor
 
 
 def upload_rollout(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> Uploaded:
@@ -41,7 +46,8 @@ def upload_rollout(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffe
         observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
         none = observations.new_empty(0)
         computed = {"advantages": none, "returns": none, "values": none}
-        return Uploaded(Samples(observations=observations, **columns, **computed), buffers.upload([final]))
+        begins = buffers.upload([t.begins for t in trajectories], "begins")
+        return Uploaded(Samples(observations=observations, **columns, **computed), buffers.upload([final]), begins)
 
     return stepper.memory.run("upload", rollout.steps, upload)
 
@@ -54,21 +60,18 @@ class Prepared(NamedTuple):
     """A rollout that is ready for the epochs.
 
     Attributes:
-        samples: all N samples of the rollout.
+        samples: all N samples of the rollout, steps or chunks.
         learned_from: int64[M], the samples that the epochs use; None for all.
         explained_variance: share of the targets' variance that the critic explained; NaN without a critic.
         figures: figures of the algorithm for the record.
+        critic_states: float32[trajectories, S], what a critic with memory carries to the next rollout; else S is 0.
     """
 
-    samples: Samples
+    samples: AnySamples
     learned_from: np.ndarray | None
     explained_variance: float
     figures: Mapping[str, float]
-
-    @property
-    def used(self) -> int:
-        """Number of samples that an epoch uses."""
-        return len(self.samples.actions) if self.learned_from is None else len(self.learned_from)
+    critic_states: Tensor
 
 
 @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite are looked for below
@@ -78,14 +81,25 @@ def prepare_batch(
     uploaded: Uploaded,
     buffers: DeviceBuffers,
     penalty: Penalty | None = None,
+    chunks: ChunkRows | None = None,
+    critic_states: Tensor | None = None,
 ) -> Prepared:
-    """Value the observations, compute targets, move the value normalisation, and put the samples on the device."""
+    """Value the observations, compute targets, move the value normalisation, and put the samples on the device.
+
+    A policy with memory learns from chunks, and its critic begins with float32[trajectories, S] states.
+    """
     model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
     columns, observations = uploaded.samples, (uploaded.samples.observations, uploaded.final_observations)
-    if algorithm.needs_critic:
+    carried = columns.observations.new_zeros(len(trajectories), 0) if critic_states is None else critic_states
+    states = columns.observations.new_zeros(0 if chunks is None else len(chunks.rows), carried.shape[1])
+    if not algorithm.needs_critic:
+        values, final_values = (np.zeros(len(part), np.float32) for part in observations)
+    elif chunks is None:
         values, final_values = (_values(stepper, part) for part in observations)
     else:
-        values, final_values = (np.zeros(len(part), np.float32) for part in observations)
+        in_order = _values_in_order(stepper, rollout, uploaded, chunks, carried)
+        values, final_values = (_in_reward_units(model, part) for part in (in_order.values, in_order.final_values))
+        states, carried = in_order.states, in_order.carried
     if penalty is not None:
         rollout = penalty.charge(stepper, rollout, columns)
     targets = algorithm.targets(rollout, *_by_trajectory(trajectories, values, final_values))
@@ -105,10 +119,17 @@ def prepare_batch(
             values=buffers.upload([(values - mean) / std], "values"),
         )
 
-    samples = stepper.memory.run("upload", len(values), upload)
-    kept = targets.learned_from
-    learned_from = np.flatnonzero(kept) if kept is not None and kept.any() and not kept.all() else None
-    return Prepared(samples, learned_from, explained_variance, targets.figures)
+    samples: AnySamples = stepper.memory.run("upload", len(values), upload)
+    kept = targets.learned_from if targets.learned_from is not None and targets.learned_from.any() else None
+    if chunks is not None:
+        valid = chunks.valid if kept is None else chunks.valid & kept[chunks.rows]
+        parts = {"rows": chunks.rows, "valid": valid.astype(np.float32)}
+        places = {name: buffers.upload([part], name) for name, part in parts.items()}
+        further = {"begins": uploaded.begins, "critic_states": states, **places}
+        samples = ChunkedSamples(**samples._asdict(), **further)
+        kept = None if kept is None else np.asarray(valid.any(axis=1))
+    learned_from = np.flatnonzero(kept) if kept is not None and not kept.all() else None
+    return Prepared(samples, learned_from, explained_variance, targets.figures, carried)
 
 
 def _by_trajectory(
@@ -138,5 +159,24 @@ def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
     rows = value_rows(model.spec, len(observations))
     if not (observations.is_cuda and stepper.memory.fits(lambda: evaluate_all(rows))):
         stepper.memory.run("values", len(observations), evaluate_all)
-    values = normalised * model.tensors["value_std"] + model.tensors["value_mean"]
-    return np.asarray(values.cpu().numpy())
+    return _in_reward_units(model, normalised)
+
+
+def _values_in_order(
+    stepper: Stepper, rollout: RolloutBatch, uploaded: Uploaded, chunks: ChunkRows, carried: Tensor
+) -> ValuesInOrder:
+    """Return the values of a critic with memory; where memory runs out, fewer trajectories go through it at once."""
+    observations, chunk = (uploaded.samples.observations, uploaded.final_observations), chunks.rows.shape[1]
+
+    def evaluate() -> ValuesInOrder:
+        most = max(stepper.memory.microbatch // chunk, 1)
+        return values_in_order(
+            stepper.model, rollout.trajectories, chunks, observations, uploaded.begins, carried, most
+        )
+
+    return stepper.memory.run("values", rollout.steps, evaluate)
+
+
+def _in_reward_units(model: ActorCritic, values: Tensor) -> np.ndarray:
+    """Return float32[rows] on the host, values in units of the reward."""
+    return np.asarray((values * model.tensors["value_std"] + model.tensors["value_mean"]).cpu().numpy())

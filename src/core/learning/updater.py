@@ -12,7 +12,8 @@ from torch import Tensor
 
 from core.hardware.types import Execution, Precision
 from core.learning.advantages import compile_advantages
-from core.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
+from core.learning.algorithms.interface import Algorithm, AnySamples, RolloutBatch
+from core.learning.chunks import ChunkedSamples, ChunkRows, chunk_rows, weighted
 from core.learning.device_transfer import DeviceBuffers, ModelTransfer, host_allocator, synchronise
 from core.learning.divergence import DivergenceGuard
 from core.learning.gradient_noise import GradientNoise, gradient_noise
@@ -84,6 +85,7 @@ class Updater:
         self.runner = StepRunner(executor, settings.executions, settings.batch_size, run_steps=settings.run_steps)
         self.buffers = DeviceBuffers(device)
         self._drawing = ThreadPoolExecutor(1, "minibatches")
+        self._critic_states = host.flat.new_zeros(0, host.spec.critic_state_size, device=device)
         self.guard = DivergenceGuard(self.stepper)
         coefficient = settings.kl_coefficient
         self._penalty = Penalty(self.model, coefficient) if coefficient > 0.0 else None
@@ -115,15 +117,19 @@ class Updater:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
         begin, precision = time.perf_counter(), self.stepper.precision
-        early = self._draw(rollout.steps, rng) if self.algorithm.learns_from_all else None  # while the rollout goes up
+        chunks = self._chunks(rollout)
+        all_sizes = None if chunks is None else chunks.valid.sum(axis=1)
+        count = rollout.steps if chunks is None else len(chunks.rows)
+        early = self._draw(count, rng, all_sizes) if self.algorithm.learns_from_all else None  # while it goes up
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
         self.transfer.to_device()
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
-        prepared, upload_seconds = self._prepare(rollout)
-        noise = self._gradient_noise(prepared.samples, rollout) if self.settings.measure_noise else None
-        draws = early or self._draw(prepared.used, rng, prepared.learned_from)
+        prepared, upload_seconds = self._prepare(rollout, chunks)
+        noise = self._gradient_noise(prepared.samples, rollout, chunks) if self.settings.measure_noise else None
+        used, sizes = _used(prepared, count)
+        draws = early or self._draw(used, rng, sizes, prepared.learned_from)
         reports, epochs = self._epochs(prepared.samples, draws.result())
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
@@ -139,7 +145,7 @@ class Updater:
             epochs=epochs,
             optimizer_steps=len(reports),
             skipped_steps=skipped,
-            batch_size=minibatch_shape(prepared.used, self.settings.batch_size)[1],
+            batch_size=minibatch_shape(used, self._largest)[1] * self.host.spec.chunk,
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
             update_seconds=time.perf_counter() - begin - transfer_seconds - log.seconds,
@@ -172,6 +178,8 @@ class Updater:
             **self.guard.state_dict(),
         }
         metadata = {"grad_scaler": self.stepper.scaler.state_dict(), "recovery": recovery}
+        if self.host.spec.has_memory:
+            tensors["critic_states"] = self._critic_states.cpu()
         return tensors | self.stepper.optimizer_tensors(), metadata
 
     def load_state_dict(self, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
@@ -185,6 +193,8 @@ class Updater:
         restore_model(self.host, tensors)
         self.transfer.to_device()
         self.stepper.load_optimizer_tensors(tensors)
+        if self.host.spec.has_memory:
+            self._critic_states = tensors["critic_states"].to(self.device)
         recovery = metadata.get("recovery", {})
         if recovery.get("planned") == self._planned:
             self.stepper.memory.microbatch = recovery["microbatch"]
@@ -194,30 +204,52 @@ class Updater:
         if metadata["grad_scaler"]:  # empty where the run did not compute in FP16
             self.stepper.scaler.load_state_dict(metadata["grad_scaler"])
 
-    def _prepare(self, rollout: RolloutBatch) -> tuple[Prepared, float]:
+    @property
+    def _largest(self) -> int:
+        """Most samples of a minibatch: steps, or chunks of steps."""
+        return max(self.settings.batch_size // self.host.spec.chunk, 1)
+
+    def _chunks(self, rollout: RolloutBatch) -> ChunkRows | None:
+        """Return the chunks of a rollout; None for a policy without memory."""
+        spec = self.host.spec
+        return chunk_rows([t.steps for t in rollout.trajectories], spec.chunk) if spec.has_memory else None
+
+    def _prepare(self, rollout: RolloutBatch, chunks: ChunkRows | None) -> tuple[Prepared, float]:
         """Return what the epochs need, and the seconds in which the rollout crossed the bus."""
         begin = time.perf_counter()
         self.buffers.use(keep=self.runner.captures)
         uploaded = upload_rollout(self.stepper, rollout, self.buffers)
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
-        return prepare_batch(self.stepper, rollout, uploaded, self.buffers, self._penalty), seconds
+        carried = self._critic_states
+        if len(carried) != len(rollout.trajectories):  # the first rollout, whose episodes all begin
+            carried = carried.new_zeros(len(rollout.trajectories), carried.shape[1])
+        prepared = prepare_batch(self.stepper, rollout, uploaded, self.buffers, self._penalty, chunks, carried)
+        self._critic_states = prepared.critic_states
+        return prepared, seconds
 
-    def _gradient_noise(self, samples: Samples, rollout: RolloutBatch) -> GradientNoise | None:
+    def _gradient_noise(
+        self, samples: AnySamples, rollout: RolloutBatch, chunks: ChunkRows | None
+    ) -> GradientNoise | None:
         """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
-        indices, steps = torch.arange(rollout.steps, device=self.device), [t.steps for t in rollout.trajectories]
-        size = self.algorithm.dependent
-        parts = torch.split(indices, [sum(steps[k : k + size]) for k in range(0, len(steps), size)])
+        counts = [t.steps for t in rollout.trajectories] if chunks is None else chunks.counts.tolist()
+        indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.dependent
+        parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
         return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
 
     def _draw(
-        self, samples: int, rng: np.random.Generator, learned_from: np.ndarray | None = None
+        self,
+        samples: int,
+        rng: np.random.Generator,
+        sizes: np.ndarray | None = None,
+        learned_from: np.ndarray | None = None,
     ) -> Future[list[Minibatches]]:
         """Begin to draw the minibatches of all epochs, where a GPU can read them while the host goes on.
 
-        Their indices are places in ``learned_from``, int64[samples], where that is given.
+        Their indices are places in ``learned_from``, int64[samples], where that is given. Chunks weigh as much as they
+        have steps, int64[chunks] ``sizes``.
         """
-        count, size = minibatch_shape(samples, self.settings.batch_size)
+        count, size = minibatch_shape(samples, self._largest)
         new = host_allocator(self.device.type == "cuda")
         room = new((self.settings.epochs, count, self.runner.slots(size)), np.dtype(np.int64))
 
@@ -225,11 +257,11 @@ class Updater:
             minibatches = draw_epochs(room, samples, rng)
             if learned_from is not None:
                 room[...] = learned_from[room]
-            return minibatches
+            return minibatches if sizes is None else [weighted(each, sizes) for each in minibatches]
 
         return self._drawing.submit(draw)
 
-    def _epochs(self, samples: Samples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
+    def _epochs(self, samples: AnySamples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
         for epoch, minibatches in enumerate(draws, 1):
@@ -239,6 +271,14 @@ class Updater:
                 if approx_kl > 1.5 * self.settings.target_kl:
                     break
         return torch.cat(reports).cpu(), epoch
+
+
+def _used(prepared: Prepared, count: int) -> tuple[int, np.ndarray | None]:
+    """Return how many samples the epochs use, of so many, and the steps in each chunk; None where each is a step."""
+    used = count if prepared.learned_from is None else len(prepared.learned_from)
+    if not isinstance(prepared.samples, ChunkedSamples):
+        return used, None
+    return used, prepared.samples.valid.sum(dim=1).cpu().numpy()
 
 
 def _loss_figures(algorithm: Algorithm, reports: Tensor) -> dict[str, float | None]:

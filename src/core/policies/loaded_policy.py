@@ -17,19 +17,23 @@ from core.simulators.spaces import Discrete
 class _Rows(NamedTuple):
     """The arguments of the compiled policy that have a row for each observation (core.policies.compiled.act).
 
-    Inputs are float32[B, O + values * k]; observations [B, O] and features [B, values, k] are views of them. Masks are
-    bool[B, values], actions float64[B, n].
+    Inputs are float32[B, O + values * k + S]; observations [B, O], features [B, values, k] and states [B, S] are views
+    of them. Masks are bool[B, values], actions float64[B, n].
     """
 
     inputs: np.ndarray
     observations: np.ndarray
     features: np.ndarray
+    states: np.ndarray
     masks: np.ndarray
     actions: np.ndarray
 
 
 class LoadedPolicy:
     """A trained policy. It needs neither its simulator nor a GPU; each thread needs an object of its own.
+
+    A policy with memory keeps its state from one call of :meth:`act` to the next: call :meth:`reset` when an episode
+    begins. Of a batch, row i is the next step of row i of the call before.
 
     Args:
         spec: architecture of the policy, an attribute too: observation size, action space, layers, action features.
@@ -51,6 +55,7 @@ class LoadedPolicy:
         self._features_shape = (values, spec.action_features)
         self._is_discrete, self._dtype = isinstance(spec.action_space, Discrete), spec.action_space.dtype
         self._one, self._one_has_mask = self._new_rows(1), False
+        self._batch_states: np.ndarray | None = None
         self.reset(seed)
         one = self._one
         compile_for(self._kernel, (self._params, one.inputs, one.masks, one.actions, True, self._workspace))
@@ -60,6 +65,8 @@ class LoadedPolicy:
 
         A seed, or a generator, is for the draws from here on; None continues the draws of before.
         """
+        self._one.states[:] = 0.0
+        self._batch_states = None
         if seed is not None:
             self._rng = np.random.default_rng(seed)
 
@@ -102,9 +109,13 @@ class LoadedPolicy:
         if not greedy:
             draw = self._rng.standard_normal if self.spec.is_gaussian else self._rng.random
             draw(out=actions)
+        if not one and self.spec.has_memory:
+            rows.states[:] = self._states_of_batch(len(actions))
         done = self._kernel(self._params, rows.inputs, rows.masks, actions, greedy, self._workspace)
         if done != len(actions):
             raise UserError(_fault(rows, done, self.spec.action_space.choices))
+        if not one and self.spec.has_memory:
+            self._batch_states = rows.states.copy()
         if self._is_discrete:
             return int(actions.item()) if one else actions[:, 0].astype(np.int64)
         return (actions[0] if one else actions).astype(self._dtype)
@@ -121,13 +132,30 @@ class LoadedPolicy:
             raise UserError("The policy was trained without action features; leave features out.")
         return features
 
+    def _states_of_batch(self, count: int) -> np.ndarray | float:
+        """Return the states that the batch before left, zeros after a reset."""
+        if self._batch_states is None:
+            return 0.0
+        if len(self._batch_states) != count:
+            raise UserError(
+                f"The batch has {count} observations, the one before had {len(self._batch_states)}, and the policy has "
+                "memory of each row; keep the number, or call reset() when episodes begin."
+            )
+        return self._batch_states
+
     def _new_rows(self, count: int) -> _Rows:
         n_observation, n_features = self.spec.observation_size, prod(self._features_shape)
-        inputs = np.zeros((count, n_observation + n_features), np.float32)
-        features = inputs[:, n_observation:].reshape(count, *self._features_shape)
+        begin_state = n_observation + n_features
+        inputs = np.zeros((count, begin_state + self.spec.state_size), np.float32)
+        features = _view(inputs[:, n_observation:begin_state], (count, *self._features_shape))
         masks = np.ones((count, *self._mask_shape), np.bool_)
         actions = np.zeros((count, row_of(self.spec.action_space)[0]))
-        return _Rows(inputs, inputs[:, :n_observation], features, masks, actions)
+        return _Rows(inputs, inputs[:, :n_observation], features, inputs[:, begin_state:], masks, actions)
+
+
+def _view(columns: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return float32[B, columns] of a larger array in another shape, without a copy."""
+    return np.lib.stride_tricks.as_strided(columns, shape, (columns.strides[0], 4 * shape[2], 4))
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -> np.ndarray:

@@ -1,18 +1,20 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from core.errors import UserError
 from core.policies.distributions import distribution_of
+from core.policies.mingru import Memory, remember
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
-from core.policies.spec import PolicySpec
+from core.policies.spec import CHUNK, PolicySpec
 
 
 class ActorCritic(nn.Module):
-    """Two multilayer perceptrons that share the normalisation of observations.
+    """Actor and critic, two networks of the policy's family that share the normalisation of observations.
 
     Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
     ``flat``; copying the model anywhere is one copy of ``flat``. On the CPU it may be page-locked, for a GPU to copy.
@@ -67,13 +69,18 @@ class ActorCritic(nn.Module):
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(
-        self, normalised: Tensor, features: Tensor | None = None, tensors: Mapping[str, Tensor] | None = None
+        self,
+        normalised: Tensor,
+        features: Tensor | None = None,
+        tensors: Mapping[str, Tensor] | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """Return float32[B, outputs], unmasked logits or a Gaussian's means, for float32[B, O] and [B, outputs, k].
 
-        ``tensors``, by default the model's own, are the parameters to compute with; see :meth:`values`.
+        ``tensors``, by default the model's own, are the parameters to compute with; see :meth:`values`. Without a
+        memory, each observation is the first of an episode.
         """
-        logits = self._forward("actor", normalised, tensors)
+        logits = self._forward("actor", normalised, tensors, memory)
         if self.spec.action_features == 0 or features is None:
             return logits
         weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
@@ -81,25 +88,66 @@ class ActorCritic(nn.Module):
             dim=-1
         )  # as a product of matrices with few columns it is slow on a GPU
 
-    def values(self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Tensor:
+    def values(
+        self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None, memory: Memory | None = None
+    ) -> Tensor:
         """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this.
 
         Hidden layers compute in the number format of their tensors. The first weight matrix may have more rows than
         there are observations; the further inputs are 0.
         """
-        return self._forward("critic", normalised, tensors).squeeze(-1)
+        return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
-    def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None) -> Tensor:
-        *hidden, (weight, bias) = self.layers(part, tensors)
-        if hidden:
-            first = hidden[0][0]
-            if len(first) > x.shape[1]:
-                x = _with_zeros(x, len(first), first.dtype)
-            x = x.to(first.dtype)
-        for w, b in hidden:
-            x = self.activation(torch.addmm(b, x, w))
+    def values_and_states(self, normalised: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`values` does, and float32[C, K, S], the critic's states after each step."""
+        states: list[Tensor] = []
+        values = self._forward("critic", normalised, None, memory, states).squeeze(-1)
+        return values, torch.cat(states, dim=2)
+
+    def hidden_layers(
+        self,
+        part: str,
+        x: Tensor,
+        tensors: Mapping[str, Tensor] | None = None,
+        memory: Memory | None = None,
+        states: list[Tensor] | None = None,
+    ) -> Iterator[Tensor]:
+        """Yield the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units]; collect their states."""
+        layers = self.layers(part, tensors)[:-1]
+        remembering = layers[1:] if self.spec.has_memory else []
+        for weight, bias in layers[: len(layers) - len(remembering)]:
+            if len(weight) > x.shape[1]:
+                x = _with_zeros(x, len(weight), weight.dtype)
+            x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
+            yield x
+        before = self._fresh_memory(part, x) if memory is None else memory
+        begin = 0
+        for weight, bias in remembering:
+            end = begin + len(weight)
+            x, after = remember(x.to(before.states.dtype), weight, bias, before.states[:, begin:end], before.begins)
+            begin = end
+            if states is not None:
+                states.append(after)
+            yield x
+
+    def _forward(
+        self,
+        part: str,
+        x: Tensor,
+        tensors: Mapping[str, Tensor] | None,
+        memory: Memory | None,
+        states: list[Tensor] | None = None,
+    ) -> Tensor:
+        weight, bias = self.layers(part, tensors)[-1]
+        for outputs in self.hidden_layers(part, x, tensors, memory, states):
+            x = outputs
         # The head stays in float32: its outputs are exponentiated and compared.
-        return torch.addmm(bias, x.float(), weight)
+        return torch.addmm(bias, x.to(weight.dtype), weight)
+
+    def _fresh_memory(self, part: str, rows: Tensor) -> Memory:
+        """Return the memory of rows that each begin an episode."""
+        size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
+        return Memory(self.flat.new_zeros(len(rows), size), self.flat.new_zeros(len(rows), 1, dtype=torch.bool))
 
 
 def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
@@ -130,23 +178,42 @@ def initialise(
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
         for i, (weight, bias) in enumerate(layers):
-            gain = head_gain if i == len(layers) - 1 else 2.0**0.5
+            is_head = i == len(layers) - 1
+            remembers = model.spec.has_memory and i > 0 and not is_head
             with torch.no_grad():
                 bias.zero_()
-                if method == "orthogonal":
-                    weight.copy_(nn.init.orthogonal_(torch.empty_like(weight.T), gain, generator=generator).T)
-                elif method == "xavier_uniform":
-                    nn.init.xavier_uniform_(weight, gain if i == len(layers) - 1 else 1.0, generator=generator)
-                else:
-                    nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
-                    if i == len(layers) - 1:
-                        weight.mul_(head_gain)
+                for block in torch.split(weight, len(weight), dim=1) if remembers else [weight]:
+                    _initialise_matrix(block, method, generator, head_gain if is_head else None)
+                if remembers:
+                    _spread_memory(bias, generator)
     with torch.no_grad():
         model.log_std.fill_(initial_log_std)
         if initial_logits is not None:
             model.layers("actor")[-1][1].copy_(initial_logits)
         if initial_feature_weights is not None:
             model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)
+
+
+def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None) -> None:
+    """Draw a matrix [inputs, outputs] of a hidden layer, or of a head with a gain."""
+    if method == "orthogonal":
+        gain = 2.0**0.5 if head_gain is None else head_gain
+        weight.copy_(nn.init.orthogonal_(torch.empty_like(weight.T), gain, generator=generator).T)
+    elif method == "xavier_uniform":
+        nn.init.xavier_uniform_(weight, 1.0 if head_gain is None else head_gain, generator=generator)
+    else:
+        nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
+        if head_gain is not None:
+            weight.mul_(head_gain)
+
+
+def _spread_memory(bias: Tensor, generator: torch.Generator) -> None:
+    """Let the units of a layer remember for 1 to CHUNK steps: the gate's bias is minus the logarithm of a time.
+
+    Source: Tallec and Ollivier, "Can recurrent neural networks warp time?", 2018, section 3; but for the logarithms of
+    the times, which are uniform here: half of the units remember for less than a dozen steps.
+    """
+    bias[: len(bias) // 3].uniform_(-math.log(CHUNK), 0.0, generator=generator)
 
 
 def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:

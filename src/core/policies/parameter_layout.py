@@ -9,7 +9,7 @@ parameters are the front of the array, and crossing the bus is one copy.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -68,12 +68,12 @@ def layout_of(spec: PolicySpec) -> ParameterLayout:
     shapes: dict[str, tuple[int, ...]] = {
         "observation_mean": (spec.observation_size,),
         "observation_scale": (spec.observation_size,),
-        **_layers("actor", spec.actor_sizes),
+        **_layers("actor", spec.matrices["actor"]),
         **({LOG_STD: (spec.action_space.outputs,)} if spec.is_gaussian else {}),
         **({FEATURE_WEIGHTS: (spec.action_features,)} if spec.action_features else {}),
         "value_mean": (1,),
         "value_std": (1,),
-        **_layers("critic", spec.critic_sizes),
+        **_layers("critic", spec.matrices["critic"]),
     }
     return ParameterLayout(shapes)
 
@@ -88,9 +88,9 @@ def feature_weights_offset(spec: PolicySpec) -> int:
     return layout_of(spec).offsets.get(FEATURE_WEIGHTS, 0)
 
 
-def _layers(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+def _layers(name: str, matrices: Sequence[tuple[int, int]]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
-    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
+    for i, (n_in, n_out) in enumerate(matrices):
         shapes[f"{name}.{i}.weight"] = (n_in, n_out)
         shapes[f"{name}.{i}.bias"] = (n_out,)
     return shapes

@@ -33,7 +33,7 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
     load, advance, outputs_of = build_network(spec)
-    any_features, state_size = spec.action_features > 0, spec.state_size
+    any_features, has_memory, chunk = spec.action_features > 0, spec.has_memory, spec.chunk
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
     row_size, row_dtype = row_of(spec.action_space)
@@ -48,8 +48,10 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
             for place in range(count):
                 i = order[place]
                 t = next_rows[i]
-                for j in range(state_size):
-                    rows.states[i, t, j] = policy_states[i, j]
+                if has_memory:
+                    rows.begins[i, t, 0] = ages[i] == 0
+                    if t % chunk == 0:
+                        rows.states[i, t // chunk, :] = policy_states[i]
                 load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
             advance(actor_params, workspace, count)
             remaining = 0

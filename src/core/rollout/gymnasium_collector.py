@@ -73,7 +73,7 @@ class _Instance:
         self.environment = OpenEnvironment(collector.simulator)
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
-        self.number, self.over, self._total = -1, True, 0.0
+        self.number, self.over, self._total, self._fresh = -1, True, 0.0, 0
         self._policy_state = new_policy_states(spec, 1)[0]
         # One generator, of the environment's seed and then of the policy, set to the stream of each episode.
         self._rng = np.random.Generator(np.random.PCG64(0))
@@ -88,7 +88,7 @@ class _Instance:
 
     def begin_episode(self) -> None:
         """Begin the next episode."""
-        self.number, self.over, self._total = self.number + 1, False, 0.0
+        self.number, self.over, self._total, self._fresh = self.number + 1, False, 0.0, 1
         self._policy_state[:] = 0.0
         begin = stream(self._collector.plan.seed, "environment", self._index, self.number)
         self._rng.bit_generator.state = begin.bit_generator.state
@@ -102,6 +102,9 @@ class _Instance:
         if not masked:
             rows.masks[begin:] = True
         terminated, truncated = False, False
+        rows.begins[begin:] = False
+        rows.begins[begin : begin + self._fresh] = True
+        self._fresh = 0
         for t in range(begin, len(rewards)):
             observe(observations[t])
             if masked:

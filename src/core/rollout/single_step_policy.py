@@ -52,7 +52,7 @@ class _Always:
 
 def build_step_policy(spec: PolicySpec) -> StepPolicy:
     """Compile the policy of a spec without action features."""
-    sampling, state_size = build_sampling(spec.action_space, log_std_offset(spec)), spec.state_size
+    sampling, has_memory, chunk = build_sampling(spec.action_space, log_std_offset(spec)), spec.has_memory, spec.chunk
     forward, allows_a_choice = build_forward(spec), build_mask_check(spec.action_space)
     draw, best = sampling.sample, sampling.greedy
 
@@ -64,8 +64,8 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
 
     @njit(nogil=True)
     def outputs_of(handle, t):  # type: ignore[no-untyped-def]
-        for j in range(state_size):
-            handle.states[t, j] = handle.state[j]
+        if has_memory and t % chunk == 0:
+            handle.states[t // chunk, :] = handle.state
         return forward(handle.actor_params, handle.observations[t], handle.state, handle.values)
 
     @njit(nogil=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.policies.spec import PolicySpec
+from core.policies.spec import CHUNK, PolicySpec
 
 LARGEST_REWARD = 1e12
 """Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
@@ -30,7 +30,8 @@ class Trajectory(NamedTuple):
     rewards: np.ndarray  # float32[T], reward of step t
     masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box
     features: np.ndarray  # float32[T, values of all choices, F], the action features
-    states: np.ndarray  # float32[T, state_size], the policy's state before step t
+    states: np.ndarray  # float32[ceil(T / chunk), state_size], the policy's state before every chunk of steps
+    begins: np.ndarray  # bool[T, 1], whether step t is the first of an episode; bool[T, 0] for a policy without memory
     elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
     control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
     terminated: np.ndarray  # bool[T], whether the process ended after t, so that nothing follows
@@ -45,17 +46,32 @@ class Trajectory(NamedTuple):
     def first(self, steps: int) -> "Trajectory":
         """Return a view of the first steps and the observation that follows them."""
         cuts = int(self.truncated[: steps - 1].sum()) if len(self.cut_observations) else 0
-        rows = {name: getattr(self, name)[:steps] for name in self._fields[1:-1]}
-        return Trajectory(self.observations[: steps + 1], **rows, cut_observations=self.cut_observations[:cuts])
+        rows = {name: getattr(self, name)[:steps] for name in _ROWS}
+        return self._replace(
+            observations=self.observations[: steps + 1],
+            states=self.states[: self.chunks(steps)],
+            cut_observations=self.cut_observations[:cuts],
+            **rows,
+        )
 
     def shortened(self, steps: int) -> "Trajectory":
         """Return a view of the same memory with room for fewer steps."""
-        rows = {name: getattr(self, name)[:steps] for name in self._fields[1:]}
-        return Trajectory(self.observations[: steps + 1], **rows)
+        rows = {name: getattr(self, name)[:steps] for name in (*_ROWS, "cut_observations")}
+        return self._replace(
+            observations=self.observations[: steps + 1], states=self.states[: self.chunks(steps)], **rows
+        )
+
+    def chunks(self, steps: int) -> int:
+        """Return the number of states that are kept of so many steps."""
+        return -(-steps // CHUNK) if self.begins.shape[-1] else steps
 
     def select(self, which: int | slice | None) -> "Trajectory":
         """Return a view with ``[which]`` applied to the first axis of every array; None adds an axis."""
         return Trajectory(*(column[which] for column in self))
+
+
+_ROWS = tuple(name for name in Trajectory._fields if name not in ("observations", "states", "cut_observations"))
+"""Columns with a row for each step."""
 
 
 def digest(trajectories: Iterable[Trajectory]) -> str:
@@ -93,7 +109,8 @@ def allocate(
         rewards=beside((steps,), np.dtype(np.float32)),
         masks=new((steps, values), np.dtype(np.bool_)),
         features=new((steps, values, spec.action_features), np.dtype(np.float32)),
-        states=new((steps, spec.state_size), np.dtype(np.float32)),
+        states=new((-(-steps // spec.chunk), spec.state_size), np.dtype(np.float32)),
+        begins=new((steps, int(spec.has_memory)), np.dtype(np.bool_)),
         elapsed=beside((steps,), np.dtype(np.float64)),
         control_variate=beside((steps,), np.dtype(np.float32)),
         terminated=beside((steps,), np.dtype(np.bool_)),

@@ -125,7 +125,9 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
-    assert sources == {"num_epochs": "flag", **dict.fromkeys(WITH_PRIOR.keys() - {"gamma", "num_epochs"}, "prior")}
+    changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"episodes_per_update"}
+    assert sources == {"num_epochs": "flag", **dict.fromkeys(changed, "prior")}
+    assert config.episodes_per_update == 1
     assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
     assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
 

@@ -30,9 +30,14 @@ class MemoryStage(NamedTuple):
         return self.per_sample * samples + self.fixed
 
 
-def parameter_count(sizes: Sequence[int]) -> int:
-    """Return the number of parameters of a multilayer perceptron with these layer widths."""
-    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
+REMEMBERED, REMEMBERING = 33, 28
+"""Bytes of a unit with memory that the backward pass reads: its input and eight numbers more; and those of its products
+and of the scan at the peak."""
+
+
+def parameter_count(matrices: Sequence[tuple[int, int]]) -> int:
+    """Return the number of parameters of layers whose weights have so many rows and columns."""
+    return sum((inputs + 1) * outputs for inputs, outputs in matrices)
 
 
 def column_bytes(spec: PolicySpec) -> dict[str, int]:
@@ -48,7 +53,13 @@ def column_bytes(spec: PolicySpec) -> dict[str, int]:
         "advantages": 4,
         "returns": 4,
         "values": 4,
+        **({"begins": 1, "chunks": 12 + 4 * -(-_state_sizes(spec) // spec.chunk)} if spec.has_memory else {}),
     }
+
+
+def _state_sizes(spec: PolicySpec) -> int:
+    """Return the values of the states before a chunk, of actor and critic."""
+    return spec.state_size + spec.critic_state_size
 
 
 def step_memory_stages(spec: PolicySpec, half: bool, checkpointing: bool = False) -> list[MemoryStage]:
@@ -72,6 +83,10 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
         kept = alive
         alive += copy
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
+            if spec.has_memory and layer:
+                yield MemoryStage(alive + (REMEMBERED + REMEMBERING) * units, 0)
+                alive += 4 * units if checkpointing else REMEMBERED * units
+                continue
             yield MemoryStage(alive + 2 * number * units, 0)  # before and after the activation
             alive += number * (units - (inputs if checkpointing and layer else 0))
         head = 4 * sizes[-2] if half else 0  # computes in float32
@@ -102,27 +117,34 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
     networks = spec.actor_sizes, spec.critic_sizes
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
     alive += 4 * spec.actor_sizes[-1]  # the gradient of the logits
-    alive += 0 if checkpointing else sum(_hidden_bytes(sizes, half) for sizes in networks)
+    alive += 0 if checkpointing else sum(_hidden_bytes(spec, sizes, half) for sizes in networks)
     gradients = 0  # of the parameters: in half precision those of hidden layers, as their copies are
-    for sizes in reversed(networks):
+    for part, sizes in (("critic", spec.critic_sizes), ("actor", spec.actor_sizes)):
         if checkpointing:
-            alive += _hidden_bytes(sizes, half) + (_half_row(spec) if half else 0)
-        gradients += 4 * parameter_count(sizes[-2:])
+            alive += _hidden_bytes(spec, sizes, half) + (_half_row(spec) if half else 0)
+        gradients += 4 * parameter_count(spec.matrices[part][-1:])
         yield MemoryStage(alive + 4 * sizes[-2], gradients)
         alive -= 4 * sizes[-2] if half else 0
         yield MemoryStage(alive + (4 + number) * sizes[-2], gradients)  # cast, or through the activation
         for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
+            if spec.has_memory and layer:
+                yield MemoryStage(alive + REMEMBERING * units, gradients)
+                alive -= REMEMBERED * units
+                gradients += number * (inputs + 1) * 3 * units
+                continue
             yield MemoryStage(alive + 2 * number * units, gradients)  # the gradient before and after the activation
             alive -= number * units
             below = number * inputs if layer else 0  # observations need no gradient
             gradients += number * (inputs + 1) * units
             yield MemoryStage(alive + number * units + below, gradients)
-    yield MemoryStage(0, gradients + 4 * sum(parameter_count(sizes) for sizes in networks))  # and as one flat tensor
+    yield MemoryStage(0, gradients + 4 * sum(map(parameter_count, spec.matrices.values())))  # and as one flat tensor
 
 
-def _hidden_bytes(sizes: Sequence[int], half: bool) -> int:
+def _hidden_bytes(spec: PolicySpec, sizes: Sequence[int], half: bool) -> int:
     """Return the bytes of a sample's activations in the hidden layers, with the head's copy of the last in float32."""
-    return (2 if half else 4) * sum(sizes[1:-1]) + (4 * sizes[-2] if half else 0)
+    without_memory = sizes[1:2] if spec.has_memory else sizes[1:-1]
+    remembered = REMEMBERED * sum(sizes[2:-1]) if spec.has_memory else 0
+    return (2 if half else 4) * sum(without_memory) + remembered + (4 * sizes[-2] if half else 0)
 
 
 def _half_row(spec: PolicySpec) -> int:
@@ -132,6 +154,6 @@ def _half_row(spec: PolicySpec) -> int:
 
 def half_copies(spec: PolicySpec) -> int:
     """Return the bytes of the copies of all hidden layers in half precision."""
-    layers = [pair for sizes in (spec.actor_sizes, spec.critic_sizes) for pair in pairwise(sizes[:-1])]
+    layers = [matrix for matrices in spec.matrices.values() for matrix in matrices[:-1]]
     filled = -spec.observation_size % 8 * (spec.actor_sizes[1] + spec.critic_sizes[1])
     return 2 * (sum((inputs + 1) * units for inputs, units in layers) + filled)

@@ -34,6 +34,10 @@ _SAMPLE_TRAFFIC = 700
 _BASE_LAUNCHES, _ONCE_A_STEP = 125, 17
 """Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
 
+_LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
+"""Operations of a layer with memory, and the bytes that they read and write for each of its units and samples, counted
+in eager steps on the CPU; its product of matrices is counted as that of another layer."""
+
 _OUTSIDE_LOSS = 32
 """Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
 
@@ -91,7 +95,7 @@ def update_work(
     """Return the work of an update: the critic's values of all samples, then the epochs; see :func:`step_work`."""
     steps = epochs * -(-samples // batch)
     step = step_work(spec, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
-    critic = list(pairwise(spec.critic_sizes))
+    critic = spec.matrices["critic"]
     values = sum(4 * (a + 3 * b) for a, b in critic) + 24 * spec.critic_sizes[0]
     return Work(
         flops=step.flops * steps,
@@ -146,7 +150,7 @@ def saved_by_another_gpu(times: dict[str, float]) -> float:
 def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4
-    launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6
+    launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6 + _remembering(spec) * _LAUNCHES_OF_MEMORY
     if isinstance(spec.action_space, Box):
         return launches + (39 if spec.action_space.squashed else 4)
     multiple = 5 + 23 * (len(spec.action_space.choices) - 1) if isinstance(spec.action_space, MultiDiscrete) else 0
@@ -160,7 +164,7 @@ def compiled_launches(spec: PolicySpec) -> int:
     2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
     """
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 2
-    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers
+    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers + _remembering(spec) * _LAUNCHES_OF_MEMORY
 
 
 def sample_traffic(spec: PolicySpec, half: bool) -> int:
@@ -189,8 +193,13 @@ def _layer_traffic(spec: PolicySpec, half: bool, head: int) -> int:
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
             total += number * (2 * inputs + 8 * units + (inputs + units if layer else 0))
-        total += head * sizes[-2]
+        total += head * sizes[-2] + (_TRAFFIC_OF_MEMORY * sum(sizes[2:-1]) if spec.has_memory else 0)
     return total
+
+
+def _remembering(spec: PolicySpec) -> int:
+    """Return the number of layers with memory."""
+    return len(spec.actor_hidden) + len(spec.critic_hidden) if spec.has_memory else 0
 
 
 def _distribution_traffic(spec: PolicySpec) -> int:
@@ -205,8 +214,8 @@ def _distribution_traffic(spec: PolicySpec) -> int:
 def _matrix_flops(spec: PolicySpec) -> tuple[int, int]:
     """Return the floating-point operations a sample, forward and backward, of hidden layers and of heads."""
     hidden = heads = 0
-    for sizes in (spec.actor_sizes, spec.critic_sizes):
-        products = [2 * a * b for a, b in pairwise(sizes)]
+    for matrices in spec.matrices.values():
+        products = [2 * a * b for a, b in matrices]
         hidden += 3 * sum(products[:-1]) - products[0]  # no gradient of the observations
         heads += 3 * products[-1]
     return hidden, heads

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from core.hardware.planning.activation_memory import column_bytes, half_copies, step_memory_stages
+from core.hardware.planning.activation_memory import (
+    REMEMBERED,
+    REMEMBERING,
+    column_bytes,
+    half_copies,
+    step_memory_stages,
+)
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 
@@ -115,8 +121,10 @@ def value_rows(spec: PolicySpec, samples: int) -> int:
 
 def _value_bytes(spec: PolicySpec) -> int:
     """Return the bytes of an observation whose value is computed: shifted, scaled, and a layer's input and outputs."""
-    layers = pairwise(spec.critic_sizes)
-    return 4 * max(3 * spec.observation_size, spec.observation_size + max(a + 2 * b for a, b in layers))
+    layers = max(a + 2 * b for a, b in pairwise(spec.critic_sizes))
+    if spec.has_memory:  # all states, and the products and the scan of a layer
+        layers = spec.critic_state_size + (REMEMBERED + REMEMBERING) // 4 * max(spec.critic_sizes[1:])
+    return 4 * max(3 * spec.observation_size, spec.observation_size + layers)
 
 
 def workspace_bytes(capability: tuple[int, int]) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from core.learning.advantages import gae
-from core.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
+from core.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from core.learning.algorithms.ppo import LossTerms, PolicyTerms, PpoCoefficients, loss_terms, policy_terms, total_loss
 from core.learning.group_advantages import group_advantages, leave_one_out
 
@@ -59,7 +59,7 @@ class Grpo:
         scaled = _of_unit_size(advantages, learned_from)
         return Targets(scaled, np.zeros_like(scaled), learned_from, figures)
 
-    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return PPO's loss without a critic; see the protocol."""
         terms = policy_terms(outputs, samples, weights, coefficients.clip_range)
         return Loss(total_loss(LossTerms(value_loss=0.0, **terms._asdict()), coefficients), terms)
@@ -111,7 +111,7 @@ class BranchGrpo:
         figures = {"compared_groups": groups, "identical_groups": identical}
         return Targets(scaled, np.concatenate(returns).astype(np.float32), kept, figures)
 
-    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return PPO's loss; see the protocol."""
         terms = loss_terms(outputs, samples, weights, coefficients)
         return Loss(total_loss(terms, coefficients), terms)

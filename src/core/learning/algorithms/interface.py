@@ -5,8 +5,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from core.learning.chunks import ChunkedSamples
 from core.rollout.trajectory import Trajectory
 
 
@@ -66,6 +68,31 @@ class Samples(NamedTuple):
     def at(self, indices: Tensor) -> "Samples":
         """Return the samples at int64[S] indices."""
         return Samples(*(column.index_select(0, indices) for column in self))
+
+    def spread(self, weights: Tensor) -> Tensor:
+        """Return the weight of each step of a minibatch: a sample is a step."""
+        return weights
+
+    def shares(self, indices: Tensor) -> Tensor:
+        """Return float32[S], the share of each sample at some indices in their mean."""
+        return torch.full((len(indices),), 1.0 / len(indices), device=indices.device)
+
+    @property
+    def chunk(self) -> int:
+        """Number of steps of a sample."""
+        return 1
+
+    @property
+    def actor_memory(self) -> None:
+        """Nothing: each observation stands for itself."""
+
+    @property
+    def critic_memory(self) -> None:
+        """Nothing."""
+
+
+AnySamples = Samples | ChunkedSamples
+"""Samples of a policy without or with memory. Both have the columns that a loss reads, with a row for each step."""
 
 
 class PolicyOutputs(NamedTuple):
@@ -145,7 +172,7 @@ class Algorithm(Protocol):
         For each trajectory values are float32[T_i], V(s_t), zeros without a critic; next values are V(s_{t+1}).
         """
 
-    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: Any) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: Any) -> Loss:
         """Return the loss of B samples, with coefficients as described above.
 
         Weights are float32[B], the share of each in its minibatch, 0 for padding. They add up to 1 over a whole

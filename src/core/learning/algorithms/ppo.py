@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.learning.advantages import control_variate_coefficient, gae, standardise
-from core.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
+from core.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from core.policies.distributions import to_float32
 
 
@@ -87,25 +87,27 @@ class Ppo:
             returns.append(gae(*arrays, value_lambda)[1])
         return Targets(standardise(np.concatenate(advantages)), np.concatenate(returns))
 
-    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""
         terms = loss_terms(outputs, samples, weights, coefficients)
         return Loss(total_loss(terms, coefficients), terms)
 
 
-def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
+def loss_terms(
+    outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients
+) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
     errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
     return LossTerms(**_terms(outputs, samples, weights, coefficients.clip_range, {"value_loss": 0.5 * errors}))
 
 
-def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any) -> PolicyTerms:
+def policy_terms(outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, clip_range: Any) -> PolicyTerms:
     """Return those of the terms of the loss that need no critic."""
     return PolicyTerms(**_terms(outputs, samples, weights, clip_range, {}))
 
 
 def _terms(
-    outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any, further: dict[str, Tensor]
+    outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, clip_range: Any, further: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the policy's terms and the weighted sums of further figures, float32[B] by name."""
     log_ratio = outputs.log_probs - samples.log_probs
@@ -129,7 +131,7 @@ def _weighted_sums(figures: dict[str, Tensor], weights: Tensor) -> dict[str, Ten
     return dict(zip(figures, sums.unbind(), strict=True))
 
 
-def _squared_errors(values: Tensor, samples: Samples, clip_range: float | Tensor) -> Tensor:
+def _squared_errors(values: Tensor, samples: AnySamples, clip_range: float | Tensor) -> Tensor:
     """Return float32[B] squared errors of the critic.
 
     With a clip range this is the larger one of the value and of the value clipped around ``samples.values``, as in

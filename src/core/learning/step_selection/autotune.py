@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
-from core.learning.algorithms.interface import Samples
+from core.learning.algorithms.interface import AnySamples
 from core.learning.device_transfer import synchronise
 from core.learning.minibatches import Minibatches, steady_size
 from core.learning.oom_recovery import is_out_of_memory
@@ -85,7 +85,7 @@ def difference(result: StepResult, expected: StepResult, tolerance: float | None
 class Snapshot:
     """The state before trials on an epoch's minibatches, which steps change and :meth:`put_back` restores."""
 
-    def __init__(self, stepper: TorchStepper, rollout: Samples, minibatches: Minibatches) -> None:
+    def __init__(self, stepper: TorchStepper, rollout: AnySamples, minibatches: Minibatches) -> None:
         self._stepper, self.rollout, self.minibatches = stepper, rollout, minibatches
         self._scale: dict[str, Any] = stepper.scaler.state_dict()
         # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.
@@ -162,7 +162,7 @@ class StepRunner:
             self._slots = steady_size(size, self._largest)
         return self._slots
 
-    def epoch(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
+    def epoch(self, rollout: AnySamples, minibatches: Minibatches) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self._untried:
             self._choose(rollout, minibatches)
@@ -174,7 +174,7 @@ class StepRunner:
             self.executor.use("eager")
         return self.executor.run(rollout, minibatches.without_padding())
 
-    def _choose(self, rollout: Samples, minibatches: Minibatches) -> None:
+    def _choose(self, rollout: AnySamples, minibatches: Minibatches) -> None:
         """Try all executions, restore the state, and use the fastest that does what eager steps do."""
         begin, stepper = self._clock(), self.executor.torch_stepper
         tried: list[Execution] = ["eager", *self._untried]

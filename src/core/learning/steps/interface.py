@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from core.hardware.types import Execution, Precision
-from core.learning.algorithms.interface import Algorithm, Samples
+from core.learning.algorithms.interface import Algorithm, AnySamples
 from core.learning.oom_recovery import OomRetry
 from core.learning.schedule import Coefficients
 from core.policies.networks import ActorCritic
@@ -78,14 +78,14 @@ class Stepper(Protocol):
     precision: Precision
     scaler: torch.amp.GradScaler
 
-    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step on some samples of the rollout, or none where loss or gradient is not finite.
 
         Indices are int64[S], weights float32[S], the share of each in the minibatch. It returns the report of the
         minibatch before the step, float32[columns], still on the device; see :func:`by_name`.
         """
 
-    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
+    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
         """Return float32[actor's parameters], the gradient of the mean loss of samples at int64[S] indices.
 
         Nothing changes; the order of the parameters is that of the model.

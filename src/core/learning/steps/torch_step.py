@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from core.hardware.types import Precision
-from core.learning.algorithms.interface import Algorithm, Loss, PolicyOutputs, Samples
+from core.learning.algorithms.interface import Algorithm, AnySamples, Loss, PolicyOutputs
 from core.learning.oom_recovery import OomRetry
 from core.learning.schedule import Coefficients
 from core.learning.steps.clipped_adam import ClippedAdam
@@ -19,7 +19,7 @@ from core.learning.torch_settings import grad_scaler
 from core.policies.networks import ActorCritic
 from core.policies.parameter_layout import LOG_STD
 
-LossFunction = Callable[[Samples, Tensor, Mapping[str, Tensor]], Loss]
+LossFunction = Callable[[AnySamples, Tensor, Mapping[str, Tensor]], Loss]
 """``(samples, weights, parameters by name) -> loss``, weights float32[B]."""
 
 
@@ -110,22 +110,22 @@ class TorchStepper:
     def _state(self) -> list[Tensor]:
         return [tensor for part in self._slices for tensor in self.optimizer.state(part).values()]
 
-    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         run = self.memory.run
         return self._apply(*run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights)))
 
-    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
+    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
-        weights = torch.full((len(indices),), 1.0 / len(indices), device=self.device)
+        weights = rollout.shares(indices)
         gradient, _ = self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
         return gradient[self._slices["actor"]] / self.scaler.get_scale()
 
-    def step_without_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step_without_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
         return self._apply(*self.gradients(rollout, indices, weights))
 
-    def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
 
         The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
@@ -133,7 +133,9 @@ class TorchStepper:
         """
         self._read.refresh()
         gradient, report = None, None
-        parts = self.memory.map_microbatches(lambda chunk: self._gradients(rollout, *chunk), indices, weights)
+        parts = self.memory.map_microbatches(
+            lambda part: self._gradients(rollout, *part), indices, weights, unit=rollout.chunk
+        )
         for flat, part in parts:
             gradient = flat if gradient is None else gradient.add_(flat)
             report = part if report is None else self._joined(report, part)
@@ -145,10 +147,11 @@ class TorchStepper:
         """Return the report of two parts of a minibatch."""
         return torch.where(self._is_maximum, torch.maximum(report, part), report + part)
 
-    def _gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report."""
         leaves = self._read.leaves
-        loss = (self._other_loss or self.loss)(rollout.at(indices), weights, leaves)
+        samples = rollout.at(indices)
+        loss = (self._other_loss or self.loss)(samples, samples.spread(weights), leaves)
         gradients = torch.autograd.grad(self.scaler.scale(loss.total), [leaves[name] for name in self._names])
         return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
@@ -158,13 +161,15 @@ class TorchStepper:
         skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
         return torch.cat([report, skipped.reshape(1)])
 
-    def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
+    def loss(self, samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
         held = self.model.tensors if tensors is None else tensors
         normalised = self.model.normalise(samples.observations)
-        logits = self._evaluate(self.model.logits, normalised, samples.features, held)
-        critic = self.algorithm.needs_critic
-        values = self._evaluate(self.model.values, normalised, held) if critic else normalised.new_empty(0)
+        logits = self._evaluate(self.model.logits, normalised, samples.features, held, samples.actor_memory)
+        if self.algorithm.needs_critic:
+            values = self._evaluate(self.model.values, normalised, held, samples.critic_memory)
+        else:
+            values = normalised.new_empty(0)
         log_std = held.get(LOG_STD, self.model.log_std)
         evaluated = self.model.distribution(logits, log_std, samples.masks, samples.actions)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.

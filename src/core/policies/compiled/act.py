@@ -23,31 +23,31 @@ def build_act(spec: PolicySpec) -> Function:
 
     Returns:
         ``act(params, inputs, masks, actions, greedy, workspace) -> rows``: params float32[*] of the actor; inputs
-        float32[B, O + values * k], each row an observation and its action features; masks bool[B, values of all
-        choices]; actions float64[B, n], filled. Unless ``greedy`` they come in as noise: for each choice uniform in
-        [0, 1), for each number of a Box standard normal. It returns B, or the first row whose inputs or outputs are
-        not finite or whose mask allows nothing.
+        float32[B, O + values * k + S], each row an observation, its action features, and the policy's state, which is
+        replaced by the one after it; masks bool[B, values of all choices]; actions float64[B, n], filled. Unless
+        ``greedy`` they come in as noise: for each choice uniform in [0, 1), for each number of a Box standard normal.
+        It returns B, or the first row whose inputs or outputs are not finite or whose mask allows nothing.
     """
     network, space = build_network(spec), spec.action_space
     load, advance, outputs_of = network.load, network.advance, network.outputs
     best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(space)
     n_observation, n_values, n_features = spec.observation_size, sum(space.choices), spec.action_features
-    offset = feature_weights_offset(spec)
+    offset, begin_state = feature_weights_offset(spec), n_observation + n_values * n_features
 
     @cached
     @njit(nogil=True)
     def act(params, inputs, masks, actions, greedy, workspace):  # type: ignore[no-untyped-def]
-        rows, no_state = first_bad(inputs, masks), params[:0]
+        rows = first_bad(inputs, masks)
         for begin in range(0, rows, BLOCK):
             count = min(BLOCK, rows - begin)
             for r in range(count):
-                load(params, inputs[begin + r], no_state, workspace, r)
+                load(params, inputs[begin + r], inputs[begin + r, begin_state:], workspace, r)
             advance(params, workspace, count)
             for r in range(count):
                 row = begin + r
-                outputs, mask, action = outputs_of(no_state, workspace, r), masks[row], actions[row]
+                outputs, mask, action = outputs_of(inputs[row, begin_state:], workspace, r), masks[row], actions[row]
                 if n_features > 0:
-                    features = inputs[row, n_observation:].reshape((n_values, n_features))
+                    features = inputs[row, n_observation:begin_state].reshape((n_values, n_features))
                     add_action_features(outputs, features, mask, params, offset)
                 if not all_finite(outputs):
                     return row

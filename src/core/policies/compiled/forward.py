@@ -140,10 +140,16 @@ def build_forward(spec: PolicySpec) -> Callable[..., Any]:
 @cache
 def build_network(spec: PolicySpec) -> Network:
     """Compile the actor for several instances; arguments and errors are those of :func:`build_forward`."""
-    sizes = spec.actor_sizes
     if len(set(spec.actor_hidden)) > 1:
-        raise UserError(f"The compiled actor needs hidden layers of one width, not {sizes}; make them equal.")
-    activate = {"relu": relu, "tanh": tanh}[spec.activation]
+        raise UserError(
+            f"The compiled actor needs hidden layers of one width, not {spec.actor_sizes}; make them equal."
+        )
+    return _build_mingru(spec) if spec.has_memory else _build_mlp(spec)
+
+
+def _build_mlp(spec: PolicySpec) -> Network:
+    """Compile multilayer perceptrons; the layers of an instance take turns in two halves of the workspace."""
+    sizes, activate = spec.actor_sizes, _activation(spec)
     n_observation, width, n_outputs, n_layers = sizes[0], sizes[1], sizes[-1], len(sizes) - 1
     add_hidden, add_last = build_add_product(width), build_add_product(n_outputs)
     clip, stride = np.float32(OBSERVATION_CLIP), stride_of(spec)
@@ -185,14 +191,109 @@ def build_network(spec: PolicySpec) -> Network:
     return Network(load, advance, outputs)
 
 
+def _build_mingru(spec: PolicySpec) -> Network:
+    """Compile minimal gated recurrent units, as :mod:`core.policies.mingru` defines them.
+
+    The workspace has a block for each instance: inputs of a layer, its outputs, the three products of a layer with
+    memory or the outputs of the network, and the states of all layers.
+    """
+    n_observation, width, n_outputs = spec.observation_size, spec.actor_hidden[0], spec.action_space.outputs
+    n_layers, state_size, activate = len(spec.actor_hidden), spec.state_size, _activation(spec)
+    add_first, add_gates, add_last = (build_add_product(n) for n in (width, 3 * width, n_outputs))
+    clip, stride = np.float32(OBSERVATION_CLIP), stride_of(spec)
+    hidden = _whole_groups(max(n_observation, width))
+    products = hidden + _whole_groups(width)
+    states = products + _whole_groups(max(3 * width, n_outputs))
+
+    @njit(nogil=True)
+    def load(params, observation, state, workspace, place):  # type: ignore[no-untyped-def]
+        begin = unsigned(place * stride)
+        for i in range(unsigned(n_observation)):
+            x = (observation[i] - params[i]) * params[unsigned(n_observation) + i]
+            workspace[begin + i] = min(max(x, -clip), clip)
+        for i in range(unsigned(state_size)):
+            workspace[begin + states + i] = state[i]
+
+    @njit(nogil=True)
+    def add_layer(add, params, offset, workspace, x, n_in, y, n_out, count):  # type: ignore[no-untyped-def]
+        for r in range(count):
+            begin, first = unsigned(y + r * stride), unsigned(offset + n_in * n_out)
+            for j in range(unsigned(n_out)):
+                workspace[begin + j] = params[first + j]
+        add(params, offset, workspace, x, n_in, y, count, stride)
+        return offset + (n_in + 1) * n_out
+
+    @njit(nogil=True)
+    def advance(params, workspace, count):  # type: ignore[no-untyped-def]
+        offset = 2 * n_observation
+        offset = add_layer(add_first, params, offset, workspace, 0, n_observation, hidden, width, count)
+        for r in range(count):
+            activate(workspace, hidden + r * stride, width)
+        for layer in range(n_layers):
+            offset = add_layer(add_gates, params, offset, workspace, hidden, width, products, 3 * width, count)
+            for r in range(count):
+                begin = r * stride
+                update(workspace, begin + products, begin, begin + hidden, begin + states + layer * width, width)
+        add_layer(add_last, params, offset, workspace, hidden, width, products, n_outputs, count)
+
+    @njit(nogil=True)
+    def outputs(state, workspace, place):  # type: ignore[no-untyped-def]
+        begin = place * stride
+        for i in range(unsigned(state_size)):
+            state[i] = workspace[begin + states + i]
+        return workspace[begin + products : begin + products + n_outputs]
+
+    return Network(load, advance, outputs)
+
+
+@njit(nogil=True, fastmath={"contract"})
+def update(values, products, scratch, x, state, n):  # type: ignore[no-untyped-def]
+    """Update n states of a layer with memory and replace its n inputs by its outputs.
+
+    All are places in float32[*] ``values``: products q, u and p of n each, which are lost, n of scratch, inputs ``x``
+    and states. A sigmoid of v is (1 + tanh(v / 2)) / 2.
+    """
+    products, scratch, x, state = unsigned(products), unsigned(scratch), unsigned(x), unsigned(state)
+    half, n = np.float32(0.5), unsigned(n)
+    for j in range(n):
+        values[scratch + j] = values[products + n + j]
+    for j in range(3 * n):
+        values[products + j] *= half
+    tanh(values, products, 3 * n)
+    for j in range(n):
+        new = half + half * values[products + j]
+        u = values[scratch + j]
+        candidate = u + half if u >= np.float32(0.0) else half + half * values[products + n + j]
+        gate = half + half * values[products + 2 * n + j]
+        h = (np.float32(1.0) - new) * values[state + j] + new * candidate
+        values[state + j] = h
+        values[x + j] = gate * h + (np.float32(1.0) - gate) * values[x + j]
+
+
+def _activation(spec: PolicySpec) -> Function:
+    activate: Function = {"relu": relu, "tanh": tanh}[spec.activation]
+    return activate
+
+
+def _whole_groups(values: int) -> int:
+    return -(-values // INPUTS) * INPUTS
+
+
 def stride_of(spec: PolicySpec) -> int:
-    """Return how many values of the workspace a layer of one instance takes: whole groups of inputs."""
-    return -(-max(spec.actor_sizes) // INPUTS) * INPUTS
+    """Return how many values of the workspace a layer of one instance takes: whole groups of inputs.
+
+    With memory it is all that the instance takes.
+    """
+    if not spec.has_memory:
+        return _whole_groups(max(spec.actor_sizes))
+    width, outputs = spec.actor_hidden[0], spec.action_space.outputs
+    sizes = max(spec.observation_size, width), width, max(3 * width, outputs), spec.state_size
+    return sum(map(_whole_groups, sizes))
 
 
 def workspace(spec: PolicySpec, instances: int = 1) -> np.ndarray:
     """Return float32[*], the actor's scratch: inputs and outputs of a layer for each instance."""
-    return _aligned(2 * instances * stride_of(spec))
+    return _aligned((1 if spec.has_memory else 2) * instances * stride_of(spec))
 
 
 def new_policy_states(spec: PolicySpec, instances: int) -> np.ndarray:

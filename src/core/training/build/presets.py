@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from core.config import Config
 from core.simulators.simulator import Simulator
 from core.text import format_duration
+from core.training.build.setup import group_size, names_a_size, whole_groups
 from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 
@@ -35,7 +36,10 @@ WITH_PRIOR: dict[str, Any] = {
     **{"target_kl": 0.0, "entropy_coefficient": 0.0, "batch_size": 1024, "value_lambda": 0.99},
     **{"adam_epsilon_actor": 1e-3},
 }
-"""Defaults where a policy starts from a rule of its simulator: small steps from much data, so that it loses nothing."""
+"""Defaults where a policy starts from a rule of its simulator: small steps, so that it loses nothing."""
+
+_STEPS_WITH_PRIOR = 62_000
+"""Environment steps of a rollout there, in whole episodes: at least one."""
 
 
 def with_defaults(
@@ -71,6 +75,9 @@ def with_prior(
         name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
+    if "grow_rollouts" in changes and not names_a_size(config, simulator):
+        episode = simulator.expected_steps or simulator.max_steps
+        changes["episodes_per_update"] = whole_groups(max(round(_STEPS_WITH_PRIOR / episode), 1), group_size(config))
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
     lines = (
         [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []

@@ -92,7 +92,7 @@ def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None =
     """Return what follows from settings and a simulator."""
     widths = config.actor_hidden_size, config.critic_hidden_size
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
-    spec = spec_for(simulator, actor, critic, config.activation)
+    spec = spec_for(simulator, actor, critic, config.activation, config.policy_network)
     return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
 
 
@@ -103,7 +103,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     many whole episodes as make a rollout of the usual size.
     """
     require_groups(config, simulator)
-    branches, group = _branches(config), config.group_size if _compares_rollouts(config) else 1
+    branches, group = _branches(config), group_size(config)
     if grows(config, simulator):
         return _growing_size(config, simulator, spec, group, branches)
     steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
@@ -122,6 +122,16 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
 
 
+def group_size(config: Config) -> int:
+    """Return the number of instances that share random streams; 1 where none do."""
+    return config.group_size if _compares_rollouts(config) else 1
+
+
+def names_a_size(config: Config, simulator: Simulator) -> bool:
+    """Return whether the user or the simulator named the size of a rollout."""
+    return bool(config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps)
+
+
 def _compares_rollouts(config: Config) -> bool:
     return config.algorithm == "grpo" and config.group_method == "crn"
 
@@ -135,8 +145,7 @@ def _branches(config: Config) -> BranchPlan | None:
 
 def grows(config: Config, simulator: Simulator) -> bool:
     """Return whether rollouts grow with the noise: neither the user nor the simulator named a size."""
-    named = config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps
-    return config.grow_rollouts and not named
+    return config.grow_rollouts and not names_a_size(config, simulator)
 
 
 def require_groups(config: Config, simulator: Simulator) -> None:
@@ -145,6 +154,8 @@ def require_groups(config: Config, simulator: Simulator) -> None:
     Raises:
         UserError: they cannot.
     """
+    if config.policy_network != "mlp":
+        _require_no_comparison_of_states(config)
     if config.algorithm != "grpo":
         return
     if config.group_method == "branch" and config.kl_coefficient > 0.0:
@@ -161,6 +172,19 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         raise UserError(
             f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
             f"{config.group_size}; change one of them."
+        )
+
+
+def _require_no_comparison_of_states(config: Config) -> None:
+    """Check that nothing asks a policy with memory about single steps."""
+    problem = ""
+    if config.algorithm == "grpo" and config.group_method == "branch":
+        problem = "GROUP_METHOD = 'branch' learns from single decisions; set it to 'crn', or ALGORITHM to 'ppo'"
+    elif config.kl_coefficient > 0.0:
+        problem = "KL_COEFFICIENT compares single decisions with the first policy; set it to 0"
+    if problem:
+        raise UserError(
+            f"POLICY_NETWORK is '{config.policy_network}', which learns from many steps together, but {problem}."
         )
 
 

@@ -49,7 +49,7 @@ class UtilizationTracker:
             self._sums[name] += record[name]
         for name, rate in rates._asdict().items():
             self._sums[name] += (rate or 0.0) * seconds
-        self._actor_bytes = 4 * parameter_count(spec.actor_sizes)
+        self._actor_bytes = 4 * parameter_count(spec.matrices["actor"])
         return {**rates._asdict(), "gpu": self.sampler.take_iteration()}
 
     def phase_lines(self) -> list[str]:

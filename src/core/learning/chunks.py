@@ -1,0 +1,110 @@
+"""Chunks: steps one after another from which a policy with memory learns together.
+
+A trajectory is cut into chunks from its first step on. The last chunk may reach beyond the end: its further places
+repeat the last step and have weight 0. What comes later in a chunk has no influence on what comes before.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from core.learning.minibatches import Minibatches
+from core.policies.mingru import Memory
+
+
+class ChunkRows(NamedTuple):
+    """The chunks of a rollout, C of K steps each.
+
+    Attributes:
+        rows: int64[C, K], steps of the rollout, its trajectories one after another.
+        valid: bool[C, K], False for places beyond the end of a trajectory.
+        counts: int64[trajectories], chunks of each.
+    """
+
+    rows: np.ndarray
+    valid: np.ndarray
+    counts: np.ndarray
+
+
+def chunk_rows(steps: Sequence[int], chunk: int) -> ChunkRows:
+    """Return the chunks of trajectories of so many steps each."""
+    rows, valid, begin = [], [], 0
+    for count in steps:
+        places = np.arange(-(-count // chunk) * chunk).reshape(-1, chunk)
+        rows.append(begin + np.minimum(places, count - 1))
+        valid.append(places < count)
+        begin += count
+    return ChunkRows(np.concatenate(rows), np.concatenate(valid), np.array([len(each) for each in rows]))
+
+
+class ChunkedSamples(NamedTuple):
+    """Samples of a policy with memory: those of a rollout, or those of the C chunks of a minibatch.
+
+    The first columns are those of :class:`core.learning.algorithms.interface.Samples`, but for the states, which are
+    those before each chunk. Of a minibatch they have B = C * K rows, a chunk after another.
+
+    Attributes:
+        states: float32[C, state_size], the actor's states before each chunk.
+        begins: bool[B, 1], whether a step is the first of an episode.
+        critic_states: float32[C, critic_state_size], the critic's states before each chunk.
+        rows: int64[C, K], steps of each chunk.
+        valid: float32[C, K], 1 for each step that counts, 0 for padding.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    masks: Tensor
+    features: Tensor
+    states: Tensor
+    advantages: Tensor
+    returns: Tensor
+    values: Tensor
+    begins: Tensor
+    critic_states: Tensor
+    rows: Tensor
+    valid: Tensor
+
+    @property
+    def chunk(self) -> int:
+        """Number of steps K of a chunk."""
+        return self.rows.shape[1]
+
+    def at(self, indices: Tensor) -> "ChunkedSamples":
+        """Return the samples of the chunks at int64[S] indices."""
+        chunks = {name: getattr(self, name).index_select(0, indices) for name in _OF_CHUNKS}
+        steps = chunks["rows"].flatten()
+        others = {name: getattr(self, name).index_select(0, steps) for name in self._fields if name not in chunks}
+        return ChunkedSamples(**chunks, **others)
+
+    def spread(self, weights: Tensor) -> Tensor:
+        """Return float32[B], the weight of each step of this minibatch, for float32[C], that of each chunk."""
+        each = weights / self.valid.sum(dim=1).clamp(min=1.0)
+        return (each.unsqueeze(1) * self.valid).flatten()
+
+    def shares(self, indices: Tensor) -> Tensor:
+        """Return float32[S], the share of each chunk at some indices in the mean over all of their steps."""
+        counts = self.valid.index_select(0, indices).sum(dim=1)
+        return counts / counts.sum()
+
+    @property
+    def actor_memory(self) -> Memory:
+        """What the actor knows beside the observations of a minibatch."""
+        return Memory(self.states, self.begins)
+
+    @property
+    def critic_memory(self) -> Memory:
+        """What the critic knows."""
+        return Memory(self.critic_states, self.begins)
+
+
+_OF_CHUNKS = "states", "critic_states", "rows", "valid"
+"""Columns with a row for each chunk."""
+
+
+def weighted(minibatches: Minibatches, sizes: np.ndarray) -> Minibatches:
+    """Return minibatches of chunks with weights by the number of steps in each, int64[C] ``sizes``."""
+    weights = minibatches.weights * sizes[minibatches.indices]
+    return Minibatches(minibatches.indices, (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32))

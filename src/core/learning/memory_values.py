@@ -1,0 +1,98 @@
+"""Values of a critic with memory: it goes through each trajectory from the first step to the last."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.learning.chunks import ChunkRows
+from core.policies.mingru import Memory
+from core.policies.networks import ActorCritic
+from core.rollout.trajectory import Trajectory
+
+
+class ValuesInOrder(NamedTuple):
+    """What a critic with memory says of a rollout.
+
+    Attributes:
+        values: float32[N], in units of the value normalisation.
+        final_values: float32[rows], of the observations after the last step and the cuts of each trajectory.
+        states: float32[C, S], the critic's states before each chunk.
+        carried: float32[trajectories, S], its states after the last step of each trajectory.
+    """
+
+    values: Tensor
+    final_values: Tensor
+    states: Tensor
+    carried: Tensor
+
+
+@torch.no_grad()
+def values_in_order(
+    model: ActorCritic,
+    trajectories: Sequence[Trajectory],
+    chunks: ChunkRows,
+    observations: tuple[Tensor, Tensor],
+    begins: Tensor,
+    carried: Tensor,
+    most: int,
+) -> ValuesInOrder:
+    """Return the values of a rollout.
+
+    Args:
+        model: model whose critic has memory.
+        trajectories: trajectories of the rollout.
+        chunks: their chunks.
+        observations: float32[N, O] before the steps, and float32[rows, O] after the last step and the cuts.
+        begins: bool[N, 1], whether a step is the first of an episode.
+        carried: float32[trajectories, S], states with which the rollout begins.
+        most: trajectories that go through the critic at once.
+    """
+    device, steps = begins.device, observations[0]
+    values, carried = torch.empty(len(steps), device=device), carried.clone()
+    states = torch.empty(len(chunks.rows), carried.shape[1], device=device)
+    final_states = torch.zeros(len(observations[1]), carried.shape[1], device=device)
+    lasts, cuts = _final_rows(trajectories, chunks)
+    for members, numbers in _in_order(chunks.counts, most):
+        rows, valid = (torch.from_numpy(part[numbers]).to(device) for part in (chunks.rows, chunks.valid))
+        these, places = (torch.from_numpy(part).to(device) for part in (members, numbers))
+        start, flat = carried.index_select(0, these), rows.flatten()
+        states.index_copy_(0, places, start)
+        normalised = model.normalise(steps.index_select(0, flat))
+        found, after = model.values_and_states(normalised, Memory(start, begins.index_select(0, flat)))
+        values[flat[valid.flatten()]] = found[valid.flatten()]
+        carried.index_copy_(0, these, after[torch.arange(len(after), device=device), valid.sum(dim=1) - 1])
+        for k, number in enumerate(numbers.tolist()):
+            for place, row in cuts.get(number, ()):
+                final_states[row] = after[k, place]
+    final_states[lasts] = carried
+    none = torch.zeros(len(final_states), 1, dtype=torch.bool, device=device)
+    final_values = model.values(model.normalise(observations[1]), memory=Memory(final_states, none))
+    return ValuesInOrder(values, final_values, states, carried)
+
+
+def _final_rows(
+    trajectories: Sequence[Trajectory], chunks: ChunkRows
+) -> tuple[list[int], dict[int, list[tuple[int, int]]]]:
+    """Return the rows of final observations: those after the last steps; chunk -> (place, row) of the cuts in it."""
+    lasts, cuts, row = [], dict[int, list[tuple[int, int]]](), 0
+    for t, first in zip(trajectories, (np.cumsum(chunks.counts) - chunks.counts).tolist(), strict=True):
+        lasts.append(row)
+        cut = np.flatnonzero(t.truncated[:-1]).tolist() if len(t.cut_observations) else []
+        for k, step in enumerate(cut):
+            number, place = divmod(step, chunks.rows.shape[1])
+            cuts.setdefault(first + number, []).append((place, row + 1 + k))
+        row += 1 + len(t.cut_observations)
+    return lasts, cuts
+
+
+def _in_order(counts: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (trajectories, their chunks), the first chunks of all trajectories before the second ones."""
+    begins = np.cumsum(counts) - counts
+    for place in range(int(counts.max())):
+        members = np.flatnonzero(counts > place)
+        for begin in range(0, len(members), most):
+            some = members[begin : begin + most]
+            yield some, begins[some] + place
