@@ -9,7 +9,7 @@ DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 .PHONY: train test check docs benchmark benchmark-check gpu clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
-	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (6 episodes of about 62,000 steps each) into $(DIRECTORY)"
+	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (an episode of about 62,000 steps each) into $(DIRECTORY)"
 	$(RUN) scripts/train.py --mode train --training-episodes $(EPISODES) --run-directory $(DIRECTORY)
 	@echo "==> Comparing the trained policy with the simulator's heuristics"
 	$(RUN) scripts/train.py --mode evaluate --checkpoint $(DIRECTORY)

@@ -150,6 +150,11 @@ LEARNING_RATE_SCHEDULE = "linear"
 # DISCOUNT_PER = "time" it is the time that so many decisions take, as measured before the first iteration.
 HORIZON = 500.0
 
+# Maximise the mean reward of a step (of an interval of simulated time with DISCOUNT_PER = "time") in place of a
+# discounted sum. For processes that never end, with PPO; GAMMA must be 0, and HORIZON then decides only when old
+# episodes are given up.
+AVERAGE_REWARD = False
+
 # Discount, in place of HORIZON. Float 0 .. 1; 0 for what HORIZON says, exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 
@@ -235,9 +240,10 @@ GRADIENT_CHECKPOINTING = False
 GROW_ROLLOUTS = True
 
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.
-# Integer 0 .. 1024; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set; otherwise for as many as
-# make about 372,000 steps: 6 of the loan desk's half years, 74 of a process with 5,000 steps. More: less noise in each
-# update, more memory; the update takes proportionally longer.
+# Integer 0 .. 1024; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set. Where a policy starts
+# from a rule, 0 is for as many whole episodes as make about 62,000 steps: one of the loan desk's half years, 12 of a
+# process with 5,000 steps. Otherwise they make about 372,000 steps. More: less noise in each update, fewer updates for
+# the same data, more memory; the update takes proportionally longer.
 EPISODES_PER_UPDATE = 0
 
 # Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator

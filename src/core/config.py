@@ -61,6 +61,7 @@ class Config(BaseModel):
     adam_epsilon_actor: float = Field(default=1e-5, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     horizon: float = Field(default=500.0, ge=2, le=1e9)
+    average_reward: bool = False
     gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
     gae_lambda: float = Field(default=0.8, ge=0, le=1)

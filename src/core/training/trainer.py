@@ -10,6 +10,7 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch, with_branches
+from core.learning.average_reward import AverageReward
 from core.learning.normalization import RewardScale, rescale_values
 from core.learning.policy_health import policy_health, some_rows
 from core.learning.schedule import Coefficients
@@ -57,7 +58,8 @@ class Trainer:
         self.statistics = RunningStatistics.empty(simulator.observation_size)
         self.reward_scale = RewardScale(settings.instances)
         self.growth = RolloutGrowth(settings.growth) if settings.growth else None
-        self.gamma = settings.gamma
+        self.average_reward = AverageReward() if settings.average_reward else None
+        self.gamma = 1.0 if settings.average_reward else settings.gamma
         self.iteration, self.best = 0, Best()
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
         self._records, self._named = list[dict[str, Any]](), set[str]()
@@ -183,12 +185,20 @@ class Trainer:
         require_finite(self.simulator, self.iteration + 1, trajectories, discounts)
         rng = stream(settings.seed, "update", self.iteration)
         with report_update_errors(self.updater, self.iteration, settings):
-            scaled = self._scale_rewards(trajectories, discounts)
+            scaled = self._differential(self._scale_rewards(trajectories, discounts))
             rollout = with_branches(RolloutBatch(scaled, discounts, value_lambdas), self._branches(collected))
             report = self.updater.update(rollout, coefficients, rng)
         if self.budget is not None:
             self.budget.leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
+
+    def _differential(self, trajectories: list[Trajectory]) -> list[Trajectory]:
+        """Return trajectories with differential rewards, where the mean reward counts."""
+        if self.average_reward is None:
+            return trajectories
+        interval, per = self.simulator.mean_interval, self.settings.discount_per
+        durations = [t.elapsed / interval if per == "time" else np.ones(t.steps) for t in trajectories]
+        return self.average_reward.subtract(trajectories, durations)
 
     def _branches(self, collected: Collected) -> list[tuple[Trajectory, np.ndarray]]:
         """Return the branches of each instance as steps with their discounts; none where none are played."""
@@ -292,6 +302,7 @@ class Trainer:
             "best_judged_by": self.best.judged_by,
             "main_metric": self.simulator.main_metric,
             **({} if self.budget is None else {"time_budget": self.budget.state_dict()}),
+            **({} if self.average_reward is None else {"average_reward": self.average_reward.rate}),
         }
         return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
 
@@ -309,7 +320,10 @@ class Trainer:
         rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
         self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
         self.iteration = metadata["iteration"]
-        self.gamma = self.settings.gamma or metadata.get("gamma", 0.0)
+        if self.average_reward is None:
+            self.gamma = self.settings.gamma or metadata.get("gamma", 0.0)
+        else:
+            self.average_reward.rate = metadata.get("average_reward")
         if self.growth is not None:
             self.growth.load_state_dict(metadata.get("growth", {}))
         self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))

@@ -10,6 +10,7 @@ pytest.importorskip("pydantic")
 from oracles.toy_simulators import Bandit, Shop
 
 from core.config import Config
+from core.errors import UserError
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.loading import load_simulator
 from core.training.build import components
@@ -112,3 +113,15 @@ def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, 
     assert setup.size.memory.pinned_bytes == rounded + sum(array.nbytes for array in plain)
     memory = setup.size.memory
     assert memory.bytes == memory.copies * trajectory_bytes(setup.spec, memory.decisions)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"average_reward": True, "gamma": 0.9}, "AVERAGE_REWARD discounts nothing, but GAMMA is 0.9; set it to 0"),
+        ({"average_reward": True, "algorithm": "grpo"}, "AVERAGE_REWARD needs ALGORITHM = 'ppo', not 'grpo'"),
+    ],
+)
+def test_settings_that_contradict_the_mean_reward(values, said):
+    with pytest.raises(UserError, match=said):
+        rollout_size(Shop(), **values)

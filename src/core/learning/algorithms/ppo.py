@@ -57,11 +57,13 @@ def total_loss(terms: LossTerms, coefficients: PpoCoefficients) -> Any:
 class Ppo:
     """PPO with generalised advantage estimation (a :class:`core.learning.algorithms.interface.Algorithm`).
 
-    The lambda is that of the actor's advantages; the coefficients are those at the start of a run.
+    The lambda is that of the actor's advantages; the coefficients are those at the start of a run. Without a discount,
+    where the average reward counts, only differences of values have a meaning: their targets have mean 0.
     """
 
     gae_lambda: float
     coefficients: PpoCoefficients
+    average_reward: bool = False
     needs_critic: ClassVar[bool] = True
     dependent: ClassVar[int] = 1
     learns_from_all: ClassVar[bool] = True
@@ -85,7 +87,10 @@ class Ppo:
             arrays = rewards, value, next_value, discount, t.terminated, ended
             advantages.append(gae(*arrays, self.gae_lambda)[0])
             returns.append(gae(*arrays, value_lambda)[1])
-        return Targets(standardise(np.concatenate(advantages)), np.concatenate(returns))
+        targets = np.concatenate(returns)
+        if self.average_reward:
+            targets -= targets.mean()
+        return Targets(standardise(np.concatenate(advantages)), targets)
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""

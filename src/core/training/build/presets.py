@@ -74,6 +74,8 @@ def with_prior(
     free = [
         name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
     ]
+    if config.average_reward:
+        free.remove("gamma")
     changes = {name: WITH_PRIOR[name] for name in free}
     if "grow_rollouts" in changes and not names_a_size(config, simulator):
         episode = simulator.expected_steps or simulator.max_steps
