@@ -2,7 +2,8 @@
 
 Stable-Baselines3 trains with its defaults (`sb3`), and with settings that were chosen for these problems (`sb3-tuned`).
 Each run is a process of its own on one core with one thread; the sides take turns. Every 50,000 steps both sides'
-greedy policies play the same 16 episodes of 10,000 steps; the time of that does not count, compilation does.
+greedy policies play the same 16 episodes of 10,000 steps; the time of that does not count, compilation does. Seconds
+are those of the processor.
 
 Usage: python benchmarks/to_optimum.py [--problems P ...] [--sides S ...] [--seeds 3] [--budget 2000000] [--json FILE]
 """

@@ -54,16 +54,14 @@ class GapWatch:
         task: run that is watched.
         evaluated: simulator that is evaluated, with the task's length of an episode.
         steps: of the first evaluation within the gap; None before.
-        seconds: of training until then.
         curve: steps and gap of each evaluation.
     """
 
     task: GapTask
     evaluated: Any
     steps: int | None = None
-    seconds: float = 0.0
     curve: list[tuple[int, float]] = field(default_factory=list)
-    _begin: float = field(default_factory=time.perf_counter)
+    _begin: float = field(default_factory=time.process_time)
     _apart: float = 0.0
 
     def look(self, steps: int, choose: Callable[[], Choose]) -> bool:
@@ -71,17 +69,17 @@ class GapWatch:
         due = (self.curve[-1][0] if self.curve else 0) + self.task.every
         if self.steps is not None or steps < due:
             return self.steps is not None
-        begin = time.perf_counter()
+        begin = time.process_time()
         gap = mean_cost(self.evaluated, choose(), self.task.episodes) / self.task.optimum - 1.0
         self.curve.append((steps, gap))
-        self._apart += time.perf_counter() - begin
+        self._apart += time.process_time() - begin
         if gap <= self.task.within:
             self.steps = steps
         return self.steps is not None
 
     def result(self, steps_done: int) -> dict[str, Any]:
         """Return what a run prints."""
-        seconds = time.perf_counter() - self._begin - self._apart
+        seconds = time.process_time() - self._begin - self._apart
         return {"steps": self.steps, "steps_done": steps_done, "seconds": seconds, "curve": self.curve}
 
 
