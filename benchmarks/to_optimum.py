@@ -33,10 +33,10 @@ from core.simulators.loading import load_simulator
 ROOT = Path(__file__).resolve().parents[1]
 COMPARED = ("lost_sales-poisson-2-4", "criss_cross-balanced-0.6", "tandem")
 TUNED: dict[str, Any] = {
-    **{"n_envs": 32, "normalize": True, "n_steps": 256, "batch_size": 512, "n_epochs": 3},
-    **{"gamma": 0.998, "gae_lambda": 0.9, "learning_rate": 1e-3, "ent_coef": 0.003},
+    **{"n_envs": 8, "normalize": True, "n_steps": 256, "batch_size": 256, "n_epochs": 10},
+    **{"gamma": 0.99, "gae_lambda": 0.9, "learning_rate": 1e-3},
 }
-"""Longstride's first rollout, minibatches, epochs, horizon; lambda and rate chosen on the first problem, seed 100."""
+"""The better of two settings on the first problem, seed 100; the other one had 32 environments and long horizons."""
 
 SIDES: dict[str, tuple[str, dict[str, Any]]] = {
     "longstride": ("benchmarks.peers.gap_longstride", {}),
