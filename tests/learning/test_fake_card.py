@@ -29,6 +29,7 @@ LAUNCHES = {
     **{f"gaussian {kind} in microbatches": n for kind, n in (("fp32", 408), ("bf16", 436), ("fp16", 458))},
     **{f"squashed {kind} in microbatches": n for kind, n in (("fp32", 513), ("bf16", 541), ("fp16", 563))},
     "discrete fp32 with checkpointing": 156,
+    **{"memory fp32": 559, "memory bf16": 581, "memory fp16": 599, "memory fp32 in microbatches": 1644},
 }
 """Most launches of an eager step, as recorded; what is more must be worth it. docs/explanation/update-steps.md has the
 table."""
@@ -37,6 +38,7 @@ CAPTURED = [f"{space} {precision} captured" for space in SPACES for precision in
 OTHERS = [
     *("discrete fp32 with a KL limit", "discrete fp32 with noise", "groups of 2", "penalised"),
     "squashed bf16 captured in microbatches",
+    "memory bf16 captured",
 ]
 CASES = [*LAUNCHES, *CAPTURED, *OTHERS]
 
@@ -65,8 +67,12 @@ def test_every_case_is_tested(updates):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_card_computes_what_the_cpu_does(updates, case):
-    """Number formats are the same on both, so only a capture's slots and the order of sums may differ."""
-    assert updates[case]["difference"] < 1e-5
+    """Number formats are the same on both, so only a capture's slots and the order of sums may differ.
+
+    A scan over the steps of a chunk has another order on the CPU, which half precision enlarges.
+    """
+    largest = 1e-3 if case.startswith(("memory bf16", "memory fp16")) else 1e-5
+    assert updates[case]["difference"] < largest
     assert updates[case]["report"]["skipped_steps"] == 0
     assert updates[case]["report"]["model_transfers"] == 2
     assert updates[case]["moved"] > 1e-4
@@ -77,7 +83,8 @@ def test_nothing_in_the_epochs_touches_the_host(updates, case):
     """The indices of each epoch go up, and the reports of all steps come down at the end."""
     epochs, count = updates[case]["phases"]["epochs"], updates[case]["report"]["epochs"]
     assert epochs["mixed"] == []
-    assert epochs["uploads"] == count, "the weights of minibatches lie on the card already"
+    each = 2 if case.startswith("memory") else 1  # the weights of chunks follow their lengths
+    assert epochs["uploads"] == each * count, "the weights of minibatches lie on the card already"
     limited = ["_local_scalar_dense"] * (count - 1) if case == "discrete fp32 with a KL limit" else []
     assert epochs["reads"] == [*limited, "_to_copy"]
 

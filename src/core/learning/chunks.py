@@ -104,7 +104,11 @@ _OF_CHUNKS = "states", "critic_states", "rows", "valid"
 """Columns with a row for each chunk."""
 
 
-def weighted(minibatches: Minibatches, sizes: np.ndarray) -> Minibatches:
-    """Return minibatches of chunks with weights by the number of steps in each, int64[C] ``sizes``."""
+def weighted(minibatches: Minibatches, sizes: np.ndarray, room: np.ndarray) -> Minibatches:
+    """Return minibatches of chunks, M of S slots, with weights by the number of steps in each, int64[C] ``sizes``.
+
+    The weights are written to float32[M, S] ``room``.
+    """
     weights = minibatches.weights * sizes[minibatches.indices]
-    return Minibatches(minibatches.indices, (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32))
+    np.divide(weights, weights.sum(axis=1, keepdims=True), out=room, casting="same_kind")
+    return Minibatches(minibatches.indices, room)

@@ -82,7 +82,7 @@ class Updater:
         compiled = settings.executions == ("compiled",)
         self.stepper: Stepper = (KernelStepper if compiled else TorchStepper)(self.model, algorithm, settings)
         executor = Executor(self.stepper, "compiled" if compiled else "eager")
-        self.runner = StepRunner(executor, settings.executions, settings.batch_size, run_steps=settings.run_steps)
+        self.runner = StepRunner(executor, settings.executions, self._largest, run_steps=settings.run_steps)
         self.buffers = DeviceBuffers(device)
         self._drawing = ThreadPoolExecutor(1, "minibatches")
         self._critic_states = host.flat.new_zeros(0, host.spec.critic_state_size, device=device)
@@ -252,12 +252,15 @@ class Updater:
         count, size = minibatch_shape(samples, self._largest)
         new = host_allocator(self.device.type == "cuda")
         room = new((self.settings.epochs, count, self.runner.slots(size)), np.dtype(np.int64))
+        weights = None if sizes is None else new(room.shape, np.dtype(np.float32))
 
         def draw() -> list[Minibatches]:
             minibatches = draw_epochs(room, samples, rng)
             if learned_from is not None:
                 room[...] = learned_from[room]
-            return minibatches if sizes is None else [weighted(each, sizes) for each in minibatches]
+            if sizes is None or weights is None:
+                return minibatches
+            return [weighted(each, sizes, into) for each, into in zip(minibatches, weights, strict=True)]
 
         return self._drawing.submit(draw)
 

@@ -120,8 +120,9 @@ class ActorCritic(nn.Module):
                 x = _with_zeros(x, len(weight), weight.dtype)
             x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
             yield x
-        before = self._fresh_memory(part, x) if memory is None else memory
-        begin = 0
+        if not remembering:
+            return
+        before, begin = self._fresh_memory(part, x) if memory is None else memory, 0
         for weight, bias in remembering:
             end = begin + len(weight)
             x, after = remember(x.to(before.states.dtype), weight, bias, before.states[:, begin:end], before.begins)

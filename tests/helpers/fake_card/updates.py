@@ -1,5 +1,6 @@
 """Whole updates on the fake card, from upload to report, beside the same on the CPU."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ CASES = {
     "discrete fp32 with a KL limit": ("discrete", {"precision": "fp32", "target_kl": 1e9}),
     "discrete fp32 with noise": ("discrete", {"precision": "fp32", "measure_noise": True}),
     "groups of 2": ("discrete", {"precision": "bf16", "group_size": 2}),
+    **{f"memory {precision}": ("memory", {"precision": precision}) for precision in PRECISIONS},
+    "memory bf16 captured": ("memory", {"precision": "bf16", "executions": ("graph",)}),
+    "memory fp32 in microbatches": ("memory", {"precision": "fp32", "microbatch": 128, "batch_size": 512}),
     "penalised": ("discrete", {"precision": "bf16", "kl_coefficient": 0.1}),
     **{f"desk {precision}": ("desk", {"precision": precision}) for precision in PRECISIONS},
 }
@@ -84,16 +88,21 @@ def run_cases(card_class: type) -> dict[str, Any]:
 def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
     """Return a model and two trajectories of random numbers."""
     desk = mlp_spec((151, 128, 128, 128, 62), (151, 256, 256, 256, 1), space=Discrete(62), action_features=5)
-    small = None if space == "desk" else SPACES[space]
+    remembers = space == "memory"
+    small = None if space == "desk" else SPACES["choices" if remembers else space]
     features = 2 if space == "discrete" else 0
     spec = desk if small is None else mlp_spec((6, 16, 24, small.outputs), (6, 20, 1), "tanh", small, features)
+    if remembers:
+        spec = replace(spec, actor_hidden=(24, 24), critic_hidden=(20,), family="mingru")
     model = ActorCritic(spec)
     initialise(model, "orthogonal", torch.Generator().manual_seed(1))
     samples, rng = random_rollout(model, SAMPLES), np.random.default_rng(2)
     trajectories = []
     for begin, end in ((0, 150), (150, SAMPLES)):
         trajectory = allocate(spec, end - begin)
-        for column in ("actions", "log_probs", "masks", "features", "states"):
+        trajectory.states[:], trajectory.begins[:] = 0.0, False
+        trajectory.begins[::70] = True
+        for column in ("actions", "log_probs", "masks", "features"):
             target, source = getattr(trajectory, column), getattr(samples, column)[begin:end].numpy()
             target[:] = source.reshape(target.shape)
         trajectory.observations[:-1] = samples.observations[begin:end].numpy()
@@ -102,6 +111,7 @@ def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
         trajectory.terminated[:] = trajectory.truncated[:] = False
         trajectory.control_variate[:] = 0.0
         trajectory.terminated[-1] = True
+        trajectory.terminated[69:-1:70] = remembers
         trajectories.append(trajectory)
     return model, trajectories
 
@@ -111,7 +121,7 @@ def updated(model, trajectories, device, changes, card):
     copy = ActorCritic(model.spec)
     with torch.no_grad():
         copy.flat.copy_(model.flat)
-    settings = toy_settings(UpdateSettings, epochs=EPOCHS, batch_size=BATCH, **{"microbatch": 512, **changes})
+    settings = toy_settings(UpdateSettings, epochs=EPOCHS, **{"batch_size": BATCH, "microbatch": 512, **changes})
     executor.CudaGraphs = lambda device: RecordedGraphs()
     coefficients, group = toy_algorithm().coefficients, changes.get("group_size")
     algorithm = WatchedGrpo(group, coefficients) if group else WatchedPpo(0.9, coefficients)
