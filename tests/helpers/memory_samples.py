@@ -1,0 +1,41 @@
+"""Samples of a policy with memory: random trajectories, cut into chunks, around the policy that learns from them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from core.learning.chunks import ChunkedSamples, chunk_rows
+from core.policies.networks import ActorCritic
+from core.policies.spec import CHUNK
+
+
+def chunked_samples(model: ActorCritic, lengths: Sequence[int], seed: int = 1, chunk: int = CHUNK) -> ChunkedSamples:
+    """Return the samples of trajectories of one choice, with random states before each chunk.
+
+    A twentieth of the steps begin episodes.
+    """
+    spec, count = model.spec, sum(lengths)
+    generator, chunks = torch.Generator().manual_seed(seed), chunk_rows(lengths, chunk)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    masks = torch.rand(count, spec.action_space.outputs, generator=generator) < 0.7
+    actions = torch.randint(0, spec.action_space.outputs, (count,), generator=generator)
+    masks[torch.arange(count), actions] = True
+    return ChunkedSamples(
+        observations=2.0 * normal(count, spec.observation_size),
+        actions=actions,
+        log_probs=-1.5 + 0.2 * normal(count),
+        masks=masks,
+        features=normal(count, spec.action_space.outputs, spec.action_features),
+        states=0.5 * normal(len(chunks.rows), spec.state_size),
+        advantages=normal(count),
+        returns=normal(count),
+        values=normal(count),
+        begins=torch.rand(count, 1, generator=generator) < 0.05,
+        critic_states=0.5 * normal(len(chunks.rows), spec.critic_state_size),
+        rows=torch.from_numpy(chunks.rows),
+        valid=torch.from_numpy(chunks.valid.astype(np.float32)),
+    )
