@@ -224,6 +224,6 @@ def learned(spec, iterations):
 
 def test_it_learns_what_only_a_memory_can_know():
     """19 of 20 steps can be right; without memory half of them are, by chance."""
-    space, iterations = Echo.action_space, 25
+    space, iterations = Echo.action_space, 18
     assert learned(memory_spec(2, space, (16,), (16,)), iterations) > 0.9
     assert 0.4 < learned(mlp_spec((2, 16, 16, 2), (2, 16, 16, 1), "tanh", space), iterations) < 0.55
