@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from core.learning.chunks import ChunkedSamples, chunk_rows
+from core.learning.memory.chunks import ChunkedSamples, chunk_rows
 from core.policies.networks import ActorCritic
 from core.policies.spec import CHUNK
 

@@ -6,7 +6,7 @@ from helpers.toy_runs import rollout_batch
 
 from core.errors import UserError
 from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.average_reward import AverageReward
+from core.learning.normalization import AverageReward
 from core.policies.spec import PolicySpec
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete

@@ -124,7 +124,6 @@ def test_draws_remember_as_greedy_actions_do():
 
 
 @pytest.mark.skipif(os.environ.get(VARIABLE) == "off", reason="kernels are not kept")
-@pytest.mark.xfail(strict=True, reason="add_layer takes a function as an argument, whose address is in the kernel")
 def test_the_kernel_is_kept_and_need_not_be_compiled_again():
     loaded("choice", 0)
     before = CACHE_STATS.loaded

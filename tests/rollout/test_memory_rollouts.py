@@ -188,9 +188,6 @@ def test_a_rollout_whose_policy_exploded_is_repeated_from_good_memory():
         assert np.isfinite(t.log_probs).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the policy's state of the unfinished episode stays NaN, and the episode goes on"
-)
 def test_a_rollout_of_environments_whose_policy_exploded_is_repeated_from_good_memory():
     collector, model = walk_collector({"cut": 70}, 1, 50)
     rollout_with(model, collector, 1)

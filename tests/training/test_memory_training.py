@@ -201,7 +201,6 @@ def test_figures_of_the_policys_health():
     assert policy_health(model, observations).dead_units == 1.0
 
 
-@pytest.mark.xfail(strict=True, reason="slots are rounded up by the samples of a minibatch, and counted in chunks")
 def test_captured_steps_have_no_more_than_a_few_slots_of_padding():
     """64 chunks in minibatches of at most 8: the ninth to the thirty-second slot would be computed for nothing."""
     updater = memory_updater(shop_model(), batch_size=8 * CHUNK, executions=("eager", "graph"))

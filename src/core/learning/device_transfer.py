@@ -89,7 +89,13 @@ class DeviceBuffers:
         """Return the pieces of a column, joined on the device; without a name of the column its memory is not kept."""
         if not (self._keep and name):
             return upload(arrays, self._device)
-        pieces = [torch.from_numpy(array) for array in arrays]
+        return self._join([torch.from_numpy(array) for array in arrays], name)
+
+    def keep(self, column: Tensor, name: str) -> Tensor:
+        """Return a column that was computed on the device, in memory that is kept where that of a rollout is."""
+        return self._join([column], name) if self._keep else column
+
+    def _join(self, pieces: list[Tensor], name: str) -> Tensor:
         rows, shape = sum(map(len, pieces)), pieces[0].shape[1:]
         if name in self._kept and (len(self._kept[name]) < rows or self._kept[name].shape[1:] != shape):
             del self._kept[name]  # before the larger one is made

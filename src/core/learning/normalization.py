@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from core.errors import UserError
 from core.learning.advantages import discounted_sums
 from core.policies.networks import ActorCritic
 from core.policies.observation_normalizer import RunningStatistics
@@ -14,7 +15,7 @@ _ROUNDING = 1e-9
 """A standard deviation below this share of the mean is rounding: such rewards are left as they are."""
 
 _MEMORY = 0.9
-"""Share of the old statistics that each rollout's returns leave of the value normalisation."""
+"""Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
 
 
 class RewardScale:
@@ -57,6 +58,42 @@ class RewardScale:
             self.statistics = RunningStatistics(**{name: arrays[name] for name in vars(self.statistics)})
             self.divisor = arrays["divisor"]
             self.carried = arrays["carried"] if episodes_continue else np.zeros_like(self.carried)
+
+
+class AverageReward:
+    """The mean reward of a step, or of an interval of simulated time, as a moving average over rollouts.
+
+    Less that, rewards are differential: what a step brings beyond the mean of a process that never ends. The sum of all
+    later ones needs no discount (Sutton and Barto, "Reinforcement learning: an introduction", 2018, section 10.3; Zhang
+    and Ross, "On-policy deep reinforcement learning for the average-reward criterion", 2021). ``rate`` is None before
+    the first rollout.
+    """
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+
+    def subtract(self, trajectories: Sequence[Trajectory], durations: Sequence[np.ndarray]) -> list[Trajectory]:
+        """Take note of a rollout; return it with differential rewards.
+
+        Durations are float64[T] of each trajectory, from each step to the next: 1, or intervals of simulated time.
+
+        Raises:
+            UserError: an episode was terminated: the mean over infinite time says nothing about it.
+        """
+        if any(t.terminated.any() for t in trajectories):
+            raise UserError(
+                "AVERAGE_REWARD is on, but the simulator terminated an episode; the mean reward is for processes that "
+                "never end. Leave it off, or let the simulator go on, or end episodes by max_steps or truncated()."
+            )
+        total, time = sum(float(t.rewards.sum()) for t in trajectories), sum(float(d.sum()) for d in durations)
+        if time > 0.0:
+            rate = total / time
+            self.rate = rate if self.rate is None else _MEMORY * self.rate + (1 - _MEMORY) * rate
+        rate = self.rate or 0.0
+        return [
+            t._replace(rewards=(t.rewards - rate * duration).astype(np.float32))
+            for t, duration in zip(trajectories, durations, strict=True)
+        ]
 
 
 @torch.no_grad()

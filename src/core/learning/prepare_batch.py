@@ -11,9 +11,9 @@ from torch import Tensor
 from core.hardware.planning.update_memory import value_rows
 from core.learning.advantages import next_values_of
 from core.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
-from core.learning.chunks import ChunkedSamples, ChunkRows
 from core.learning.device_transfer import DeviceBuffers
-from core.learning.memory_values import ValuesInOrder, values_in_order
+from core.learning.memory.chunks import ChunkedSamples, ChunkRows
+from core.learning.memory.values import ValuesInOrder, values_in_order
 from core.learning.normalization import renormalise_values
 from core.learning.oom_recovery import Chunk
 from core.learning.reference_penalty import Penalty
@@ -65,6 +65,7 @@ class Prepared(NamedTuple):
         explained_variance: share of the targets' variance that the critic explained; NaN without a critic.
         figures: figures of the algorithm for the record.
         critic_states: float32[trajectories, S], what a critic with memory carries to the next rollout; else S is 0.
+        sizes: int64[C], the steps in each chunk that count; None where samples are steps.
     """
 
     samples: AnySamples
@@ -72,6 +73,7 @@ class Prepared(NamedTuple):
     explained_variance: float
     figures: Mapping[str, float]
     critic_states: Tensor
+    sizes: np.ndarray | None
 
 
 @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite are looked for below
@@ -120,16 +122,18 @@ def prepare_batch(
         )
 
     samples: AnySamples = stepper.memory.run("upload", len(values), upload)
+    sizes = None
     kept = targets.learned_from if targets.learned_from is not None and targets.learned_from.any() else None
     if chunks is not None:
         valid = chunks.valid if kept is None else chunks.valid & kept[chunks.rows]
         parts = {"rows": chunks.rows, "valid": valid.astype(np.float32)}
         places = {name: buffers.upload([part], name) for name, part in parts.items()}
-        further = {"begins": uploaded.begins, "critic_states": states, **places}
+        further = {"begins": uploaded.begins, "critic_states": buffers.keep(states, "critic_states"), **places}
+        sizes = valid.sum(axis=1)
         samples = ChunkedSamples(**samples._asdict(), **further)
         kept = None if kept is None else np.asarray(valid.any(axis=1))
     learned_from = np.flatnonzero(kept) if kept is not None and not kept.all() else None
-    return Prepared(samples, learned_from, explained_variance, targets.figures, carried)
+    return Prepared(samples, learned_from, explained_variance, targets.figures, carried, sizes)
 
 
 def _by_trajectory(

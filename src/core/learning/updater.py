@@ -13,10 +13,10 @@ from torch import Tensor
 from core.hardware.types import Execution, Precision
 from core.learning.advantages import compile_advantages
 from core.learning.algorithms.interface import Algorithm, AnySamples, RolloutBatch
-from core.learning.chunks import ChunkedSamples, ChunkRows, chunk_rows, weighted
 from core.learning.device_transfer import DeviceBuffers, ModelTransfer, host_allocator, synchronise
 from core.learning.divergence import DivergenceGuard
 from core.learning.gradient_noise import GradientNoise, gradient_noise
+from core.learning.memory.chunks import ChunkRows, chunk_rows, weighted
 from core.learning.minibatches import Minibatches, draw_epochs, minibatch_shape
 from core.learning.prepare_batch import Prepared, prepare_batch, upload_rollout
 from core.learning.reference_penalty import Penalty
@@ -128,11 +128,13 @@ class Updater:
         self.stepper.memory.run("snapshot", rollout.steps, self.guard.start_update)
         prepared, upload_seconds = self._prepare(rollout, chunks)
         noise = self._gradient_noise(prepared.samples, rollout, chunks) if self.settings.measure_noise else None
-        used, sizes = _used(prepared, count)
-        draws = early or self._draw(used, rng, sizes, prepared.learned_from)
+        used = count if prepared.learned_from is None else len(prepared.learned_from)
+        draws = early or self._draw(used, rng, prepared.sizes, prepared.learned_from)
         reports, epochs = self._epochs(prepared.samples, draws.result())
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
+        if fallback:
+            self._forget()
         self.transfer.to_host()
         synchronise(self.device)
         log, transfer_seconds = self.runner.take_log(), self.transfer.seconds + upload_seconds
@@ -164,8 +166,13 @@ class Updater:
             DivergedError: there are no such parameters, or no remedy is left.
         """
         fallback = self.guard.rollback(reason)
+        self._forget()
         self.transfer.to_host()
         return fallback._asdict()
+
+    def _forget(self) -> None:
+        """Let the critic begin without memory: its states are those of parameters that were not finite."""
+        self._critic_states = torch.zeros_like(self._critic_states)
 
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return tensors by name and JSON values: model, optimiser, gradient scaler, and what failures have changed."""
@@ -222,7 +229,7 @@ class Updater:
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
         carried = self._critic_states
-        if len(carried) != len(rollout.trajectories):  # the first rollout, whose episodes all begin
+        if len(carried) != len(rollout.trajectories):  # the first rollout
             carried = carried.new_zeros(len(rollout.trajectories), carried.shape[1])
         prepared = prepare_batch(self.stepper, rollout, uploaded, self.buffers, self._penalty, chunks, carried)
         self._critic_states = prepared.critic_states
@@ -274,14 +281,6 @@ class Updater:
                 if approx_kl > 1.5 * self.settings.target_kl:
                     break
         return torch.cat(reports).cpu(), epoch
-
-
-def _used(prepared: Prepared, count: int) -> tuple[int, np.ndarray | None]:
-    """Return how many samples the epochs use, of so many, and the steps in each chunk; None where each is a step."""
-    used = count if prepared.learned_from is None else len(prepared.learned_from)
-    if not isinstance(prepared.samples, ChunkedSamples):
-        return used, None
-    return used, prepared.samples.valid.sum(dim=1).cpu().numpy()
 
 
 def _loss_figures(algorithm: Algorithm, reports: Tensor) -> dict[str, float | None]:

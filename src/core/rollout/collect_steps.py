@@ -33,7 +33,7 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
     load, advance, outputs_of = build_network(spec)
-    any_features, has_memory, chunk = spec.action_features > 0, spec.has_memory, spec.chunk
+    any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
     row_size, row_dtype = row_of(spec.action_space)
@@ -48,10 +48,7 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
             for place in range(count):
                 i = order[place]
                 t = next_rows[i]
-                if has_memory:
-                    rows.begins[i, t, 0] = ages[i] == 0
-                    if t % chunk == 0:
-                        rows.states[i, t // chunk, :] = policy_states[i]
+                note_state(rows, policy_states, ages, i, t)
                 load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
             advance(actor_params, workspace, count)
             remaining = 0
@@ -117,6 +114,20 @@ def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
         return order, count
 
     return begin
+
+
+def _build_note_state(spec: PolicySpec) -> Function:
+    """Compile ``note_state(rows, policy_states, ages, i, t)``: what a policy with memory is trained with later."""
+    has_memory, chunk = spec.has_memory, spec.chunk
+
+    @njit(nogil=True)
+    def note_state(rows, policy_states, ages, i, t):  # type: ignore[no-untyped-def]
+        if has_memory:
+            rows.begins[i, t, 0] = ages[i] == 0
+            if t % chunk == 0:
+                rows.states[i, t // chunk, :] = policy_states[i]
+
+    return note_state
 
 
 def _build_measure(functions: Compiled) -> Function:

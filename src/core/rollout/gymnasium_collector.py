@@ -52,7 +52,7 @@ class GymnasiumCollector:
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue with the episodes after those; none is played twice, and the unfinished ones are given up."""
         for instance, metadata in zip(self._instances, state.metadata, strict=False):
-            instance.number = metadata["number"]
+            instance.number, instance.over = metadata["number"], True
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each environment from now on."""

@@ -10,8 +10,7 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch, with_branches
-from core.learning.average_reward import AverageReward
-from core.learning.normalization import RewardScale, rescale_values
+from core.learning.normalization import AverageReward, RewardScale, rescale_values
 from core.learning.policy_health import policy_health, some_rows
 from core.learning.schedule import Coefficients
 from core.learning.updater import Updater, UpdateReport

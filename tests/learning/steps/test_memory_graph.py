@@ -8,7 +8,7 @@ from helpers.memory_samples import chunked_samples
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_stepper
 
-from core.learning.chunks import weighted
+from core.learning.memory.chunks import weighted
 from core.learning.minibatches import split
 from core.learning.steps.cuda_graph import GraphedEpochs
 from core.policies.spec import CHUNK
@@ -31,7 +31,8 @@ def test_replays_are_eager_steps_to_the_bit(microbatch, precision):
     samples, graphs = chunked_samples(steppers[0].model, LENGTHS), RecordedGraphs()
     sizes, epochs = samples.valid.sum(dim=1).numpy(), GraphedEpochs(steppers[0], graphs)
     for seed in range(3):
-        batches = weighted(split(10, 4, np.random.default_rng(seed), slots=6), sizes)
+        drawn = split(10, 4, np.random.default_rng(seed), slots=6)
+        batches = weighted(drawn, sizes, np.empty(drawn.indices.shape, np.float32))
         indices, weights = map(torch.from_numpy, batches)
         epochs.prepare(samples, batches.steps, batches.size)
         found = epochs.run(batches, weights)

@@ -84,8 +84,9 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
         alive += copy
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
             if spec.has_memory and layer:
-                yield MemoryStage(alive + (REMEMBERED + REMEMBERING) * units, 0)
-                alive += 4 * units if checkpointing else REMEMBERED * units
+                kept_here = REMEMBERED + (2 if half else 0)  # the product's input, once more
+                yield MemoryStage(alive + (kept_here + REMEMBERING) * units, 0)
+                alive += 4 * units if checkpointing else kept_here * units
                 continue
             yield MemoryStage(alive + 2 * number * units, 0)  # before and after the activation
             alive += number * (units - (inputs if checkpointing and layer else 0))
@@ -129,7 +130,7 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
         for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
             if spec.has_memory and layer:
                 yield MemoryStage(alive + REMEMBERING * units, gradients)
-                alive -= REMEMBERED * units
+                alive -= (REMEMBERED + (2 if half else 0)) * units
                 gradients += number * (inputs + 1) * 3 * units
                 continue
             yield MemoryStage(alive + 2 * number * units, gradients)  # the gradient before and after the activation
@@ -143,7 +144,7 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
 def _hidden_bytes(spec: PolicySpec, sizes: Sequence[int], half: bool) -> int:
     """Return the bytes of a sample's activations in the hidden layers, with the head's copy of the last in float32."""
     without_memory = sizes[1:2] if spec.has_memory else sizes[1:-1]
-    remembered = REMEMBERED * sum(sizes[2:-1]) if spec.has_memory else 0
+    remembered = (REMEMBERED + (2 if half else 0)) * sum(sizes[2:-1]) if spec.has_memory else 0
     return (2 if half else 4) * sum(without_memory) + remembered + (4 * sizes[-2] if half else 0)
 
 

@@ -36,7 +36,10 @@ _BASE_LAUNCHES, _ONCE_A_STEP = 125, 17
 
 _LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
 """Operations of a layer with memory, and the bytes that they read and write for each of its units and samples, counted
-in eager steps on the CPU; its product of matrices is counted as that of another layer."""
+with the scan of a GPU; its product of matrices is counted as that of another layer."""
+
+_FORWARD_SHARE = 0.43
+"""Share of both that is the forward pass."""
 
 _OUTSIDE_LOSS = 32
 """Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
@@ -227,9 +230,11 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     flops = 2 * spec.actor_sizes[-2] * spec.actor_sizes[-1] if spec.action_features else 0  # of what they are added to
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         layers = list(pairwise(sizes[:-1]))
-        flops += sum(2 * a * b for a, b in layers)
+        remembering = len(layers) - 1 if spec.has_memory else 0
+        flops += sum(2 * a * b for a, b in layers) + sum(4 * a * b for a, b in layers[1:] if remembering)
         traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * (sizes[0] + sizes[-2]) if half else 0)
-        launches += len(layers) * 2 + (2 if half else 0)
+        launches += len(layers) * 2 + (2 if half else 0) + round(_FORWARD_SHARE * _LAUNCHES_OF_MEMORY) * remembering
+        traffic += round(_FORWARD_SHARE * _TRAFFIC_OF_MEMORY) * sum(sizes[2:-1]) if remembering else 0
     return flops, traffic, launches
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.chunks import ChunkedSamples
+from core.learning.memory.chunks import ChunkedSamples
 from core.rollout.trajectory import Trajectory
 
 

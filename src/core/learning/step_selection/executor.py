@@ -65,7 +65,9 @@ class Executor:
             shapes = stepper.precision, stepper.memory.microbatch, size
             if self._compiled_for != shapes:
                 first = self._upload(minibatches.first(1))
-                stepper.memory.run("gradients", size, lambda: stepper.gradients(rollout, *(part[0] for part in first)))
+                stepper.memory.run(
+                    "gradients", size * rollout.chunk, lambda: stepper.gradients(rollout, *(part[0] for part in first))
+                )
                 self._compiled_for = shapes
 
     def run(self, rollout: AnySamples, minibatches: Minibatches) -> Tensor:

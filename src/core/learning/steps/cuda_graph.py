@@ -135,7 +135,7 @@ class GraphedEpochs:
         """
         whole = type(rollout)(*map(_whole, rollout))
         if self._buffers is None or rows > len(self._buffers.reports) or self._key_of(whole, size) != self._key:
-            self._stepper.memory.run("gradients", size, lambda: self._capture(whole, rows, size))
+            self._stepper.memory.run("gradients", size * rollout.chunk, lambda: self._capture(whole, rows, size))
 
     def run(self, minibatches: Minibatches, weights: Tensor) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device.

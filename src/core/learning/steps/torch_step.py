@@ -112,14 +112,18 @@ class TorchStepper:
 
     def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
-        run = self.memory.run
-        return self._apply(*run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights)))
+        return self._apply(*self._with_retry(rollout, indices, weights))
 
     def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
         weights = rollout.shares(indices)
-        gradient, _ = self.memory.run("gradients", len(indices), lambda: self.gradients(rollout, indices, weights))
+        gradient, _ = self._with_retry(rollout, indices, weights)
         return gradient[self._slices["actor"]] / self.scaler.get_scale()
+
+    def _with_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`gradients` does; where memory runs out, the microbatch halves."""
+        steps = len(indices) * rollout.chunk
+        return self.memory.run("gradients", steps, lambda: self.gradients(rollout, indices, weights))
 
     def step_without_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""

@@ -199,8 +199,8 @@ def _build_mingru(spec: PolicySpec) -> Network:
     """
     n_observation, width, n_outputs = spec.observation_size, spec.actor_hidden[0], spec.action_space.outputs
     n_layers, state_size, activate = len(spec.actor_hidden), spec.state_size, _activation(spec)
-    add_first, add_gates, add_last = (build_add_product(n) for n in (width, 3 * width, n_outputs))
     clip, stride = np.float32(OBSERVATION_CLIP), stride_of(spec)
+    add_first, add_gates, add_last = (_build_layer(n, stride) for n in (width, 3 * width, n_outputs))
     hidden = _whole_groups(max(n_observation, width))
     products = hidden + _whole_groups(width)
     states = products + _whole_groups(max(3 * width, n_outputs))
@@ -215,26 +215,17 @@ def _build_mingru(spec: PolicySpec) -> Network:
             workspace[begin + states + i] = state[i]
 
     @njit(nogil=True)
-    def add_layer(add, params, offset, workspace, x, n_in, y, n_out, count):  # type: ignore[no-untyped-def]
-        for r in range(count):
-            begin, first = unsigned(y + r * stride), unsigned(offset + n_in * n_out)
-            for j in range(unsigned(n_out)):
-                workspace[begin + j] = params[first + j]
-        add(params, offset, workspace, x, n_in, y, count, stride)
-        return offset + (n_in + 1) * n_out
-
-    @njit(nogil=True)
     def advance(params, workspace, count):  # type: ignore[no-untyped-def]
         offset = 2 * n_observation
-        offset = add_layer(add_first, params, offset, workspace, 0, n_observation, hidden, width, count)
+        offset = add_first(params, offset, workspace, 0, n_observation, hidden, count)
         for r in range(count):
             activate(workspace, hidden + r * stride, width)
         for layer in range(n_layers):
-            offset = add_layer(add_gates, params, offset, workspace, hidden, width, products, 3 * width, count)
+            offset = add_gates(params, offset, workspace, hidden, width, products, count)
             for r in range(count):
                 begin = r * stride
                 update(workspace, begin + products, begin, begin + hidden, begin + states + layer * width, width)
-        add_layer(add_last, params, offset, workspace, hidden, width, products, n_outputs, count)
+        add_last(params, offset, workspace, hidden, width, products, count)
 
     @njit(nogil=True)
     def outputs(state, workspace, place):  # type: ignore[no-untyped-def]
@@ -244,6 +235,26 @@ def _build_mingru(spec: PolicySpec) -> Network:
         return workspace[begin + products : begin + products + n_outputs]
 
     return Network(load, advance, outputs)
+
+
+def _build_layer(n_outputs: int, stride: int) -> Function:
+    """Compile ``add_layer(params, offset, workspace, x, n_inputs, y, count) -> offset`` of the next layer.
+
+    It writes bias and product of a layer of so many outputs for some instances; arguments are those of
+    :func:`build_add_product`.
+    """
+    add = build_add_product(n_outputs)
+
+    @njit(nogil=True)
+    def add_layer(params, offset, workspace, x, n_inputs, y, count):  # type: ignore[no-untyped-def]
+        for r in range(count):
+            begin, first = unsigned(y + r * stride), unsigned(offset + n_inputs * n_outputs)
+            for j in range(unsigned(n_outputs)):
+                workspace[begin + j] = params[first + j]
+        add(params, offset, workspace, x, n_inputs, y, count, stride)
+        return offset + (n_inputs + 1) * n_outputs
+
+    return add_layer
 
 
 @njit(nogil=True, fastmath={"contract"})

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.chunks import ChunkRows
+from core.learning.memory.chunks import ChunkRows
 from core.policies.mingru import Memory
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory

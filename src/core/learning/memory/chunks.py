@@ -87,7 +87,7 @@ class ChunkedSamples(NamedTuple):
     def shares(self, indices: Tensor) -> Tensor:
         """Return float32[S], the share of each chunk at some indices in the mean over all of their steps."""
         counts = self.valid.index_select(0, indices).sum(dim=1)
-        return counts / counts.sum()
+        return counts / counts.sum().clamp(min=1.0)
 
     @property
     def actor_memory(self) -> Memory:

@@ -16,8 +16,8 @@ from helpers.toy_runs import discounts_of, rollout_batch
 from oracles.slow_memory import SlowNetwork
 
 from core.learning.algorithms.ppo import Ppo
-from core.learning.chunks import chunk_rows
-from core.learning.memory_values import values_in_order
+from core.learning.memory.chunks import chunk_rows
+from core.learning.memory.values import values_in_order
 from core.policies.mingru import Memory
 from core.policies.spec import CHUNK
 
@@ -177,7 +177,6 @@ def test_memory_that_runs_out_makes_fewer_trajectories_go_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("weights", [1e38, 3e38])
-@pytest.mark.xfail(strict=True, reason="the critic's memory stays what the diverged critic made of it")
 def test_a_run_recovers_from_a_critic_that_diverged(weights):
     """Its parameters go back to good ones. Its memory must not stay huge, or NaN, which no reset clears."""
     model, updater = still()
@@ -220,7 +219,6 @@ def prepared_twice(updater, rollouts):
     return samples
 
 
-@pytest.mark.xfail(strict=True, reason="the critic's states before chunks are in memory of their own each time")
 def test_the_columns_of_a_rollout_stay_in_their_place_where_a_captured_step_reads_them():
     """Else the step is captured anew in every update in which they lie elsewhere."""
     model, updater = still(executions=("eager", "graph"))

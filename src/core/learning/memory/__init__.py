@@ -1,0 +1,1 @@
+"""What an update needs for a policy with memory: chunks of steps, values in order."""
