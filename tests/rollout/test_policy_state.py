@@ -9,7 +9,7 @@ from numba import njit
 from oracles.toy_simulators import Shop
 
 from core.policies.compiled.forward import Network
-from core.policies.spec import PolicySpec
+from core.policies.spec import CHUNK, PolicySpec
 from core.rollout import collect_steps
 from core.rollout.collector import CollectorState, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
@@ -22,7 +22,7 @@ PARAMS = np.zeros(1000, np.float32)  # the sampling reads the weights of the act
 class Counting(PolicySpec):
     """A policy whose state is (steps so far, sum of the first observed value), and which likes no action more."""
 
-    state_size = 2
+    state_size, has_memory = 2, True
 
 
 @njit
@@ -53,14 +53,14 @@ def counting(monkeypatch):
 
 
 def counted(trajectory, before=(0.0, 0.0)):
-    """Return the states that a trajectory must have, and the one after it."""
+    """Return the states that a trajectory must have, one for each chunk, and the one after it."""
     states, state = [], np.array(before, np.float32)
     for t in range(trajectory.steps):
         states.append(state)
         state = state + np.array([1.0, trajectory.observations[t, 0]], np.float32)
         if trajectory.terminated[t] or trajectory.truncated[t]:
             state = np.zeros(2, np.float32)
-    return np.stack(states), state
+    return np.stack(states[::CHUNK]), state
 
 
 @pytest.mark.parametrize("side_by_side", [1, 3])

@@ -15,7 +15,7 @@ def spec(action_features=0):
 def test_shapes_and_dtypes():
     trajectory = allocate(spec(7), 5)
     shapes = [a.shape for a in trajectory]
-    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5, 0), (5,), (5,), (5,), (5,), (0, 3)]
+    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5, 0), (5, 0), (5,), (5,), (5,), (5,), (0, 3)]
     assert [a.dtype.name for a in trajectory] == [
         "float32",
         "int64",
@@ -24,6 +24,7 @@ def test_shapes_and_dtypes():
         "bool",
         "float32",
         "float32",
+        "bool",
         "float64",
         "float32",
         "bool",
@@ -72,8 +73,8 @@ def test_what_a_device_does_not_read_has_an_allocator_of_its_own():
 
     trajectory = allocate(spec(1), 4, new, 4, allocate_plain)
     names = {name for name, array in trajectory._asdict().items() if any(array is other for other in asked)}
-    assert names == {"observations", "actions", "log_probs", "masks", "features", "states"}
-    assert len(asked) == 6
+    assert names == {"observations", "actions", "log_probs", "masks", "features", "states", "begins"}
+    assert len(asked) == 7
 
 
 @pytest.mark.parametrize(

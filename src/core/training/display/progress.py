@@ -69,7 +69,7 @@ class Progress:
         return [*figures, ("left", self._left())]
 
     def _of_total(self) -> str:
-        """Return, for example, ``3/50 (6 episodes, 376,201 steps)``."""
+        """Return, for example, ``3/50 (2 episodes, 55,012 steps)``."""
         counts = f"{self._done}/{'?' if self._total is None else self._total}"
         if not self._record:
             return counts
