@@ -36,13 +36,12 @@ def policy_health(model: ActorCritic, observations: np.ndarray) -> PolicyHealth:
     """Return the figures of the actor of a model on the CPU on float32[B, O] observations."""
     x = model.normalise(torch.from_numpy(observations))
     weight, bias = model.layers("actor")[-1]
-    dead = []
-    for x in model.hidden_layers("actor", x):  # noqa: B020 - the outputs of the last layer are used below
-        dead.append(((x - x[:1]).abs() < 1e-6).all(dim=0))
+    hidden = model.hidden_outputs("actor", x)
+    dead = [((outputs - outputs[:1]).abs() < 1e-6).all(dim=0) for outputs in hidden]
     share = torch.cat(dead).float().mean().item() if dead else 0.0
     if model.spec.action_features > 0:
         return PolicyHealth(share, None)
-    outputs = torch.addmm(bias, x, weight)
+    outputs = torch.addmm(bias, hidden[-1] if hidden else x, weight)
     if model.spec.is_gaussian:
         outputs = outputs / model.log_std.exp()
     else:

@@ -1,7 +1,7 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -104,32 +104,33 @@ class ActorCritic(nn.Module):
         values = self._forward("critic", normalised, None, memory, states).squeeze(-1)
         return values, torch.cat(states, dim=2)
 
-    def hidden_layers(
-        self,
-        part: str,
-        x: Tensor,
-        tensors: Mapping[str, Tensor] | None = None,
-        memory: Memory | None = None,
-        states: list[Tensor] | None = None,
-    ) -> Iterator[Tensor]:
-        """Yield the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units]; collect their states."""
+    def hidden_outputs(self, part: str, x: Tensor) -> list[Tensor]:
+        """Return the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units], for float32[B, O].
+
+        In a network with memory, each row is the first observation of an episode.
+        """
+        plain, remembering = self._hidden(part, None)
+        outputs: list[Tensor] = []
+        for weight, bias in plain:
+            outputs.append(self._activated(outputs[-1] if outputs else x, weight, bias))
+        memory, begin = self._fresh_memory(part, x), 0
+        for layer in remembering:
+            outputs.append(_remember_from(outputs[-1], layer, memory, begin)[0])
+            begin += len(layer[0])
+        return outputs
+
+    def _hidden(
+        self, part: str, tensors: Mapping[str, Tensor] | None
+    ) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+        """Return (weight, bias) of the hidden layers without memory and of those with memory, which come later."""
         layers = self.layers(part, tensors)[:-1]
-        remembering = layers[1:] if self.spec.has_memory else []
-        for weight, bias in layers[: len(layers) - len(remembering)]:
-            if len(weight) > x.shape[1]:
-                x = _with_zeros(x, len(weight), weight.dtype)
-            x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
-            yield x
-        if not remembering:
-            return
-        before, begin = self._fresh_memory(part, x) if memory is None else memory, 0
-        for weight, bias in remembering:
-            end = begin + len(weight)
-            x, after = remember(x.to(before.states.dtype), weight, bias, before.states[:, begin:end], before.begins)
-            begin = end
-            if states is not None:
-                states.append(after)
-            yield x
+        return (layers[:1], layers[1:]) if self.spec.has_memory else (layers, [])
+
+    def _activated(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return the outputs of a hidden layer without memory."""
+        if len(weight) > x.shape[1]:
+            x = _with_zeros(x, len(weight), weight.dtype)
+        return self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
 
     def _forward(
         self,
@@ -139,9 +140,18 @@ class ActorCritic(nn.Module):
         memory: Memory | None,
         states: list[Tensor] | None = None,
     ) -> Tensor:
+        """Return the outputs of a network; the states of layers with memory, float32[C, K, units], go into a list."""
+        plain, remembering = self._hidden(part, tensors)
+        for weight, bias in plain:
+            x = self._activated(x, weight, bias)
+        if remembering:
+            before, begin = self._fresh_memory(part, x) if memory is None else memory, 0
+            for layer in remembering:
+                x, after = _remember_from(x, layer, before, begin)
+                begin += len(layer[0])
+                if states is not None:
+                    states.append(after)
         weight, bias = self.layers(part, tensors)[-1]
-        for outputs in self.hidden_layers(part, x, tensors, memory, states):
-            x = outputs
         # The head stays in float32: its outputs are exponentiated and compared.
         return torch.addmm(bias, x.to(weight.dtype), weight)
 
@@ -149,6 +159,13 @@ class ActorCritic(nn.Module):
         """Return the memory of rows that each begin an episode."""
         size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
         return Memory(self.flat.new_zeros(len(rows), size), self.flat.new_zeros(len(rows), 1, dtype=torch.bool))
+
+
+def _remember_from(x: Tensor, layer: tuple[Tensor, Tensor], memory: Memory, begin: int) -> tuple[Tensor, Tensor]:
+    """Return outputs and states of a layer with memory, whose states begin at a column of the memory's."""
+    weight, bias = layer
+    start = memory.states[:, begin : begin + len(weight)]
+    return remember(x.to(memory.states.dtype), weight, bias, start, memory.begins)
 
 
 def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:

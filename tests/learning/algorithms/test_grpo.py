@@ -310,7 +310,7 @@ def test_the_noise_is_that_between_groups_or_between_a_trunk_with_its_branches_a
     rollout = batch_of(played, 0.97)
     report, *_ = updated(rollout, algorithm, measure_noise=True)
     updater = updater_of(shop_model(), algorithm)
-    samples, parts = updater._prepare(rollout)[0].samples, torch.arange(4 * 30).split(2 * 30)
+    samples, parts = updater._prepare(rollout, None)[0].samples, torch.arange(4 * 30).split(2 * 30)
     gradients = [updater.stepper.actor_gradient(samples, part).double() for part in parts]
     mean = float(((gradients[0] + gradients[1]) / 2).square().sum())
     noise = sum(float(each.square().sum()) for each in gradients) / 2 - mean

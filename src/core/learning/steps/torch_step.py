@@ -154,8 +154,8 @@ class TorchStepper:
     def _gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report."""
         leaves = self._read.leaves
-        samples = rollout.at(indices)
-        loss = (self._other_loss or self.loss)(samples, samples.spread(weights), leaves)
+        # No name holds the gathered samples: most of them are free before the backward pass.
+        loss = (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), leaves)
         gradients = torch.autograd.grad(self.scaler.scale(loss.total), [leaves[name] for name in self._names])
         return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
@@ -185,3 +185,9 @@ class TorchStepper:
             return network(*inputs)
         outputs: Tensor = checkpoint(network, *inputs, use_reentrant=False, preserve_rng_state=False)
         return outputs
+
+
+def _gathered(rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[AnySamples, Tensor]:
+    """Return the samples of a minibatch and float32[B], the weight of each of their steps."""
+    samples = rollout.at(indices)
+    return samples, samples.spread(weights)
