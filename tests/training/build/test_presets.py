@@ -132,6 +132,29 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
 
 
+def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
+    """Where a size is named, or rollouts are to grow, nothing is chosen; groups are whole; 1,024 episodes at most."""
+
+    def chosen(steps, sources=None, **values):
+        ruled = Bandit()
+        ruled.initial_logits, ruled.expected_steps = [0.0] * 4, steps
+        return with_prior(Config(**values), sources or {}, ruled)[0].episodes_per_update
+
+    assert [chosen(steps) for steps in (62_000, 27_500, 5_000, 500_000, 10)] == [1, 2, 12, 1, 1024]
+    assert chosen(62_000, algorithm="grpo") == 8
+    assert chosen(62_000, episodes_per_update=3) == 3
+    assert chosen(62_000, rollout_steps=100) == 0
+    assert chosen(62_000, {"grow_rollouts": "flag"}) == 0
+
+
+def test_without_a_discount_a_rule_brings_none():
+    ruled = Bandit()
+    ruled.initial_logits = [0.0] * 4
+    assert with_prior(Config(average_reward=True), {}, ruled)[0].gamma == 0.0
+    assert with_prior(Config(average_reward=True, gamma=0.9), {"gamma": "flag"}, ruled)[0].gamma == 0.9
+    assert with_prior(Config(), {}, ruled)[0].gamma == 0.99
+
+
 def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
     config, sources = load_config(None, {"preset": "guide", "num_epochs": "3"})
     found, origins, lines = with_defaults(config, sources, Bandit())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from core.config import Config
 from core.simulators.simulator import Simulator
 from core.text import format_duration
-from core.training.build.setup import group_size, names_a_size, whole_groups
+from core.training.build.setup import MOST_INSTANCES, group_size, names_a_size, whole_groups
 from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 
@@ -71,15 +71,16 @@ def with_prior(
     if simulator.initial_logits is None and simulator.initial_feature_weights is None:
         return config, sources, []
     fields = Config.model_fields
+    others = WITH_PRIOR.keys() - {"gamma"} if config.average_reward else WITH_PRIOR.keys()
     free = [
-        name for name in WITH_PRIOR if getattr(config, name) == fields[name].default and sources.get(name) != "flag"
+        name
+        for name in WITH_PRIOR
+        if name in others and getattr(config, name) == fields[name].default and sources.get(name) != "flag"
     ]
-    if config.average_reward:
-        free.remove("gamma")
     changes = {name: WITH_PRIOR[name] for name in free}
     if "grow_rollouts" in changes and not names_a_size(config, simulator):
-        episode = simulator.expected_steps or simulator.max_steps
-        changes["episodes_per_update"] = whole_groups(max(round(_STEPS_WITH_PRIOR / episode), 1), group_size(config))
+        episodes = round(_STEPS_WITH_PRIOR / (simulator.expected_steps or simulator.max_steps))
+        changes["episodes_per_update"] = whole_groups(min(max(episodes, 1), MOST_INSTANCES), group_size(config))
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
     lines = (
         [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []

@@ -12,7 +12,7 @@ from core.rollout.trajectory import pinned_bytes, trajectory_bytes
 from core.simulators.simulator import Simulator
 from core.training.rollout_growth import LARGEST_SHARE
 
-_USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
+_USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
 
 _FIRST_STEPS, _STREAMS, _ENVIRONMENTS = 8_192, 32, 8
 """Steps of the first rollout where rollouts grow, and the instances, or Gymnasium environments, that they come from."""
@@ -116,7 +116,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     elif steps:
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
-        instances = min(max(round(_USUAL_SAMPLES / expected), 1), _MOST_INSTANCES)
+        instances = min(max(round(_USUAL_SAMPLES / expected), 1), MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
