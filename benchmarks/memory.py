@@ -98,9 +98,11 @@ def train(name: str, side: str, seed: int, options: argparse.Namespace) -> dict[
 
 
 def recurrent_ppo(simulator: Any, steps: int) -> dict[str, Any]:
-    """Return the same of RecurrentPPO with its defaults; the score is the mean return of its last episodes."""
-    from sb3_contrib import RecurrentPPO
-
+    """Return the same of RecurrentPPO with its defaults; the score is the mean return of its last training episodes."""
+    try:
+        from sb3_contrib import RecurrentPPO
+    except ImportError:
+        sys.exit("sb3-contrib is not installed; pip install 'longstride[peers]' adds it.")
     environment, begin = longstride.to_gymnasium(simulator), time.perf_counter()
     kwargs = {"lstm_hidden_size": 64, "net_arch": []}
     model = RecurrentPPO("MlpLstmPolicy", environment, policy_kwargs=kwargs, seed=0, device="cpu")

@@ -147,15 +147,10 @@ class LoadedPolicy:
         n_observation, n_features = self.spec.observation_size, prod(self._features_shape)
         begin_state = n_observation + n_features
         inputs = np.zeros((count, begin_state + self.spec.state_size), np.float32)
-        features = _view(inputs[:, n_observation:begin_state], (count, *self._features_shape))
+        features = inputs[:, n_observation:begin_state].reshape(count, *self._features_shape)
         masks = np.ones((count, *self._mask_shape), np.bool_)
         actions = np.zeros((count, row_of(self.spec.action_space)[0]))
         return _Rows(inputs, inputs[:, :n_observation], features, inputs[:, begin_state:], masks, actions)
-
-
-def _view(columns: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return float32[B, columns] of a larger array in another shape, without a copy."""
-    return np.lib.stride_tricks.as_strided(columns, shape, (columns.strides[0], 4 * shape[2], 4))
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -> np.ndarray:
