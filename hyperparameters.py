@@ -56,11 +56,31 @@ SIMULATOR_OPTIONS = {}
 # Scenario of the process simulator: a bundled name ("loan_desk") or a JSON file.
 SCENARIO = "loan_desk"
 
-# Event log (CSV or XES, plain or gzip) to mine the scenario from; empty for none. Takes the place of SCENARIO.
+# Event log (CSV, XES, Excel, Parquet, OCEL 2.0) to mine the scenario from; empty for none. Takes the place of SCENARIO.
 EVENT_LOG = ""
 
-# Columns of a CSV log that are not recognised by name: "case=..,activity=..,resource=..,start=..,end=..".
+# Columns of a log that are not recognised by name: "case=..,activity=..,resource=..,start=..,end=..", and
+# "transition=..,instance=.." where starts and completions have rows of their own.
 LOG_COLUMNS = ""
+
+# Times of a log that are not recognised: "day-first", "month-first" or a format of Python's strptime,
+# "%d/%m/%Y %H:%M". Empty recognises ISO 8601, names of months, seconds since 1970, and 31/12/2024 where some date of
+# the log tells the day from the month.
+TIME_FORMAT = ""
+
+# Time zone in whose hours the people of a log work, like "Europe/Berlin": that of times without a UTC offset; those
+# with one are converted. Empty takes the times as they are, and refuses a mixture.
+TIME_ZONE = ""
+
+# Type of the objects of an object-centric log (OCEL 2.0) that become cases, like "orders". Empty: the only one.
+OBJECT_TYPE = ""
+
+# True leaves out bad rows of a log and lists them, with reasons, in refused_rows.csv of the run directory. False
+# refuses the log.
+SKIP_BAD_ROWS = False
+
+# True keeps events of a log that repeat another one: same case, activity, resource, start and end. False drops them.
+KEEP_DUPLICATES = False
 
 # Arrivals of a mined scenario: "weekly" draws them with the log's rate for each hour of the week,
 # "replay" repeats the logged times in every episode.

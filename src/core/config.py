@@ -39,6 +39,11 @@ class Config(BaseModel):
     scenario: str = "loan_desk"
     event_log: str = ""
     log_columns: str = ""
+    time_format: str = ""
+    time_zone: str = ""
+    object_type: str = ""
+    skip_bad_rows: bool = False
+    keep_duplicates: bool = False
     log_arrivals: Literal["weekly", "replay"] = "weekly"
     policy_network: Literal["mlp", "mingru"] = "mlp"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)

@@ -39,6 +39,8 @@ def run_evaluate(
         )
     names = [name.strip() for name in policies.split(",") if name.strip()] if policies is not None else None
     loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
+    for line in loaded.notes:
+        say(line)
     result = compare_policies(config, loaded.simulator, trained, names, say)
     console.print(evaluation_table(result, loaded.simulator))
     if trained is not None:

@@ -14,9 +14,10 @@ from typing import Any
 from core.errors import UserError, one_line, suggestion
 from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator
 from core.simulators.instances import require_parameters, source_of
+from core.simulators.process.event_logs.doubts import doubts
 from core.simulators.process.event_logs.event_log import EventLog, read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.event_logs.read_csv import parse_log_columns
+from core.simulators.process.event_logs.reading.options import LogReading, parse_log_columns
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
@@ -87,6 +88,7 @@ def load_simulator(
     log_columns: str,
     log_arrivals: str,
     options: Mapping[str, Any] | None = None,
+    log_reading: LogReading | None = None,
 ) -> LoadedSimulator:
     """Build the simulator that a Config names.
 
@@ -97,6 +99,7 @@ def load_simulator(
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
         options: keyword arguments of the class or of ``gymnasium.make``, JSON values; the process simulator has none.
+        log_reading: format and zone of the log's times, its cases' object type, and what happens to its bad rows.
 
     Raises:
         UserError: a named thing does not exist or is not usable.
@@ -107,9 +110,9 @@ def load_simulator(
     if not event_log:
         return _process(find_scenario(scenario))
     path = Path(event_log)
-    log = read_event_log(path, parse_log_columns(log_columns) if log_columns else None)
+    log = read_event_log(path, parse_log_columns(log_columns) if log_columns else None, log_reading)
     mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=log_arrivals)
-    return _process(mined.scenario, mined.notes, log)
+    return _process(mined.scenario, [*mined.notes, *doubts(log)], log)
 
 
 def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None) -> LoadedSimulator:

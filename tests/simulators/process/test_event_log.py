@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import UserError
 from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.read_csv import parse_log_columns
+from core.simulators.process.event_logs.reading.options import parse_log_columns
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
 

@@ -31,6 +31,7 @@ from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import MetricsLog
 from core.training.run_directory.plots import plot_learning_curve
+from core.training.run_directory.refused_rows import write_refused_rows
 from core.training.settings import Services
 from core.training.time_budget import NO_LIMIT
 from core.training.trainer import Trainer
@@ -167,6 +168,9 @@ def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int,
     write_json(directory.scenario, loaded.source["scenario"])
     if loaded.log is None:
         return
+    if loaded.log.refused:
+        write_refused_rows(loaded.log.refused, loaded.log.unit, directory.refused_rows)
+        say(f"The rows that were left out are in {directory.refused_rows}.")
     from core.training.evaluation.process_fidelity import fidelity_report, render_markdown
 
     say("Comparing log and simulation under the logged allocation habits ...")

@@ -8,6 +8,7 @@ from typing import Any
 from core.config import Config, flags_of, load_values
 from core.errors import UserError, this_command
 from core.simulators.loading import LoadedSimulator, load_simulator
+from core.simulators.process.event_logs.reading.options import LogReading
 from core.training.run_directory.directory import RunDirectory
 
 _NOT_LEARNED = (
@@ -30,6 +31,13 @@ def load_configured(config: Config) -> LoadedSimulator:
         config.log_columns,
         config.log_arrivals,
         config.simulator_options,
+        LogReading(
+            time_format=config.time_format,
+            time_zone=config.time_zone,
+            object_type=config.object_type,
+            skip_bad_rows=config.skip_bad_rows,
+            keep_duplicates=config.keep_duplicates,
+        ),
     )
 
 

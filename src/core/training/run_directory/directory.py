@@ -22,6 +22,7 @@ class RunDirectory:
         self.scenario = self.path / "scenario.json"  # scenario of a process simulator
         self.fidelity = self.path / "fidelity.json"  # event log and simulation compared, JSON
         self.fidelity_report = self.path / "fidelity.md"  # the same as Markdown
+        self.refused_rows = self.path / "refused_rows.csv"  # bad rows of the event log, with reasons
         self.metrics = self.path / "metrics.jsonl"  # one JSON line an iteration
         self.tensorboard = self.path / "tensorboard"  # folder of TensorBoard's files
         self.learning_curve = self.path / "learning_curve.png"  # main metric over the iterations, a picture

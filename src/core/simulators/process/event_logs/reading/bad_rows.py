@@ -1,0 +1,99 @@
+"""Rows that cannot be events: the first one is an error, or all of them are left out with their reasons."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from core.errors import UserError
+from core.simulators.process.event_logs.reading.collect import Coded, Rows
+from core.simulators.process.event_logs.reading.parse_times import Times
+from core.simulators.process.event_logs.reading.table import BadRow
+from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
+
+OPTION = "--skip-bad-rows"
+
+HALF_A_CENTURY = 50 * 365.25 * 86_400.0
+"""Seconds from the median time of a log beyond which a date is wrong."""
+
+
+class BadRows(NamedTuple):
+    """Rows that are no events."""
+
+    mask: np.ndarray  # bool[n], of the rows that were collected
+    rows: list[BadRow]  # these and the malformed ones, by their number
+
+
+def seconds(times: Times) -> np.ndarray:
+    """Return float64[n], seconds of real time since 1970; of the wall clock for times without an offset."""
+    return np.asarray(times.clock / MICROSECOND - times.offset)
+
+
+def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str], str], skip: bool) -> BadRows:
+    """Return the bad rows; without ``skip`` only the first one is described.
+
+    Args:
+        rows: rows of the log.
+        times: times of these rows by field.
+        describe: reason why a text is no time.
+        skip: whether all bad rows are described.
+    """
+    end, start = times["end"], times.get("start")
+    reasons: list[tuple[np.ndarray, Callable[[int], str]]] = [
+        (_without_text(rows.texts["case"]), lambda row: "has no case id"),
+        (_without_text(rows.texts["activity"]), lambda row: "has no activity"),
+    ]
+    if start is not None:
+        # Where completions and starts have rows of their own, none has to have both.
+        unreadable = ~start.known & ~(start.empty if "transition" in rows.texts else False)
+        reasons.append((unreadable, lambda row: _unreadable("start", rows.time_text("start", row), describe)))
+    reasons.append((~end.known, lambda row: _unreadable("end", rows.time_text("end", row), describe)))
+    if start is not None:
+        reversed_ = start.known & end.known & (seconds(end) < seconds(start))
+        reasons.append((reversed_, lambda row: _reversed(rows, row)))
+    mask = np.logical_or.reduce([of for of, _ in reasons])
+    which = np.flatnonzero(mask)
+    described = [
+        BadRow(int(rows.numbers[row]), next(say(row) for of, say in reasons if of[row]), rows.cells(row))
+        for row in (which if skip else which[:1]).tolist()
+    ]
+    return BadRows(mask, sorted([*described, *rows.bad], key=lambda row: row.number))
+
+
+def require_good_rows(bad: BadRows, source: str, unit: str, malformed: int) -> None:
+    """Name the first bad row.
+
+    Raises:
+        UserError: there is one.
+    """
+    if not bad.rows:
+        return
+    others = int(bad.mask.sum()) + malformed - 1
+    what = f"correct it and {others:,} other bad row(s), or leave them out" if others else "correct it, or leave it out"
+    raise UserError(f"{source}: {sentence(bad.rows[0], unit)}; {what} with {OPTION}.")
+
+
+def sentence(row: BadRow, unit: str) -> str:
+    """Return what is wrong with a row, without a full stop."""
+    return f"{row.unit or unit} {row.number} {row.reason}"
+
+
+def of_another_century(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return bool[n], whether an event is more than 50 years from the median event; times in seconds."""
+    if not len(end):
+        return np.zeros(0, np.bool_)
+    middle = np.median(end)
+    return np.asarray((np.abs(end - middle) > HALF_A_CENTURY) | (np.abs(start - middle) > HALF_A_CENTURY))
+
+
+def _without_text(column: Coded) -> np.ndarray:
+    return np.asarray(np.array([not text for text in column.values], np.bool_)[column.code])
+
+
+def _unreadable(field: str, text: str, describe: Callable[[str], str]) -> str:
+    return f"has no readable {field} time: {describe(text)}"
+
+
+def _reversed(rows: Rows, row: int) -> str:
+    start, end = rows.time_text("start", row), rows.time_text("end", row)
+    return f"ends before it starts: it starts {start} and ends {end}"

@@ -1,0 +1,60 @@
+"""Starts of events in a log that records completions only."""
+
+import numpy as np
+
+LONGEST_IN_MEDIANS = 3.0
+"""Estimates that are longer than this many medians of their activity contain waiting, and become the median."""
+
+
+def estimate_starts(case: np.ndarray, resource: np.ndarray, activity: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return float64[n], a start for each of n completions, in seconds as ``end``.
+
+    An event starts when its case and its person are both free: at the later one of the last earlier completion of the
+    case and that of the person. The time until it completes is the estimate of its duration. If it is over three
+    medians of its activity, or if nothing was completed before, the median takes its place.
+
+    The first rule and the replacement of long estimates are those of D. Chapela-Campa, M. Dumas: Repairing Activity
+    Start Times to Improve Business Process Simulation, arXiv:2208.12224 (2022); without the replacement waiting counts
+    as work, which is the subject of C. Fracca, M. de Leoni, F. Asnicar, A. Turco: Estimating Activity Start Timestamps
+    in the Presence of Waiting Times via Process Simulation, CAiSE 2022.
+
+    Args:
+        case: int64[n], case of each event.
+        resource: int64[n], person of each event, negative for none.
+        activity: int64[n], activity of each event.
+        end: float64[n], completion of each event.
+    """
+    start = _last_completion(case, end)
+    named = resource >= 0
+    start[named] = np.fmax(start[named], _last_completion(resource[named], end[named]))
+    duration = end - start
+    for mine in _groups(activity):
+        own = duration[mine]
+        if np.isnan(own).all():
+            duration[mine] = 0.0
+        else:
+            median = np.nanmedian(own)
+            duration[mine] = np.where(own <= LONGEST_IN_MEDIANS * median, own, median)
+    return np.asarray(end - duration)
+
+
+def _groups(activity: np.ndarray) -> list[np.ndarray]:
+    """Return the events of each activity, int64 each."""
+    order = np.argsort(activity, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(activity[order])) + 1)
+
+
+def _last_completion(group: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return float64[n], the last earlier completion in the group of each event, NaN for none.
+
+    Events that complete at one moment have the same one.
+    """
+    order = np.lexsort((end, group))
+    sorted_group, sorted_end = group[order], end[order]
+    first = np.ones(len(end), np.bool_)  # first of those at one moment
+    first[1:] = (sorted_group[1:] != sorted_group[:-1]) | (sorted_end[1:] != sorted_end[:-1])
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(end)), 0))
+    has_earlier = (begins > 0) & (sorted_group[begins - 1] == sorted_group)
+    last = np.empty(len(end))
+    last[order] = np.where(has_earlier, sorted_end[begins - 1], np.nan)
+    return last

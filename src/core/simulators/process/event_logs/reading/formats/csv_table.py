@@ -1,0 +1,131 @@
+"""Event logs as CSV: a header line, then rows; comma, semicolon, tab or bar between cells."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import IO, Any
+
+from core.errors import UserError
+from core.simulators.process.event_logs.reading.choose_columns import count_recognised
+from core.simulators.process.event_logs.reading.decode import encoding_of, mended
+from core.simulators.process.event_logs.reading.table import BLOCK_ROWS, BadRow, Block, Table
+
+_SEPARATORS = (",", ";", "\t", "|")
+_LONGEST_LINE = 1_000_000
+_BLOCK_CHARACTERS = 64_000_000
+"""Characters after which a block ends, so that rows with long texts do not fill the memory."""
+
+_ROWS_AT_ONCE = 1_000
+_HEAD = 1024
+_EXCELS_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*')
+
+
+class _Lines:
+    """Lines of a text file, read in pieces; an endless one is refused before it fills the memory."""
+
+    def __init__(self, file: IO[bytes], source: str) -> None:
+        head = file.read(_HEAD)
+        file.seek(0)
+        self._text = io.TextIOWrapper(file, encoding_of(head), errors=_errors(head), newline="")
+        self._source = source
+        self.characters = 0  # number of characters so far
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Iterator[str]]:
+        """Yield the lines of pieces of the text that end with a line."""
+        number, rest = 1, ""
+        while more := self._text.read(_LONGEST_LINE):
+            self.characters += len(more)
+            text = rest + more
+            # A carriage return at the very end may be the first half of a line's end.
+            end = 1 + max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1))
+            piece, rest = text[:end], text[end:]
+            number += piece.count("\n")
+            if len(rest) >= _LONGEST_LINE:
+                raise UserError(
+                    f"{self._source}: line {number} is longer than {_LONGEST_LINE:,} characters; this is no event log."
+                )
+            yield io.StringIO(piece, newline="")
+        yield io.StringIO(rest, newline="")
+
+
+def _errors(head: bytes) -> str:
+    """Return what happens to bytes that are no text: those of UTF-8 are mended later."""
+    return "surrogateescape" if encoding_of(head) == "utf-8-sig" else "strict"
+
+
+def csv_table(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Table:
+    """Return the table of a CSV file.
+
+    Args:
+        file: unpacked file, seekable; UTF-8 or UTF-16 with or without a byte-order mark, Latin-1 or Windows-1252.
+        source: name of the file, for messages.
+        columns: column names that the user gave, by field; they help to find the separator.
+
+    Raises:
+        UserError: a line or a quoted cell does not end. Other malformed rows are in the blocks.
+    """
+    lines = _Lines(file, source)
+    reading = iter(lines)
+    header = next(reading, "")
+    separators: tuple[str, ...] = _SEPARATORS
+    if said := _EXCELS_FIRST_LINE.fullmatch(header):
+        header, separators = next(reading, ""), (said[1],)
+    separator, names = _read_header(header, separators, columns)
+    before = 2 if said else 1
+
+    def blocks(wanted: list[int]) -> Iterator[Block]:
+        reader = csv.reader(reading, delimiter=separator, strict=True)
+        more = True
+        while more:
+            rows, numbers, bad, more = _some_rows(reader, lines, before, len(names), source)
+            cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+            yield Block(numbers, [[cell.strip() for cell in cells[i]] for i in wanted], bad)
+
+    return Table([mended(name) for name in names], "line", blocks)
+
+
+def _read_header(header: str, separators: tuple[str, ...], columns: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the separator under which most columns are recognised, and the column names."""
+    splits = {s: [n.strip() for n in next(csv.reader([header], delimiter=s), [])] for s in separators}
+    best = max(separators, key=lambda s: (count_recognised(splits[s], columns), len(splits[s])))
+    return best, splits[best]
+
+
+def _some_rows(
+    reader: Any, lines: _Lines, before: int, width: int, source: str
+) -> tuple[list[list[str]], list[int], list[BadRow], bool]:
+    """Return rows of a block with the numbers of their first lines, malformed rows, and whether rows follow."""
+    rows: list[list[str]] = []
+    # The reader counts from after the header; for a quoted cell of several lines the first one is named.
+    numbers = [before + reader.line_num + 1]
+    bad: list[BadRow] = []
+    until, more = lines.characters + _BLOCK_CHARACTERS, True
+    while more and len(rows) < BLOCK_ROWS and lines.characters < until:
+        had = len(rows)
+        try:
+            for row in islice(reader, _ROWS_AT_ONCE):
+                rows.append(row)
+                numbers.append(before + reader.line_num + 1)
+            more = len(rows) == had + _ROWS_AT_ONCE
+        except csv.Error as error:
+            number = numbers[-1]
+            if "unexpected end" in str(error):
+                raise UserError(f"{source}: line {number} is not valid CSV: {error}; a quote is not closed.") from None
+            bad.append(BadRow(number, f"is not valid CSV: {error}", ()))
+            numbers[-1] = before + reader.line_num + 1
+    numbers.pop()
+    if {*map(len, rows)} <= {width}:
+        return rows, numbers, bad, more
+    both = list(zip(numbers, rows, strict=True))
+    bad += [
+        BadRow(number, f"has {len(row)} fields where the header has {width}", tuple(row))
+        for number, row in both
+        if row and len(row) != width
+    ]
+    kept = [(number, row) for number, row in both if len(row) == width]
+    return [row for _, row in kept], [number for number, _ in kept], bad, more

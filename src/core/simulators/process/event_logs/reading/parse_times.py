@@ -1,0 +1,197 @@
+"""Times of a log's rows: the whole log decides whether the day or the month comes first."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from core.errors import UserError
+from core.simulators.process.event_logs.reading.collect import Rows
+from core.simulators.process.event_logs.reading.time_layouts import (
+    MICROSECOND,
+    PATTERNS,
+    Layout,
+    layout_of,
+    leading_numbers,
+    parse,
+    pattern_of,
+    shapes_of,
+)
+
+OPTION = "--time-format"
+DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
+"""Values of ``--time-format`` that are no formats."""
+
+_EPOCH = datetime(1970, 1, 1)
+_NOTHING = (b"", b"nan", b"none", b"null", b"nat")
+_NUMBER = re.compile(r"0{9,}")
+"""A shape that Python's ISO reader takes for a date, although it is a plain number."""
+
+
+class Times(NamedTuple):
+    """Times of the n rows of a column."""
+
+    clock: np.ndarray  # int64[n], microseconds of the wall clock since 1970
+    offset: np.ndarray  # int64[n], seconds that the wall clock is ahead of UTC, 0 if unknown
+    has_offset: np.ndarray  # bool[n], whether the offset is known
+    known: np.ndarray  # bool[n], whether the text is a time
+    empty: np.ndarray  # bool[n], whether there is no text
+
+
+class _Numeric(NamedTuple):
+    """A numeric date as an example."""
+
+    field: str
+    row: int
+    separator: str
+
+
+class TimeReader:
+    """Reads times; what the user said of their format is checked first."""
+
+    def __init__(self, time_format: str) -> None:
+        self.time_format = time_format
+        self._plain = time_format in ("", DAY_FIRST, MONTH_FIRST)
+        self._patterns = PATTERNS
+        if not self._plain:
+            _require_whole_date(time_format)
+            pattern = pattern_of(time_format)
+            self._patterns = (pattern,) if pattern else ()
+
+    def read(self, rows: Rows, source: str, unit: str) -> tuple[dict[str, Times], list[str]]:
+        """Return the times of each column, and notes.
+
+        Raises:
+            UserError: dates like 05/03/2024 are ambiguous or contradict each other.
+        """
+        day_first, notes = self._day_first(rows, source, unit)
+        return {
+            field: self._column(blocks, len(rows.numbers), day_first) for field, blocks in rows.times.items()
+        }, notes
+
+    def describe(self, text: str) -> str:
+        """Return why a text is no time."""
+        if text.lower().encode("utf-8", "replace") in _NOTHING:
+            return "it is empty"
+        if not self._plain:
+            return f"{text!r} does not fit {OPTION} {self.time_format!r}"
+        return f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00, nor of another form that is known"
+
+    def _column(self, blocks: list[np.ndarray], count: int, day_first: bool) -> Times:
+        clock, offset = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        has_offset, known, empty = (np.zeros(count, np.bool_) for _ in range(3))
+        for begin, block in _placed(blocks):
+            for shape, rows in shapes_of(block):
+                at = begin + rows
+                if shape.strip().encode("latin-1") in _NOTHING:
+                    empty[at] = True
+                elif layout := layout_of(shape, self._patterns):
+                    part = parse(block[rows], layout, day_first)
+                    clock[at], known[at] = part.clock, part.valid
+                    if part.offset is not None:
+                        offset[at], has_offset[at] = part.offset, True
+                elif not (self._plain and _NUMBER.fullmatch(shape)):
+                    for row, text in zip(at.tolist(), block[rows].tolist(), strict=True):
+                        if (one := self._slowly(text.decode("utf-8", "replace"))) is not None:
+                            clock[row], offset[row], has_offset[row] = one
+                            known[row] = True
+        return Times(clock, offset, has_offset, known, empty)
+
+    def _slowly(self, text: str) -> tuple[int, int, bool] | None:
+        """Return wall clock in microseconds, offset in seconds and whether there is one; None for no time."""
+        try:
+            found = datetime.fromisoformat(text) if self._plain else datetime.strptime(text, self.time_format)
+        except ValueError:
+            return None
+        ahead = found.utcoffset()
+        since = found.replace(tzinfo=None) - _EPOCH
+        clock = (since.days * 86_400 + since.seconds) * MICROSECOND + since.microseconds
+        return clock, int(ahead.total_seconds()) if ahead else 0, ahead is not None
+
+    def _day_first(self, rows: Rows, source: str, unit: str) -> tuple[bool, list[str]]:
+        """Return whether numeric dates begin with the day, and a note about it."""
+        if self.time_format in (DAY_FIRST, MONTH_FIRST) or not self._plain:
+            return self.time_format == DAY_FIRST, []
+        any_date, day, month = self._examples(rows)
+        if any_date is None:
+            return True, []
+
+        def said(example: _Numeric) -> str:
+            return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
+
+        if day and month:
+            raise UserError(
+                f"{source} has dates with the day first and with the month first: {said(day)}, {said(month)}; say "
+                f"which is right with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+            )
+        if decides := day or month:
+            order = "day" if day else "month"
+            return bool(day), [f"Dates have the {order} first: {said(decides)}."]
+        if any_date.separator == ".":
+            return True, [
+                f"Dates with dots have the day first, as {said(any_date)}; {OPTION} {MONTH_FIRST} reads them otherwise."
+            ]
+        raise UserError(
+            f"{source}: {unit} {rows.numbers[any_date.row]} has no readable {any_date.field} time: "
+            f"{rows.time_text(any_date.field, any_date.row)!r} is not clear, nor is any other date, about which number "
+            f"is the day; say it with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+        )
+
+    def _examples(self, rows: Rows) -> tuple[_Numeric | None, _Numeric | None, _Numeric | None]:
+        """Return a numeric date, one that can only have the day first, and one that can only have the month first.
+
+        Where some dates have other separators than dots, the first returned is one of these.
+        """
+        either: _Numeric | None = None
+        day: _Numeric | None = None
+        month: _Numeric | None = None
+        for field, blocks in rows.times.items():
+            for begin, block in _placed(blocks):
+                for layout, mine in self._numeric_dates(block):
+                    one, two = leading_numbers(block[mine], layout)
+                    separator = layout.texts["s"]
+                    first = _Numeric(field, begin + int(mine[0]), separator)
+                    either = first if either is None or (either.separator == "." and separator != ".") else either
+                    for_day, for_month = (one > 12) & (one <= 31) & (two <= 12), (two > 12) & (two <= 31) & (one <= 12)
+                    if day is None and for_day.any():
+                        day = _Numeric(field, begin + int(mine[for_day.argmax()]), separator)
+                    if month is None and for_month.any():
+                        month = _Numeric(field, begin + int(mine[for_month.argmax()]), separator)
+        return either, day, month
+
+    def _numeric_dates(self, block: np.ndarray) -> Iterator[tuple[Layout, np.ndarray]]:
+        for shape, mine in shapes_of(block):
+            layout = layout_of(shape, self._patterns)
+            if layout is not None and layout.is_numeric_date:
+                yield layout, mine
+
+
+def _placed(blocks: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each block with the number of rows before it."""
+    begin = 0
+    for block in blocks:
+        yield begin, block
+        begin += len(block)
+
+
+def _require_whole_date(time_format: str) -> None:
+    """Refuse a format that cannot give back a date and time.
+
+    Raises:
+        UserError: it is no format, or year, month or day is missing.
+    """
+    example = datetime(2024, 12, 31, 17, 5, 9, tzinfo=UTC)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = datetime.strptime(example.strftime(time_format), time_format).date() == example.date()
+    except (ValueError, re.error):
+        whole = False
+    if not whole:
+        raise UserError(
+            f"{OPTION} {time_format!r} gives no whole date; expected {DAY_FIRST}, {MONTH_FIRST} or a format of "
+            "Python's strptime like '%d/%m/%Y %H:%M'."
+        )

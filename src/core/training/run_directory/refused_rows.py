@@ -1,0 +1,28 @@
+"""refused_rows.csv: the bad rows that were left out of an event log, with reasons."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import UserError
+from core.simulators.process.event_logs.reading.table import BadRow
+from core.training.run_directory.files import write_atomically
+
+
+def write_refused_rows(rows: Sequence[BadRow], unit: str, path: Path) -> None:
+    """Write number, reason and cells of each row; ``unit`` is what the numbers count.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([unit, "reason", "cells"])
+    for row in rows:
+        number = f"{row.unit} {row.number}" if row.unit else row.number
+        writer.writerow([number, row.reason, " | ".join(row.cells)])
+    try:
+        write_atomically(path, text.getvalue().encode("utf-8", "replace"))
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
