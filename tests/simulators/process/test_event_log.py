@@ -96,7 +96,8 @@ def test_offsets_summer_time_keeps_durations_real_and_clock_local(tmp_path):
 
 
 def test_z_and_fractions_of_any_length(tmp_path):
-    rows = "a,Check,Ann,2024-03-05T09:00:00.1Z,2024-03-05T09:00:00.123456789Z\n" * 2
+    row = "a,Check,Ann,2024-03-05T09:00:00.1Z,2024-03-05T09:00:00.123456789Z\n"
+    rows = row + row.replace("Check", "Sign")
     log = read(tmp_path, HEADER + rows)
     np.testing.assert_allclose(log.end - log.start, 0.023456, atol=2e-6)
 
@@ -106,9 +107,9 @@ def test_z_and_fractions_of_any_length(tmp_path):
     [
         ("", "is empty; expected an event log"),
         ("PK\x03\x04rest", "is neither CSV nor XES"),
-        (b"\xff\xfea\x00,\x00", "is neither CSV nor XES"),
+        (b"a\x00\x00b,\x00", "is neither CSV nor XES"),
         (gzip.compress((HEADER + ROWS).encode(), mtime=0)[:60], "is a damaged or incomplete gzip file"),
-        (HEADER.encode() + b"a,\xff,Ann,2024-03-05,2024-03-06\n", "is not UTF-8 text"),
+        ((HEADER + ROWS).encode("utf-16")[:-1], "is damaged UTF-16-LE text"),
         (
             "just some text\nand more\n",
             "no column is recognised for case, activity, resource, start, end (columns: just",
@@ -118,10 +119,6 @@ def test_z_and_fractions_of_any_length(tmp_path):
             "for resource (columns: case_id, activity, who, start_time, end_time)",
         ),
         (HEADER.replace("resource", "who") + ROWS, "name them with --log-columns resource=..."),
-        (
-            HEADER.replace("start_time", "x") + ROWS,
-            "has no start times (columns: case_id, activity, resource, x, end_time)",
-        ),
         (HEADER.replace("resource", "activity") + ROWS, "two columns are called 'activity'"),
         (HEADER + ROWS + "b,Check\n", "line 4 has 2 fields where the header has 5"),
         (HEADER + ROWS + 'b,"Check,Ann\n', "line 4 is not valid CSV"),
@@ -227,10 +224,6 @@ BILLION_LAUGHS = '<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
     [
         (xes(trace("&b;", event("Check", "09:00")), head=BILLION_LAUGHS), "declares a DOCTYPE"),
         (xes(head='<!DOCTYPE log SYSTEM "file:///etc/passwd">'), "declares a DOCTYPE"),
-        (
-            xes(trace("a", event("Check", "09:00", "complete", "Ann"))),
-            "has no start times (no lifecycle:transition start",
-        ),
         (xes("<trace>", event("Check", "09:00"), "</trace>"), "trace 1 has no concept:name"),
         (xes("<trace>"), "is not well-formed XML"),
         ("<", "is neither CSV nor XES: it holds no XML element"),
@@ -246,7 +239,7 @@ def test_xes_faults_are_sentences(tmp_path, text, sentence):
     ("name", "events", "cases", "activities", "resources"),
     [
         ("bpic2012_w", 59302, 8616, 6, 57),
-        ("production", 4503, 225, 24, 46),
+        ("production", 4503 - 51, 225, 24, 46),  # 51 rows repeat another one
         ("loanapp_synthetic", 7492, 1000, 12, 19),
     ],
 )

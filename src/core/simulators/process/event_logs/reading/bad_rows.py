@@ -69,7 +69,8 @@ def require_good_rows(bad: BadRows, source: str, unit: str, malformed: int) -> N
     if not bad.rows:
         return
     others = int(bad.mask.sum()) + malformed - 1
-    what = f"correct it and {others:,} other bad row(s), or leave them out" if others else "correct it, or leave it out"
+    more = f"{others:,} other bad row{'s' * (others > 1)}"
+    what = f"correct it and {more}, or leave them out" if others else "correct it, or leave it out"
     raise UserError(f"{source}: {sentence(bad.rows[0], unit)}; {what} with {OPTION}.")
 
 

@@ -78,7 +78,10 @@ class TimeReader:
             return "it is empty"
         if not self._plain:
             return f"{text!r} does not fit {OPTION} {self.time_format!r}"
-        return f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00, nor of another form that is known"
+        return (
+            f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00, nor of another known form ({OPTION} "
+            "names one)"
+        )
 
     def _column(self, blocks: list[np.ndarray], count: int, day_first: bool) -> Times:
         clock, offset = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -173,7 +173,7 @@ def _fraction(matrix: np.ndarray, layout: Layout) -> np.ndarray:
         return np.zeros(len(matrix), np.int64)
     begin, end = layout.spans["f"]
     end = min(end, begin + 6)
-    return _number(matrix, (begin, end)) * 10 ** (6 - (end - begin))
+    return np.asarray(_number(matrix, (begin, end)) * 10 ** (6 - (end - begin)))
 
 
 def _offset(matrix: np.ndarray, layout: Layout) -> np.ndarray | int | None:
