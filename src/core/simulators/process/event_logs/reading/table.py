@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-BLOCK_ROWS = 50_000
-"""Rows of a block."""
+BLOCK_ROWS = 1_000
+"""Rows of a block: few, because Python looks through all lists in memory again and again."""
 
 
 class BadRow(NamedTuple):

@@ -14,10 +14,6 @@ from core.simulators.process.event_logs.reading.table import BLOCK_ROWS, BadRow,
 
 _SEPARATORS = (",", ";", "\t", "|")
 _LONGEST_LINE = 1_000_000
-_BLOCK_CHARACTERS = 64_000_000
-"""Characters after which a block ends, so that rows with long texts do not fill the memory."""
-
-_ROWS_AT_ONCE = 1_000
 _HEAD = 1024
 _EXCELS_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*')
 
@@ -30,7 +26,6 @@ class _Lines:
         file.seek(0)
         self._text = io.TextIOWrapper(file, encoding_of(head), errors=_errors(head), newline="")
         self._source = source
-        self.characters = 0  # number of characters so far
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(self._pieces())
@@ -39,7 +34,6 @@ class _Lines:
         """Yield the lines of pieces of the text that end with a line."""
         number, rest = 1, ""
         while more := self._text.read(_LONGEST_LINE):
-            self.characters += len(more)
             text = rest + more
             # A carriage return at the very end may be the first half of a line's end.
             end = 1 + max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1))
@@ -82,9 +76,9 @@ def csv_table(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Table
         reader = csv.reader(reading, delimiter=separator, strict=True)
         more = True
         while more:
-            rows, numbers, bad, more = _some_rows(reader, lines, before, len(names), source)
+            rows, numbers, bad, more = _some_rows(reader, before, len(names), source)
             cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-            yield Block(numbers, [[cell.strip() for cell in cells[i]] for i in wanted], bad)
+            yield Block(numbers, [list(map(str.strip, cells[i])) for i in wanted], bad)
 
     return Table([mended(name) for name in names], "line", blocks)
 
@@ -97,27 +91,24 @@ def _read_header(header: str, separators: tuple[str, ...], columns: Mapping[str,
 
 
 def _some_rows(
-    reader: Any, lines: _Lines, before: int, width: int, source: str
+    reader: Any, before: int, width: int, source: str
 ) -> tuple[list[list[str]], list[int], list[BadRow], bool]:
     """Return rows of a block with the numbers of their first lines, malformed rows, and whether rows follow."""
     rows: list[list[str]] = []
     # The reader counts from after the header; for a quoted cell of several lines the first one is named.
     numbers = [before + reader.line_num + 1]
     bad: list[BadRow] = []
-    until, more = lines.characters + _BLOCK_CHARACTERS, True
-    while more and len(rows) < BLOCK_ROWS and lines.characters < until:
-        had = len(rows)
-        try:
-            for row in islice(reader, _ROWS_AT_ONCE):
-                rows.append(row)
-                numbers.append(before + reader.line_num + 1)
-            more = len(rows) == had + _ROWS_AT_ONCE
-        except csv.Error as error:
-            number = numbers[-1]
-            if "unexpected end" in str(error):
-                raise UserError(f"{source}: line {number} is not valid CSV: {error}; a quote is not closed.") from None
-            bad.append(BadRow(number, f"is not valid CSV: {error}", ()))
-            numbers[-1] = before + reader.line_num + 1
+    try:
+        for row in islice(reader, BLOCK_ROWS):
+            rows.append(row)
+            numbers.append(before + reader.line_num + 1)
+        more = len(rows) == BLOCK_ROWS
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise UserError(f"{source}: line {numbers[-1]} is not valid CSV: {error}; a quote is not closed.") from None
+        bad.append(BadRow(numbers.pop(), f"is not valid CSV: {error}", ()))
+        numbers.append(before + reader.line_num + 1)
+        more = True
     numbers.pop()
     if {*map(len, rows)} <= {width}:
         return rows, numbers, bad, more
