@@ -96,6 +96,25 @@ def xes() -> bytes:
     return f'<?xml version="1.0"?><log xes.version="1.0">{traces}</log>'.encode()
 
 
+def ocel() -> bytes:
+    """Return a small object-centric event log in JSON."""
+    events = [
+        {
+            "id": f"e{i}{name}",
+            "type": name,
+            "time": f"2024-01-0{1 + i % 7}T09:{30 + 5 * k}:00Z",
+            "attributes": [{"name": "start_timestamp", "value": f"2024-01-0{1 + i % 7}T09:{10 + 5 * k}:00Z"}],
+            "relationships": [{"objectId": f"o{i}"}, {"objectId": f"r{i % 3}"}],
+        }
+        for i in range(12)
+        for k, name in enumerate(("open", "close"))
+    ]
+    things = [{"id": f"o{i}", "type": "orders"} for i in range(12)]
+    return json.dumps(
+        {"events": events, "objects": things + [{"id": f"r{i}", "type": "employees"} for i in range(3)]}
+    ).encode()
+
+
 def read_scenario(content: bytes, folder: Path) -> None:
     """Read a scenario and build its simulator."""
     (folder / "scenario.json").write_bytes(content)
@@ -166,6 +185,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], Callable[[bytes, Path], None]]] = {
     "scenario": (lambda: bundled_scenarios()["loan_desk"].read_bytes(), read_scenario),
     "csv": (LOG.encode, read_log("log.csv")),
     "xes": (xes, read_log("log.xes")),
+    "ocel": (ocel, read_log("log.json")),
     "checkpoint": (checkpoint_content, read_checkpoint),
     "hyperparameters": (lambda: Config().model_dump_json().encode(), read_values),
 }
