@@ -127,15 +127,19 @@ def _clicked_through(log: EventLog, durations: np.ndarray) -> str:
 
 def _too_fast(log: EventLog, durations: np.ndarray) -> str:
     """Name the people who are many times as fast as others in an activity, on few records."""
-    found = []
-    for a, mine in _by(log.activity):
-        people = [(r, mine[rows]) for r, rows in _by(log.resource[mine]) if r >= 0]
-        for r, own in people:
-            others = mine[(log.resource[mine] != r) & (log.resource[mine] >= 0)]
-            if LEAST_RECORDS <= len(own) < FEW_RECORDS and len(others) >= FEWEST_EVENTS:
-                mean, usual = durations[own].mean(), durations[others].mean()
-                if 0 < TIMES_AS_FAST * mean <= usual:
-                    found.append(f"{log.resources[r]} ({log.activities[a]}, {len(own)} records)")
+    shape = (len(log.activities), len(log.resources))
+    named = log.resource >= 0
+    pair = log.activity[named] * shape[1] + log.resource[named]
+    count = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    total = np.bincount(pair, durations[named], shape[0] * shape[1]).reshape(shape)
+    others = count.sum(1, keepdims=True) - count
+    usual = (total.sum(1, keepdims=True) - total) / np.maximum(others, 1)
+    few = (count >= LEAST_RECORDS) & (count < FEW_RECORDS) & (others >= FEWEST_EVENTS)
+    fast = few & (total > 0) & (TIMES_AS_FAST * total <= usual * count)
+    found = [
+        f"{log.resources[r]} ({log.activities[a]}, {count[a, r]} records)"
+        for a, r in zip(*np.nonzero(fast), strict=True)
+    ]
     if not found:
         return ""
     shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
