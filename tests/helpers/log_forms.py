@@ -21,10 +21,11 @@ def events(cases=12):
 
 
 def csv_text(rows, form="%Y-%m-%dT%H:%M:%S", names=NAMES, separator=","):
-    """Return rows as CSV with times of some format."""
+    """Return rows as CSV with times of some format, or what a function of a time returns."""
+    written = form if callable(form) else lambda time: time.strftime(form)
     lines = [separator.join(names)]
     for *texts, start, end in rows:
-        lines.append(separator.join([*texts, start.strftime(form), end.strftime(form)]))
+        lines.append(separator.join([*texts, written(start), written(end)]))
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,7 @@
 """Logs as people have them: each of these once was refused, misread or read in silence."""
 
 import gzip
+from calendar import timegm
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -78,8 +79,8 @@ ENCODED = {
     "old Mac lines": TEXT.replace("\n", "\r").encode(),
     "Windows lines": TEXT.replace("\n", "\r\n").encode(),
     "24 quoted newlines": TEXT.replace("Check", '"Check"').encode(),
-    "10 seconds": csv_text(ROWS, "%s").encode(),
-    "11 milliseconds": csv_text(ROWS, "%s000").encode(),
+    "10 seconds": csv_text(ROWS, lambda time: str(timegm(time.timetuple()))).encode(),
+    "11 milliseconds": csv_text(ROWS, lambda time: f"{timegm(time.timetuple())}000").encode(),
     "12 day first": csv_text(ROWS, "%d/%m/%Y %H:%M:%S").encode(),
     "13 dots": csv_text(ROWS, "%d.%m.%Y %H:%M:%S").encode(),
     "27 United States": csv_text(ROWS, "%m/%d/%Y %I:%M:%S %p").encode(),
@@ -92,18 +93,6 @@ ENCODED = {
     ).encode(),
     "22 OCEL": ocel_json(ROWS).encode(),
 }
-
-
-@pytest.fixture
-def utc(monkeypatch):
-    """strftime's %s counts from 1970 in the machine's zone."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize("form", ENCODED)
@@ -189,6 +178,41 @@ def test_team_that_overlaps_itself_7(tmp_path):
 
 def read_rows(tmp_path, rows):
     return read(tmp_path, csv_text(rows))
+
+
+def test_plain_under_the_name_of_gzip_and_very_long_names_20b_23(tmp_path):
+    long = "x" * 30_000
+    log = read(tmp_path, TEXT.replace("Check", long), name="log.csv.gz")
+    assert set(log.activities) == {long, "Sign"}
+    assert "line 2 is not valid CSV: field larger than field limit" in refused(
+        tmp_path, TEXT.replace("Check", "x" * 140_000)
+    )
+
+
+def test_nested_lists_of_xes_16(tmp_path):
+    nested = '<list key="more"><values><string key="concept:name" value="Other"/></values></list>'
+    event = (
+        '<event><string key="concept:name" value="Check"><string key="concept:name" value="Inner"/></string>'
+        '<string key="org:resource" value="Ann"/><date key="start_timestamp" value="2024-03-04T08:00:00"/>'
+        f'<date key="time:timestamp" value="2024-03-04T0{{}}:00:00"/>{nested}</event>'
+    )
+    ignored = (
+        '<event><string key="concept:name" value="Sign"/><string key="lifecycle:transition" value="schedule"/></event>'
+    )
+    events_ = event.format(9) + ignored + event.format(8)
+    log = read(tmp_path, f'<log><trace><string key="concept:name" value="a"/>{nested}{events_}</trace></log>')
+    assert log.activities == ("Check",) and len(log) == 2 and log.cases == ("a",)
+
+
+def test_instances_that_differ_are_no_duplicates(tmp_path):
+    rows = [(*texts, f"i{i}", start, end) for i, (*texts, start, end) in enumerate(ROWS[:2] * 2)]
+    names = (*NAMES[:3], "concept:instance", *NAMES[3:])
+    assert len(read(tmp_path, csv_text(rows, names=names))) == 4
+
+
+def test_a_spreadsheet_that_read_some_dates(tmp_path):
+    text = csv_text(ROWS, lambda t: f"{t:%d/%m/%Y %H:%M:%S}" if t.day > 12 else f"{t:%Y-%d-%m %H:%M:%S}")
+    assert "a spreadsheet may have exchanged day and month" in read(tmp_path, text).notes[0]
 
 
 def test_automatic_activities_8(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
+from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events
 from core.simulators.process.event_logs.reading.parse_times import Times
 from core.simulators.process.event_logs.reading.table import BadRow
 from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
@@ -52,6 +53,9 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
         reversed_ = start.known & end.known & (seconds(end) < seconds(start))
         reasons.append((reversed_, lambda row: _reversed(rows, row)))
     mask = np.logical_or.reduce([of for of, _ in reasons])
+    if "transition" in rows.texts:
+        # What is wrong with a row that is ignored does no harm.
+        mask &= makes_events(rows.texts["transition"]) | (start.known if start is not None else False)
     which = np.flatnonzero(mask)
     described = [
         BadRow(int(rows.numbers[row]), next(say(row) for of, say in reasons if of[row]), rows.cells(row))

@@ -29,9 +29,8 @@ def pair_lifecycles(texts: dict[str, Coded], time: np.ndarray, whole: np.ndarray
         time: float64[n], time of each row in seconds; rows are taken in this order.
         whole: bool[n], rows that have both start and completion.
     """
-    transition = texts["transition"]
-    is_start = _is_one_of(transition, _STARTS) & ~whole
-    is_completion = _is_one_of(transition, _COMPLETIONS) & ~whole
+    is_start = _is_one_of(texts["transition"], _STARTS) & ~whole
+    is_completion = _is_one_of(texts["transition"], _COMPLETIONS) & ~whole
     case, activity = texts["case"].code.astype(np.int64), texts["activity"]
     key = case * len(activity.values) + activity.code
     if "instance" in texts:
@@ -39,6 +38,11 @@ def pair_lifecycles(texts: dict[str, Coded], time: np.ndarray, whole: np.ndarray
     order = np.argsort(time, kind="stable")
     order = order[(is_start | is_completion)[order]]
     return _paired(order, key, texts["resource"].code, is_start, np.flatnonzero(whole))
+
+
+def makes_events(transition: Coded) -> np.ndarray:
+    """Return bool[n], whether each row is a start or a completion."""
+    return _is_one_of(transition, _STARTS | _COMPLETIONS)
 
 
 def _paired(order: np.ndarray, key: np.ndarray, resource: np.ndarray, is_start: np.ndarray, whole: np.ndarray) -> Pairs:

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -41,12 +42,35 @@ class Times(NamedTuple):
     empty: np.ndarray  # bool[n], whether there is no text
 
 
-class _Numeric(NamedTuple):
-    """A numeric date as an example."""
+class _Example(NamedTuple):
+    """A time as an example."""
 
     field: str
     row: int
-    separator: str
+    layout: Layout
+
+
+@dataclass
+class _Examples:
+    """Times of a log that show how its dates are written."""
+
+    either: _Example | None = None  # a numeric date; one without dots, if there are any
+    day: _Example | None = None  # one that can only have the day first
+    month: _Example | None = None  # one that can only have the month first
+    other: _Example | None = None  # a time that is no numeric date
+
+    def add(
+        self, field: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
+    ) -> None:
+        """Look at numeric dates of one layout in some rows of a block."""
+        one, two = numbers
+        if self.either is None or (self.either.layout.texts["s"] == "." != layout.texts["s"]):
+            self.either = _Example(field, begin + int(mine[0]), layout)
+        for_day, for_month = (one > 12) & (one <= 31) & (two <= 12), (two > 12) & (two <= 31) & (one <= 12)
+        if self.day is None and for_day.any():
+            self.day = _Example(field, begin + int(mine[for_day.argmax()]), layout)
+        if self.month is None and for_month.any():
+            self.month = _Example(field, begin + int(mine[for_month.argmax()]), layout)
 
 
 class TimeReader:
@@ -115,61 +139,59 @@ class TimeReader:
         return clock, int(ahead.total_seconds()) if ahead else 0, ahead is not None
 
     def _day_first(self, rows: Rows, source: str, unit: str) -> tuple[bool, list[str]]:
-        """Return whether numeric dates begin with the day, and a note about it."""
+        """Return whether numeric dates begin with the day, and notes about it."""
         if self.time_format in (DAY_FIRST, MONTH_FIRST) or not self._plain:
             return self.time_format == DAY_FIRST, []
-        any_date, day, month = self._examples(rows)
-        if any_date is None:
-            return True, []
+        found = self._examples(rows)
 
-        def said(example: _Numeric) -> str:
+        def said(example: _Example) -> str:
             return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
 
-        if day and month:
-            raise UserError(
-                f"{source} has dates with the day first and with the month first: {said(day)}, {said(month)}; say "
-                f"which is right with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+        notes = []
+        if found.other and "e" in found.other.layout.spans:
+            notes.append(
+                f"Times are counted from 1970 in UTC ({said(found.other)}); --time-zone names the zone in whose hours "
+                "people work."
             )
-        if decides := day or month:
-            order = "day" if day else "month"
-            return bool(day), [f"Dates have the {order} first: {said(decides)}."]
-        if any_date.separator == ".":
-            return True, [
-                f"Dates with dots have the day first, as {said(any_date)}; {OPTION} {MONTH_FIRST} reads them otherwise."
-            ]
+        elif found.other and found.either:
+            notes.append(
+                f"Warning: some dates are numbers in another order than others: {said(found.either)}, "
+                f"{said(found.other)}; a spreadsheet may have exchanged day and month of the latter."
+            )
+        if found.either is None:
+            return True, notes
+        if found.day and found.month:
+            raise UserError(
+                f"{source} has dates with the day first and with the month first: {said(found.day)}, "
+                f"{said(found.month)}; say which is right with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+            )
+        if decides := found.day or found.month:
+            order = "day" if found.day else "month"
+            return bool(found.day), [*notes, f"Dates have the {order} first: {said(decides)}."]
+        either = found.either
+        if either.layout.texts["s"] == ".":
+            dots = (
+                f"Dates with dots have the day first, as {said(either)}; {OPTION} {MONTH_FIRST} reads them otherwise."
+            )
+            return True, [*notes, dots]
         raise UserError(
-            f"{source}: {unit} {rows.numbers[any_date.row]} has no readable {any_date.field} time: "
-            f"{rows.time_text(any_date.field, any_date.row)!r} is not clear, nor is any other date, about which number "
+            f"{source}: {unit} {rows.numbers[either.row]} has no readable {either.field} time: "
+            f"{rows.time_text(either.field, either.row)!r} is not clear, nor is any other date, about which number "
             f"is the day; say it with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
         )
 
-    def _examples(self, rows: Rows) -> tuple[_Numeric | None, _Numeric | None, _Numeric | None]:
-        """Return a numeric date, one that can only have the day first, and one that can only have the month first.
-
-        Where some dates have other separators than dots, the first returned is one of these.
-        """
-        either: _Numeric | None = None
-        day: _Numeric | None = None
-        month: _Numeric | None = None
+    def _examples(self, rows: Rows) -> _Examples:
+        """Return examples of the times of a log."""
+        found = _Examples()
         for field, blocks in rows.times.items():
             for begin, block in _placed(blocks):
-                for layout, mine in self._numeric_dates(block):
-                    one, two = leading_numbers(block[mine], layout)
-                    separator = layout.texts["s"]
-                    first = _Numeric(field, begin + int(mine[0]), separator)
-                    either = first if either is None or (either.separator == "." and separator != ".") else either
-                    for_day, for_month = (one > 12) & (one <= 31) & (two <= 12), (two > 12) & (two <= 31) & (one <= 12)
-                    if day is None and for_day.any():
-                        day = _Numeric(field, begin + int(mine[for_day.argmax()]), separator)
-                    if month is None and for_month.any():
-                        month = _Numeric(field, begin + int(mine[for_month.argmax()]), separator)
-        return either, day, month
-
-    def _numeric_dates(self, block: np.ndarray) -> Iterator[tuple[Layout, np.ndarray]]:
-        for shape, mine in shapes_of(block):
-            layout = layout_of(shape, self._patterns)
-            if layout is not None and layout.is_numeric_date:
-                yield layout, mine
+                for shape, mine in shapes_of(block):
+                    layout = layout_of(shape, self._patterns)
+                    if layout is not None and layout.is_numeric_date:
+                        found.add(field, begin, mine, layout, leading_numbers(block[mine], layout))
+                    elif layout is not None and found.other is None:
+                        found.other = _Example(field, begin + int(mine[0]), layout)
+        return found
 
 
 def _placed(blocks: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:

@@ -141,7 +141,7 @@ def _cells(records: Records, i: int) -> tuple[str, ...]:
 def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, list[str]]:
     """Return the events without those that repeat one before, and a note that names them."""
     texts = [column.code for column in (records.case, records.activity, records.resource)]
-    first = first_of_equals([*texts, records.start, records.end])
+    first = first_of_equals([*texts, records.instance, records.start, records.end])
     again = np.flatnonzero(first != np.arange(len(first)))
     if not len(again):
         return records, []

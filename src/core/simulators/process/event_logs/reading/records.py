@@ -26,14 +26,24 @@ class Records(NamedTuple):
     start_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     end_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     number: np.ndarray  # int64[n], number of the row of the completion
+    instance: np.ndarray  # int64[n], code of the instance; 0 where the log has none
 
     def where(self, kept: np.ndarray) -> "Records":
         """Return the events of a bool[n]."""
         case, activity, resource = (
             Coded(column.values, column.code[kept]) for column in (self.case, self.activity, self.resource)
         )
-        start, end, number = self.start[kept], self.end[kept], self.number[kept]
-        return Records(case, activity, resource, start, end, self.start_offset[kept], self.end_offset[kept], number)
+        return Records(
+            case,
+            activity,
+            resource,
+            start=self.start[kept],
+            end=self.end[kept],
+            start_offset=self.start_offset[kept],
+            end_offset=self.end_offset[kept],
+            number=self.number[kept],
+            instance=self.instance[kept],
+        )
 
 
 class Made(NamedTuple):
@@ -86,6 +96,7 @@ def _records(
         start = np.where(own, seconds(times["start"])[start_row], start)
         start_offset = np.where(own, times["start"].offset[start_row], start_offset)
     who = _people(rows.texts["resource"])
+    instance = rows.texts["instance"].code[end_row] if "instance" in rows.texts else np.zeros(len(end_row), np.int64)
     return Records(
         case=Coded(rows.texts["case"].values, rows.texts["case"].code[end_row]),
         activity=Coded(rows.texts["activity"].values, rows.texts["activity"].code[end_row]),
@@ -95,6 +106,7 @@ def _records(
         start_offset=start_offset.astype(np.float64),
         end_offset=end.offset[end_row].astype(np.float64),
         number=rows.numbers[end_row],
+        instance=instance,
     )
 
 
