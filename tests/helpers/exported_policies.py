@@ -10,6 +10,7 @@ from core.policies.export.c_source import c_files
 from core.policies.export.contract import contract_of
 from core.policies.export.labels import Labels
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from core.training.run_directory.checkpoint import save_checkpoint
 
 REMEMBERING = {
     "remembering shop": memory_spec(4, Discrete(4), features=2),
@@ -48,3 +49,13 @@ def write_c(name, folder):
     (folder / "policy.h").write_text(files.header)
     (folder / "policy.c").write_text(files.source)
     return folder / "policy.c"
+
+
+def save_run(directory, model, source, description):
+    """Write the last checkpoint of a run with a model, without training it."""
+    metadata = {"simulator": description, "source": source, "policy": model.spec.to_json()}
+    more = {"iteration": 7, "best": 0.0, "grad_scaler": None}
+    tensors = {f"model.{name}": tensor for name, tensor in model.tensors.items()}
+    (directory / "checkpoints").mkdir(parents=True)
+    save_checkpoint(directory / "checkpoints" / "last", tensors, {**metadata, **more})
+    return directory

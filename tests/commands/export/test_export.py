@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.documentation import blocks
-from helpers.exported_policies import exported, model_of
+from helpers.exported_policies import exported, model_of, save_run
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -24,19 +24,8 @@ from core.policies.export.c_source import CFiles
 from core.policies.networks import ActorCritic
 from core.policies.spec import spec_for
 from core.simulators.loading import from_source
-from core.training.run_directory.checkpoint import save_checkpoint
 
 ALL = ["README.md", "policy.c", "policy.h", "policy.json", "policy.onnx", "policy.safetensors"]
-
-
-def save_run(directory, model, source, description):
-    """Write the last checkpoint of a run with a model, without training it."""
-    metadata = {"simulator": description, "source": source, "policy": model.spec.to_json()}
-    more = {"iteration": 7, "best": 0.0, "grad_scaler": None}
-    tensors = {f"model.{name}": tensor for name, tensor in model.tensors.items()}
-    (directory / "checkpoints").mkdir(parents=True)
-    save_checkpoint(directory / "checkpoints" / "last", tensors, {**metadata, **more})
-    return directory
 
 
 def run_of(directory, name):

@@ -8,6 +8,8 @@ import pytest
 import safetensors.numpy
 from helpers.exported_policies import POLICIES, exported, model_of
 
+pytest.importorskip("pydantic")
+
 from core.errors import UserError
 from core.policies.export.contract import contract_bytes, contract_of, safetensors_bytes
 from core.policies.export.labels import Label, Labels, read_labels
