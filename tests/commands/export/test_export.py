@@ -77,6 +77,29 @@ def test_a_file_that_computes_something_else_is_found_out(shop, tmp_path, capsys
     assert json.loads((tmp_path / "out" / "policy.json").read_text())["parity"]["largest_difference"]["C"] > 5e-4
 
 
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        (
+            "echo 'policy.c:1: no such language' >&2; exit 1",
+            "policy.c: policy.c:1: no such language; set CC to another",
+        ),
+        ('while [ "$1" != -o ]; do shift; done; echo nothing > "$2"', "cannot be loaded:"),
+    ],
+)
+def test_a_compiler_that_is_of_no_use(shop, tmp_path, capsys, monkeypatch, script, sentence):
+    compiler = tmp_path / "mycc"
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    assert export(shop, "--output", tmp_path / "out", "--format", "c") == 2
+    assert sentence in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "policy.json").read_text())["inputs"][0]["name"] == "observation"
+    monkeypatch.setenv("CC", "none-of-that-name")
+    assert export(shop, "--output", tmp_path / "out", "--format", "c") == 0
+    assert "policy.c is not compared: there is no C compiler here" in capsys.readouterr().out
+
+
 def test_only_the_formats_that_are_named_and_none_of_before(shop, tmp_path, capsys):
     assert export(shop, "--output", tmp_path / "out", "--format", "safetensors", "c") == 0
     assert export(shop, "--output", tmp_path / "out", "--format", "safetensors") == 0

@@ -122,6 +122,7 @@ def _write(exported: _Exported, formats: Sequence[str], say: Say) -> None:
             say(exported.missing[-1])
     exported.contract["files"] = sorted(folder.written)
     folder.write_readme(readme_of(spec, exported.contract, exported.title, sorted(folder.written)))
+    folder.write_contract(exported.contract)  # whole also where the comparison fails
 
 
 def _lacks(error: ImportError) -> str:

@@ -125,7 +125,12 @@ def c_form(source: Path, compiler: str, folder: Path, spec: PolicySpec) -> Play:
         problem = str(error)
     if problem:
         raise UserError(f"{compiler} does not compile {source}: {problem:.200}; set CC to another C compiler.")
-    functions = ctypes.CDLL(str(library))
+    try:
+        functions = ctypes.CDLL(str(library))
+    except OSError as error:
+        raise UserError(
+            f"What {compiler} compiles cannot be loaded: {error}; set CC to a compiler for this machine."
+        ) from None
     is_box = isinstance(spec.action_space, Box)
     action_dtype = np.float32 if is_box else np.int32
 
