@@ -3,11 +3,16 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 
+import numpy as np
 import pytest
+import torch
 from helpers.documentation import DOCS, PAGES, ROOT, assert_printed, blocks, commands, names, page, rows, section
+from helpers.exported_policies import save_run
 
 import longstride
 
@@ -18,6 +23,9 @@ from core.commands.cli import main
 from core.config import Config, load_config
 from core.learning.divergence import Fallback
 from core.learning.oom_recovery import OutOfMemory
+from core.policies.networks import ActorCritic
+from core.policies.spec import spec_for
+from core.simulators.classic_control import CartPole
 from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.simulator import Compiled, Simulator
 from core.training.rollout_growth import GrowthLimits, RolloutGrowth
@@ -52,8 +60,8 @@ def test_every_command_is_understood():
             elif program == "python":
                 assert flags[0] in ("-c", "-m") or (ROOT / flags[0]).is_file(), flags
             else:
-                assert program in ("source", "pip"), (path.name, program)
-    assert modes == {"train", "evaluate", "plan", "doctor", "replay", "ab"}
+                assert program in ("source", "pip", "cc", "clang"), (path.name, program)
+    assert modes == {"train", "evaluate", "plan", "doctor", "replay", "ab", "export"}
 
 
 def test_every_path_in_the_text_is_there():
@@ -245,6 +253,44 @@ def test_the_policy_of_a_run_is_used_from_python(elsewhere, capsys):
     assert space["actions"].shape == (100,)
     exec(blocks(page("how-to/evaluate-a-policy.md"), "python")[0], {})
     assert "trained_sampled" in capsys.readouterr().out
+
+
+def _without_numbers(line):
+    """Return a line with # for each number and single spaces."""
+    return " ".join(re.sub(r"\d[\d.]*(e-\d+)?", "#", line).replace("episodes", "episode").split())
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_programs_of_the_export_act_as_the_policy(elsewhere, capsys):
+    """With random parameters: after a short training all actions would be the same."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    run = elsewhere / "runs" / "cartpole"
+    model = ActorCritic(spec_for(CartPole(), (8, 8, 8), (8, 8, 8), "relu"))
+    with torch.no_grad():
+        model.flat.copy_(torch.randn(model.flat.shape, generator=torch.Generator().manual_seed(1)))
+    save_run(run, model, {"simulator": "cartpole", "options": {}}, CartPole().description())
+    text, folder = page("how-to/export-a-policy.md"), run / "export"
+    (train, export, install, cc, clang) = commands(text)
+    assert (train[:3], install[:2]) == (["longstride", "--mode", "train"], ["pip", "install"])
+    assert run_here(export) == 0
+    printed = {_without_numbers(line) for line in capsys.readouterr().out.splitlines()}
+    for line in blocks(text, 'text title="Output of the export"')[0].splitlines():
+        assert _without_numbers(line) in printed, line
+    programs = [*blocks(text, "c"), *blocks(text, "python")]
+    for name, code in zip(("main.c", "by_onnx.py", "by_numpy.py"), programs, strict=True):
+        (folder / name).write_text(code)
+    subprocess.run(cc, cwd=folder, check=True)
+    if shutil.which("clang") and shutil.which("wasm-ld"):
+        subprocess.run(clang, cwd=folder, check=True)
+        assert (folder / "policy.wasm").read_bytes()[:4] == b"\0asm"
+    observations = np.random.default_rng(0).normal(0.0, 2.0, (40, 4)).astype(np.float32)
+    lines = "".join(" ".join(map(repr, row.tolist())) + "\n" for row in observations)
+    expected = longstride.load_policy("runs/cartpole").act(observations).tolist()
+    assert 5 < sum(expected) < 35
+    for words in (["./main"], [sys.executable, "by_onnx.py"], [sys.executable, "by_numpy.py"]):
+        done = subprocess.run(words, input=lines, cwd=folder, capture_output=True, text=True, check=True)
+        assert [int(line) for line in done.stdout.split()] == expected, words
 
 
 def test_a_run_from_python(elsewhere, monkeypatch, capsys):

@@ -19,6 +19,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
+    "export": ("checkpoint", "output", "format"),
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
@@ -64,7 +65,7 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     """Read a command line and run its mode; each mode imports what it needs, which takes seconds."""
     options = vars(_parser().parse_known_flags(_joined(arguments)))
     mode, named = options.pop("mode"), options.pop("hyperparameters")
-    own = {name: options.pop(name) for names in _USES.values() for name in names}
+    own = {name: options.pop(name) for name in {name: None for names in _USES.values() for name in names}}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
     console = console_of_output()
@@ -85,6 +86,10 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.replay import run_replay
 
         return run_replay(config, sources, own["iteration"], console, say)
+    if mode == "export":
+        from core.commands.export.command import run_export
+
+        return run_export(config, sources, own["checkpoint"], own["output"], own["format"], console, say)
     if mode == "plan":
         from core.commands.plan.command import run_plan
 
@@ -108,7 +113,11 @@ def _parser() -> Parser:
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: continue the run in --run-directory")
-    parser.add_argument("--checkpoint", metavar="DIR", help="evaluate: a run directory or one of its checkpoints")
+    checkpoint = "evaluate, export: a run directory or one of its checkpoints"
+    parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
+    parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")
+    formats = ("safetensors", "onnx", "c")
+    parser.add_argument("--format", nargs="+", choices=formats, help="export: what to write (default: all)")
     iteration = ("--iteration", "--episode")  # the second is the name in earlier versions, for one version
     parser.add_argument(*iteration, type=int, metavar="N", help="replay: the iteration to repeat")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")

@@ -22,7 +22,8 @@ from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 
-_SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
+SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
+"""Flags that name another simulator than that of a checkpoint."""
 
 
 def run_evaluate(
@@ -57,13 +58,24 @@ def run_evaluate(
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(checkpoint, say)
-    if any(sources[name] == "flag" for name in _SIMULATOR_FLAGS):
+    return simulator_of(config, sources, metadata, checkpoint), trained_policy(tensors, metadata)
+
+
+def simulator_of(
+    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path
+) -> LoadedSimulator:
+    """Return the simulator of a checkpoint's metadata, or the one that flags name, with the options that they name.
+
+    Raises:
+        UserError: it cannot be built here, or is another one than that of the checkpoint.
+    """
+    if any(sources[name] == "flag" for name in SIMULATOR_FLAGS):
         loaded = load_configured(config)
     else:
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = from_source(metadata["source"], changes)
     require_same_simulator(loaded.simulator, metadata, checkpoint)
-    return loaded, trained_policy(tensors, metadata)
+    return loaded
 
 
 def compare_policies(

@@ -5,7 +5,7 @@ compiles. Its whole state is one NumPy record. So an episode can be copied, resu
 Python with ``NUMBA_DISABLE_JIT=1``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -75,6 +75,9 @@ class Simulator:
         references: mapping from a name to a value of the main metric that is known from elsewhere, such as a published
             optimum. An evaluation shows them beside the policies, and the gap of each policy to the first. Unlike a
             bound, a reference is a long-run mean: a policy may beat it on some episodes.
+        labels: mapping from ``"observation"``, ``"action"`` and ``"features"`` to names of the numbers, and from the
+            same with ``_units`` to their units; an export hands them on. ``"action"`` has one for each value of all
+            choices, or for each number of a Box.
         compiled: False for an environment that Python steps; it has no functions to compile.
         resumable: False if an unfinished episode cannot be saved and continued.
         default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
@@ -96,6 +99,7 @@ class Simulator:
     heuristics: Mapping[str, Function] = {}
     bounds: Mapping[str, Function] = {}
     references: Mapping[str, float] = {}
+    labels: Mapping[str, Sequence[str]] = {}
     compiled: bool = True
     resumable: bool = True
     default_rollout_steps: int = 0

@@ -1,5 +1,6 @@
 """Acrobot: swing a double pendulum up by the torque in its middle joint."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,14 @@ class Acrobot(Simulator):
     observation_size = 6
     action_space = Discrete(3)
     state_dtype = np.dtype([(name, np.float64) for name in ("angle_1", "angle_2", "velocity_1", "velocity_2")])
+    labels: Mapping[str, Sequence[str]] = {
+        "observation": (
+            *("cosine of the first angle", "sine of the first angle", "cosine of the second angle"),
+            *("sine of the second angle", "first angular velocity", "second angular velocity"),
+        ),
+        "observation_units": ("", "", "", "", "rad/s", "rad/s"),
+        "action": ("torque of -1 N m", "no torque", "torque of 1 N m"),
+    }
 
     def __init__(self, max_steps: int = 500) -> None:
         self.max_steps = max_steps

@@ -1,6 +1,7 @@
 """CartPole: keep a pole upright on a cart."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,11 @@ class CartPole(Simulator):
     observation_size = 4
     action_space = Discrete(2)
     state_dtype = np.dtype([(name, np.float64) for name in ("x", "velocity", "angle", "angular_velocity")])
+    labels: Mapping[str, Sequence[str]] = {
+        "observation": ("position of the cart", "velocity of the cart", "angle of the pole", "its angular velocity"),
+        "observation_units": ("m", "m/s", "rad", "rad/s"),
+        "action": ("push to the left", "push to the right"),
+    }
 
     def __init__(self, max_steps: int = 500, sutton_barto_reward: bool = False) -> None:
         if not isinstance(sutton_barto_reward, bool):

@@ -1,6 +1,7 @@
 """MountainCar and MountainCarContinuous: a weak car has to swing itself out of a valley."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ LARGEST_SPEED = 0.07  # a step
 GRAVITY = 0.0025
 FORCE, GOAL = 0.001, 0.5  # of MountainCar
 POWER, CONTINUOUS_GOAL = 0.0015, 0.45  # of MountainCarContinuous
+_OBSERVATION = ("position", "velocity a step")
 
 
 class MountainCarParameters(NamedTuple):
@@ -37,6 +39,10 @@ class MountainCar(Simulator):
     observation_size = 2
     action_space = Discrete(3)
     state_dtype = np.dtype([("position", np.float64), ("velocity", np.float64)])
+    labels: Mapping[str, Sequence[str]] = {
+        "observation": _OBSERVATION,
+        "action": ("accelerate to the left", "do not accelerate", "accelerate to the right"),
+    }
 
     def __init__(self, max_steps: int = 200, goal_velocity: float = 0.0) -> None:
         self.max_steps = max_steps
@@ -81,6 +87,7 @@ class MountainCarContinuous(Simulator):
 
     observation_size = 2
     action_space = Box([-1.0], [1.0])
+    labels: Mapping[str, Sequence[str]] = {"observation": _OBSERVATION, "action": ("force",)}
     state_dtype = np.dtype([("position", np.float64), ("velocity", np.float64), ("single", np.bool_)])
 
     def __init__(self, max_steps: int = 999, goal_velocity: float = 0.0) -> None:

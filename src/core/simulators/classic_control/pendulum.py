@@ -1,5 +1,6 @@
 """Pendulum: swing a pendulum up and hold it there."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,12 @@ class Pendulum(Simulator):
     observation_size = 3
     action_space = Box([-LARGEST_TORQUE], [LARGEST_TORQUE])
     state_dtype = np.dtype([("angle", np.float64), ("velocity", np.float64)])
+    labels: Mapping[str, Sequence[str]] = {
+        "observation": ("cosine of the angle", "sine of the angle", "angular velocity"),
+        "observation_units": ("", "", "rad/s"),
+        "action": ("torque",),
+        "action_units": ("N m",),
+    }
 
     def __init__(self, max_steps: int = 200, g: float = 10.0) -> None:
         self.max_steps = max_steps

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class ProcessSimulator(Simulator):
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
+        self.labels = _labels(scenario, parameters, self.action_feature_size)
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
 
@@ -156,3 +157,24 @@ class ProcessSimulator(Simulator):
         """Return the contract's description with the scenario's name and a digest of its content."""
         digest = hashlib.sha256(self.scenario.model_dump_json().encode()).hexdigest()
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}
+
+
+def _labels(scenario: Scenario, parameters: Parameters, features: int) -> dict[str, Sequence[str]]:
+    """Return the names of observations, actions and action features, in the order in which they are written."""
+    activities, resources = scenario.activities, scenario.resources
+    indices = zip(parameters.pair_activity.tolist(), parameters.pair_resource.tolist(), strict=True)
+    pairs = [(activities[a], resources[r]) for a, r in indices]
+    observation = [f"{resource} works on {activity}" for activity, resource in pairs]
+    observation += [f"{resource} is available" for resource in resources]
+    observation += [f"elapsed share of the task of {resource}" for resource in resources]
+    for figure in ("log(1 + queue length)", "log(1 + age of the oldest in mean service times)", "queue length"):
+        observation += [f"{figure} of {activity}" for activity in activities]
+    observation += ["log(1 + open cases)", "open cases"]
+    if scenario.has_clock:
+        observation += [f"{resource} is on duty" for resource in resources]
+        observation += [f"{curve} of the {period}" for period in ("day", "week") for curve in ("sine", "cosine")]
+    return {
+        "observation": observation,
+        "action": [*(f"{resource} does {activity}" for activity, resource in pairs), "postpone"],
+        "features": ["log of queue over own service time", "the same where negative", "branches behind"][:features],
+    }

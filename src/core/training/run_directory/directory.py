@@ -27,6 +27,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"  # folder of TensorBoard's files
         self.learning_curve = self.path / "learning_curve.png"  # main metric over the iterations, a picture
         self.evaluation = self.path / "evaluation.json"  # result of --mode evaluate
+        self.export = self.path / "export"  # folder of --mode export
         self.lock = self.path / "run.lock"  # file that the training process locks
 
     def __str__(self) -> str:

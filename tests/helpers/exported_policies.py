@@ -1,0 +1,61 @@
+"""Policies of each family and action space, with masks and action features, and the files that they are exported to."""
+
+from functools import cache
+
+from helpers.memory_models import memory_model, memory_spec
+from helpers.toy_runs import actor_weights, toy_model
+
+from core.commands.export.steps import random_steps
+from core.policies.export.c_source import c_files
+from core.policies.export.contract import contract_of
+from core.policies.export.labels import Labels
+from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from core.training.run_directory.checkpoint import save_checkpoint
+
+REMEMBERING = {
+    "remembering shop": memory_spec(4, Discrete(4), features=2),
+    "remembering choices": memory_spec(9, MultiDiscrete([3, 2, 4]), (24, 24), activation="relu", features=3),
+    "remembering squashed": memory_spec(3, Box([-1.5, -2.0], [1.5, 1.0], squashed=True)),
+}
+POLICIES = ("shop", "choices", "tracker", "squashed", *REMEMBERING)
+"""Discrete with masks and features, several choices with masks, clipped and squashed numbers; with memory the choices
+have features, too."""
+
+
+@cache
+def model_of(name):
+    return memory_model(REMEMBERING[name]) if name in REMEMBERING else toy_model(name)
+
+
+@cache
+def exported(name):
+    """Return spec, actor parameters and contract of a policy."""
+    model = model_of(name)
+    spec, params = model.spec, actor_weights(model)
+    return spec, params, contract_of(spec, params, Labels(), {})
+
+
+@cache
+def steps_of(name, count=200):
+    """Return random steps of a policy: episodes of 64 steps, the last one shorter."""
+    spec, params, _ = exported(name)
+    return random_steps(spec, params, count, 0)
+
+
+def write_c(name, folder):
+    """Write policy.c and policy.h into a folder; return the path of the first."""
+    spec, params, _ = exported(name)
+    files = c_files(spec, params, Labels(), "A toy.")
+    (folder / "policy.h").write_text(files.header)
+    (folder / "policy.c").write_text(files.source)
+    return folder / "policy.c"
+
+
+def save_run(directory, model, source, description):
+    """Write the last checkpoint of a run with a model, without training it."""
+    metadata = {"simulator": description, "source": source, "policy": model.spec.to_json()}
+    more = {"iteration": 7, "best": 0.0, "grad_scaler": None}
+    tensors = {f"model.{name}": tensor for name, tensor in model.tensors.items()}
+    (directory / "checkpoints").mkdir(parents=True)
+    save_checkpoint(directory / "checkpoints" / "last", tensors, {**metadata, **more})
+    return directory
