@@ -60,6 +60,8 @@ class ProcessSimulator(Simulator):
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
+        self.metric_units = metrics.metric_units(scenario.time_unit)
+        self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
 
