@@ -45,7 +45,9 @@ def draw(name: str, height: float, paint: Callable[[Any], None], width: float = 
     colours = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
     settings: Any = {**dict.fromkeys(colours, _INK), "axes.edgecolor": _MUTED, "axes.facecolor": "none"}
     fonts: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "svg.hashsalt": name}
-    with rc_context({**settings, **fonts, "figure.facecolor": "none", "axes.spines.top": False}):
+    with rc_context(
+        {**settings, **fonts, "figure.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False}
+    ):
         figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure)
         return as_svg(figure, name)

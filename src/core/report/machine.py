@@ -87,7 +87,7 @@ def _work_table(run: RunData) -> Table:
         cores = counted(machine.get("usable_cores", 0), "core")
         gpus = ", ".join(str(gpu.get("name")) for gpu in machine.get("gpus", [])) or "no GPU"
         rows.append(plain("machine", f"{cores}, {format_bytes(machine.get('total_bytes', 0), 'GB')}, {gpus}"))
-    return Table("Work", ["", "of the whole run"], rows)
+    return Table("Work", ["", "of the whole run"], rows, numeric=False)
 
 
 def _gpu_table(run: RunData) -> Table | None:

@@ -1,7 +1,7 @@
 """What a trained policy does in a process: queues, cycle times, a day, and when it postpones."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -152,63 +152,75 @@ def day_of(simulator: ProcessSimulator, trace: Trace) -> tuple[float, float, str
     return chosen * day, (chosen + 1) * day, f"{names[chosen % 7]} of week {chosen // 7 + 1}"
 
 
+class _Stretch(NamedTuple):
+    """A stretch of time that is shown task by task; times in the scenario's unit."""
+
+    begin: float
+    end: float
+    shown: tuple[float, float]  # what the axis shows, in hours since the begin, or in time units
+
+    def inside(self, rows: np.ndarray, end: str) -> np.ndarray:
+        """Return the records with a start and an end of this name that lie in the stretch, at least in part."""
+        return rows[(rows[end] > self.begin) & (rows["start"] < self.end)]
+
+    def clip(self, times: np.ndarray) -> np.ndarray:
+        """Return times since the begin, those outside at its edge."""
+        return np.asarray(np.clip(times, self.begin, self.end) - self.begin)
+
+
 def _days(simulator: ProcessSimulator, traces: Traces) -> list[Block]:
-    """Return who worked on what when in a day, a picture for each policy."""
+    """Return who worked on what when in a day, a picture for each policy with the same axis."""
     begin, end, name = day_of(simulator, next(iter(traces.values())))
-    return [
-        _gantt(simulator, trace, (begin, end), f"{name} under {policy}", i)
-        for i, (policy, trace) in enumerate(traces.items())
+    whole = _Stretch(begin, end, (0.0, 0.0))
+    factor = _hours(simulator)
+    edges = [
+        whole.clip(np.concatenate([rows["start"], rows[ends]])) * factor
+        for trace in traces.values()
+        for rows, ends in ((whole.inside(trace.on_duty, "end"), "end"), (whole.inside(trace.tasks, "finish"), "finish"))
     ]
+    at = np.concatenate(edges)
+    shown = (max(0.0, at.min() - 0.3), min((end - begin) * factor, at.max() + 0.3)) if len(at) else (0.0, 1.0)
+    stretch = whole._replace(shown=shown)
+    return [_gantt(simulator, t, stretch, f"{name} under {policy}", i) for i, (policy, t) in enumerate(traces.items())]
 
 
-def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: tuple[float, float], title: str, number: int) -> Figure:
-    scenario, (begin, end) = simulator.scenario, stretch
-    with_hours = scenario.time_unit != "abstract"
-    factor = 1.0 / scenario.hour if with_hours else 1.0
-    inside = trace.tasks[(trace.tasks["finish"] > begin) & (trace.tasks["start"] < end)]
+def _hours(simulator: ProcessSimulator) -> float:
+    """Return hours of a time unit; 1 where the unit is abstract."""
+    return 1.0 if simulator.scenario.time_unit == "abstract" else 1.0 / simulator.scenario.hour
+
+
+def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: _Stretch, title: str, number: int) -> Figure:
+    scenario, factor = simulator.scenario, _hours(simulator)
+    tasks = stretch.inside(trace.tasks, "finish")
+
+    def bars(rows: np.ndarray, end: str) -> list[tuple[float, float]]:
+        starts, ends = stretch.clip(rows["start"]) * factor, stretch.clip(rows[end]) * factor
+        return list(zip(starts.tolist(), (ends - starts).tolist(), strict=True))
 
     def paint(figure: Any) -> None:
-        axes, people = figure.add_subplot(), scenario.resources
-        for shift in trace.on_duty[(trace.on_duty["end"] > begin) & (trace.on_duty["start"] < end)]:
-            span = np.clip((shift["start"], shift["end"]), begin, end) - begin
-            axes.broken_barh(
-                [(span[0] * factor, (span[1] - span[0]) * factor)],
-                (shift["resource"] - 0.45, 0.9),
-                color=STYLE.grid,
-                alpha=0.6,
-            )
+        axes = figure.add_subplot()
+        shifts = stretch.inside(trace.on_duty, "end")
+        for r in np.unique(shifts["resource"]):
+            own = bars(shifts[shifts["resource"] == r], "end")
+            axes.broken_barh(own, (r - 0.45, 0.9), color=STYLE.grid, alpha=0.6)
         for a, activity in enumerate(scenario.activities):
-            own = inside[inside["activity"] == a]
-            starts, ends = (np.clip(own[name], begin, end) - begin for name in ("start", "finish"))
-            for resource in np.unique(own["resource"]):
-                at = own["resource"] == resource
-                bars = list(zip(starts[at] * factor, (ends - starts)[at] * factor, strict=True))
-                label = activity if resource == own["resource"].min() else None
+            label: str | None = activity
+            hatch = "////" if a >= len(STYLE.series) else None
+            for r in np.unique(tasks["resource"][tasks["activity"] == a]):
+                own = bars(tasks[(tasks["activity"] == a) & (tasks["resource"] == r)], "finish")
                 colour = STYLE.series[a % len(STYLE.series)]
-                hatch = "////" if a >= len(STYLE.series) else None
-                axes.broken_barh(bars, (resource - 0.36, 0.72), color=colour, hatch=hatch, label=label, linewidth=0)
-        axes.set_yticks(range(len(people)), people, fontsize="small")
-        axes.set_ylim(len(people) - 0.4, -0.6)
-        if with_hours:
-            _limit_to_duty(axes, trace, begin, end, factor)
-        axes.set_xlabel("hour of the day" if with_hours else "time")
+                axes.broken_barh(own, (r - 0.36, 0.72), color=colour, hatch=hatch, label=label, linewidth=0)
+                label = None
+        axes.set_yticks(range(len(scenario.resources)), scenario.resources, fontsize="small")
+        axes.set_ylim(len(scenario.resources) - 0.4, -0.6)
+        axes.set_xlim(*stretch.shown)
+        axes.set_xlabel("time" if scenario.time_unit == "abstract" else "hour of the day")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize="x-small", frameon=False)
 
     height = 1.4 + 0.19 * len(scenario.resources) + 0.16 * -(-len(scenario.activities) // 5)
-    caption = f"{len(inside):,} tasks, a colour for each activity; grey is time on duty." if number == 0 else ""
+    caption = f"{len(tasks):,} tasks, a colour for each activity; grey is time on duty." if number == 0 else ""
     return Figure(title, draw(f"day{number}", height, paint), caption)
-
-
-def _limit_to_duty(axes: Any, trace: Trace, begin: float, end: float, factor: float) -> None:
-    """Show the hours in which somebody is on duty or at work, half an hour more at each end."""
-    shifts = trace.on_duty[(trace.on_duty["end"] > begin) & (trace.on_duty["start"] < end)]
-    tasks = trace.tasks[(trace.tasks["finish"] > begin) & (trace.tasks["start"] < end)]
-    starts = np.concatenate([shifts["start"], tasks["start"]])
-    ends = np.concatenate([shifts["end"], tasks["finish"]])
-    if len(starts):
-        low, high = (float(np.clip(t, begin, end) - begin) * factor for t in (starts.min(), ends.max()))
-        axes.set_xlim(max(0.0, low - 0.5), min(24.0, high + 0.5))
 
 
 _WAITING = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 10**9))

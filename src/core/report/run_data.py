@@ -47,7 +47,7 @@ class RunData:
         """Return the unit of a metric; empty where it is not known."""
         if self.simulator is not None:
             return self.simulator.unit_of(metric)
-        return str(self.evaluation_file.get("units", {}).get(metric, ""))
+        return str(self.records[-1].get("units", {}).get(metric, ""))
 
     @property
     def curve(self) -> Curve:

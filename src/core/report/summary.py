@@ -73,7 +73,7 @@ def _results(result: Evaluation, simulator: Simulator) -> list[Tile]:
         Tile(
             labels[name],
             scale.show(mean["mean"]),
-            f"{in_words(metric)}, ± {(mean['high'] - mean['low']) / 2 * scale.factor:.2g}",
+            f"{in_words(metric)}, ±\u00a0{(mean['high'] - mean['low']) / 2 * scale.factor:.2g}",
         )
         for name, mean in known.items()
     ]

@@ -100,7 +100,7 @@ def _way(result: Evaluation, simulator: Simulator, best: str) -> list[str]:
         scale = scale_of(learned.unit, learned.other)
         verdict = "did not show a difference" if learned.word == "no difference shown" else f"made it {learned.word}"
         sentences.append(f"Untrained, the policy had {scale.show(learned.other)}; training {verdict}.")
-    for bound in simulator.bounds:
+    for bound in (name for name in simulator.bounds if name in result.records):
         of = {name: [r[main] for r in result.records[name] if main in r] for name in ("trained", best, bound)}
         if all(of.values()) and (possible := fmean(of[best]) - fmean(of[bound])):
             share = (fmean(of[best]) - fmean(of["trained"])) / possible

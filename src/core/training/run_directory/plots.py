@@ -120,9 +120,11 @@ def draw_curve(
     for i, (name, value) in enumerate(sorted(baselines.items(), key=lambda item: item[1])):
         line, shown = ("--", ":", "-.")[i % 3], value * scale.factor
         if low - room <= shown <= high + room:
-            axes.axhline(shown, color=style.muted, linestyle=line, linewidth=1.2, label=f"{name} {shown:,.4g}")
+            axes.axhline(
+                shown, color=style.muted, linestyle=line, linewidth=1.2, label=f"{name} {shown:,.4g}{scale.suffix}"
+            )
         else:
-            axes.plot([], [], " ", label=f"({name} {shown:,.4g}, not drawn)")
+            axes.plot([], [], " ", label=f"({name} {shown:,.4g}{scale.suffix}, not drawn)")
     only = next(iter(curves.values()))
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
