@@ -101,7 +101,7 @@ def test_a_gymnasium_environment(tmp_path):
     (folder / "iteration-00000003.json").write_text(json.dumps({"source": source, "main_metric": "return"}))
     page = ReportPage(report_on(tmp_path, print))
     said = page.text("p[@class='warning']")
-    assert said[0] == "This run stopped after iteration 3; it is not finished."
+    assert said[0] == "This run is not finished: it has done iteration 3."
     assert page.text("p[@class='verdict ']") == [
         "Not evaluated yet. In training the return went from 20.00 reward to 22.00 reward (single iterations)."
     ]
@@ -132,6 +132,20 @@ def test_the_picture_has_baselines_and_whole_iterations(directory, monkeypatch):
     assert legend == ["training, mean of 5 iterations", "order_up 8.5 crowns", "upper_bound 20 crowns"]
     seen[0].canvas.draw()
     assert all(tick == int(tick) for tick in axes.get_xticks())
+
+
+def test_what_a_gpu_did_and_what_failed(directory):
+    """Means over the iterations, by hand: 40 and 60 % busy, at most 3 GB; one fallback and two skipped steps."""
+    gpu = {"samples": 4, "power_watts": 300.0, "sm_mhz": None, "throttled": 0, "reasons": []}
+    phases = [{"updating": {**gpu, "utilisation": 20.0 * i, "memory_bytes": i * 10**9}} for i in (2, 3)]
+    more = [{"gpu": phases[0], "skipped_steps": 2}, {"gpu": phases[1], "fallbacks": [{"reason": "NaN"}]}]
+    records = [record(i + 1, 10.0, transfer_seconds=0.5, **of) for i, of in enumerate(more)]
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    page = ReportPage(report_on(directory, print, DrawnShop()))
+    assert page.table("The GPU")[1] == ["updating", "50", "300", "-", "3.00 GB"]
+    assert [row[2] for row in page.table("Time of each phase")[1:]] == ["20.0 %", "60.0 %", "20.0 %", "100 %"]
+    said = page.section("diagnostics")
+    assert "Training went back to good parameters 1 time." in said and "2 steps of the optimiser were skipped" in said
 
 
 def test_no_simulator_has_figures_unless_it_defines_them():

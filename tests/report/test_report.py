@@ -40,7 +40,8 @@ def run(tmp_path_factory):
         patch.setenv("LONGSTRIDE_REPORT", "on")
         assert main(["--mode", "train", *flags, "--run-directory", str(directory)], HYPERPARAMETERS) == 0
         shutil.copy(directory / "report.html", directory.parent / "before.html")
-        assert main(["--mode", "evaluate", "--checkpoint", str(directory), "--evaluation-episodes", "2"]) == 0
+        evaluate = ["--mode", "evaluate", "--checkpoint", str(directory), "--policy", "spt,fifo"]
+        assert main([*evaluate, "--evaluation-episodes", "2"]) == 0
     return directory
 
 
@@ -214,7 +215,7 @@ def test_several_runs_side_by_side(run, tmp_path, capsys):
     page = ReportPage(first / "comparison.html")
     assert [row[0] for row in page.table("The runs")[1:]] == ["desk", "other"]
     assert page.table("Settings")[1:] == [["TRAINING_EPISODES", "1", "3"], ["SEED", "0", "7"]]
-    assert any(text.startswith("other: This run stopped after iteration 1 of 3") for text in page.text("p"))
+    assert any(text.startswith("other: This run is not finished: it has done iteration 1 of 3.") for text in page.text("p"))
     assert page.pictures == 1
 
 
@@ -227,7 +228,7 @@ def test_a_run_that_was_interrupted_says_so_first(run, tmp_path):
     (copied / "plan.json").write_text("{")
     page = ReportPage(report_on(copied, print))
     said = page.text("p[@class='warning']")
-    assert said[0] == "This run stopped after iteration 1 of 5; it is not finished."
+    assert said[0] == "This run is not finished: it has done iteration 1 of 5."
     assert any("plan.json is missing or damaged" in sentence for sentence in said)
     assert "There is no checkpoint, so nothing can be played." in said
 

@@ -9,7 +9,7 @@ from core.report.charts import STYLE, as_svg, draw, have_matplotlib
 from core.report.page import Block, Cell, Figure, Section, Table, Text
 from core.report.run_data import RunData
 from core.simulators.simulator import Simulator
-from core.text import in_words, scale_of
+from core.text import format_number, in_words, scale_of
 from core.training.evaluation.comparison import kind_of
 from core.training.evaluation.evaluate import Evaluation, best_heuristic
 from core.training.evaluation.table import evaluation_cells
@@ -69,7 +69,9 @@ def _histograms(evaluation: Evaluation, simulator: Simulator) -> list[Block]:
             values = [np.array(of) * scale.factor for of in shown.values()]
             bins = np.histogram_bin_edges(np.concatenate(values), "auto" if len(values[0]) > 4 else 5)
             for colour, name, of in zip(STYLE.series, shown, values, strict=False):
-                axes.hist(of, bins=bins, color=colour, alpha=0.5, label=f"{name}, mean {np.mean(of):,.4g}")
+                axes.hist(
+                    of, bins=bins, color=colour, alpha=0.5, label=f"{name}, mean {format_number(float(np.mean(of)))}"
+                )
                 axes.axvline(float(np.mean(of)), color=colour, linewidth=1.5)
             axes.set_xlabel(f"{in_words(metric)}{f', {scale.unit}' if scale.unit else ''}", fontsize="small")
             axes.set_ylabel("episodes", fontsize="small")

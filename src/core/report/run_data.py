@@ -57,7 +57,7 @@ class RunData:
     @property
     def iterations(self) -> tuple[int, int | None]:
         """Iterations that are done and, where it is known before, how many the run was to have."""
-        done = len(self.records)
+        done = int(self.records[-1]["iteration"])
         grows = bool(self.records) and "share_done" in self.records[-1]
         planned = None if grows or self.settings.get("time_budget") else self.settings.get("training_episodes")
         return done, planned

@@ -85,5 +85,5 @@ def warnings(run: RunData) -> list[str]:
     if run.interrupted:
         done, planned = run.iterations
         of = f" of {planned}" if planned else ""
-        found.insert(0, f"This run stopped after iteration {done}{of}; it is not finished.")
+        found.insert(0, f"This run is not finished: it has done iteration {done}{of}.")
     return found
