@@ -61,7 +61,7 @@ def directory(tmp_path):
 
 
 def test_a_simulator_of_ones_own_with_figures(directory):
-    page = ReportPage(report_on(directory, print, DrawnShop()))
+    page = ReportPage(report_on(directory, DrawnShop()))
     assert page.text("p[@class='verdict worse']")[0].startswith(
         "Worse than the best heuristic, order_up: 6 crowns against 8.5 crowns cash (-29.4 %, 95 % interval "
     )
@@ -76,7 +76,7 @@ def test_a_simulator_of_ones_own_with_figures(directory):
 def test_a_figure_that_fails_is_a_sentence_in_its_place(directory):
     simulator = DrawnShop()
     simulator.broken = True
-    page = ReportPage(report_on(directory, print, simulator))
+    page = ReportPage(report_on(directory, simulator))
     assert "figures() of DrawnShop failed: ValueError: no days." in page.section("metrics")
 
 
@@ -85,7 +85,7 @@ def test_a_simulator_that_cannot_be_built_leaves_the_curve(directory):
     folder.mkdir(parents=True)
     checkpoint = {"source": {"simulator": "nowhere.shop:Shop"}, "main_metric": "cash", "iteration": 12}
     (folder / "iteration-00000012.json").write_text(json.dumps(checkpoint))
-    page = ReportPage(report_on(directory, print))
+    page = ReportPage(report_on(directory))
     assert any("The simulator of the run cannot be built here: Cannot import" in t for t in page.text("p"))
     assert "The simulator cannot be built here." in page.section("evaluation")
     assert page.text("section[@id='learning']//h3") == ["Cash over the iterations"]
@@ -99,7 +99,7 @@ def test_a_gymnasium_environment(tmp_path):
     folder.mkdir(parents=True)
     source = {"simulator": "gymnasium:CartPole-v1", "options": {}}
     (folder / "iteration-00000003.json").write_text(json.dumps({"source": source, "main_metric": "return"}))
-    page = ReportPage(report_on(tmp_path, print))
+    page = ReportPage(report_on(tmp_path))
     said = page.text("p[@class='warning']")
     assert said[0] == "This run is not finished: it has done iteration 3."
     assert page.text("p[@class='verdict ']") == [
@@ -141,7 +141,7 @@ def test_what_a_gpu_did_and_what_failed(directory):
     more = [{"gpu": phases[0], "skipped_steps": 2}, {"gpu": phases[1], "fallbacks": [{"reason": "NaN"}]}]
     records = [record(i + 1, 10.0, transfer_seconds=0.5, **of) for i, of in enumerate(more)]
     (directory / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-    page = ReportPage(report_on(directory, print, DrawnShop()))
+    page = ReportPage(report_on(directory, DrawnShop()))
     assert page.table("The GPU")[1] == ["updating", "50", "300", "-", "3.00 GB"]
     assert [row[2] for row in page.table("Time of each phase")[1:]] == ["20.0 %", "60.0 %", "20.0 %", "100 %"]
     said = page.section("diagnostics")

@@ -64,7 +64,7 @@ def test_at_the_end_of_training_there_is_a_report_that_says_what_is_missing(run)
     before = ReportPage(run.parent / "before.html")
     assert "The policy has not been evaluated yet. This writes the table:" in before.section("evaluation")
     assert before.text("p[@class='verdict ']")[0].startswith("Not evaluated yet. In training the mean cycle time")
-    assert "Utilisation by person" in before.section("process")
+    assert "After a short run no episode is played. This shows who works when on what:" in before.section("process")
 
 
 def test_the_table_has_the_numbers_of_the_evaluation(run, page):
@@ -197,7 +197,7 @@ def test_without_matplotlib_the_page_says_how_to_get_pictures(run, tmp_path, mon
     copied = shutil.copytree(run, tmp_path / "desk")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    page = ReportPage(report_on(copied, print))
+    page = ReportPage(report_on(copied))
     assert page.pictures == 0
     assert "matplotlib is not installed: pip install matplotlib" in page.text("p[@class='warning']")[0]
     assert page.table("Policies on the same episodes")
@@ -215,7 +215,9 @@ def test_several_runs_side_by_side(run, tmp_path, capsys):
     page = ReportPage(first / "comparison.html")
     assert [row[0] for row in page.table("The runs")[1:]] == ["desk", "other"]
     assert page.table("Settings")[1:] == [["TRAINING_EPISODES", "1", "3"], ["SEED", "0", "7"]]
-    assert any(text.startswith("other: This run is not finished: it has done iteration 1 of 3.") for text in page.text("p"))
+    assert any(
+        text.startswith("other: This run is not finished: it has done iteration 1 of 3.") for text in page.text("p")
+    )
     assert page.pictures == 1
 
 
@@ -226,7 +228,7 @@ def test_a_run_that_was_interrupted_says_so_first(run, tmp_path):
     (copied / "config.json").write_text(json.dumps(config))
     shutil.rmtree(copied / "checkpoints")
     (copied / "plan.json").write_text("{")
-    page = ReportPage(report_on(copied, print))
+    page = ReportPage(report_on(copied))
     said = page.text("p[@class='warning']")
     assert said[0] == "This run is not finished: it has done iteration 1 of 5."
     assert any("plan.json is missing or damaged" in sentence for sentence in said)

@@ -64,7 +64,7 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
         metric = loaded.simulator.main_metric
         plot_learning_curve(directory.path, metric, loaded.simulator.unit_of(metric))
         if asked.report:
-            report_at_the_end(directory.path, say, loaded.simulator)
+            report_at_the_end(directory.path, say, loaded.simulator, play_after=0.0)
     return 0
 
 

@@ -1,11 +1,13 @@
 """--mode report: a run, or several side by side, as a page for a browser."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.config import Config, load_values
 from core.errors import UserError, this_command
+from core.report.machine import run_seconds
 from core.report.run_data import RunData, read_run
 from core.report.traces import play_traces
 from core.report.write import Words, write_report, write_side_by_side
@@ -17,7 +19,8 @@ from core.training.build.run_settings import repeat_command
 from core.training.evaluation.trained_policy import load_trained_policy
 from core.training.run_directory.directory import RunDirectory
 
-_PLAYED = "No episode was played"
+_SHORT_RUN = 60.0
+"""Seconds of training from which episodes are played at its end: the first one compiles for ten seconds."""
 
 
 def run_report(directories: list[str], say: Say) -> int:
@@ -29,39 +32,44 @@ def run_report(directories: list[str], say: Say) -> int:
     if not directories:
         raise UserError("--mode report needs --run-directory DIR, the run to report on; several are put side by side.")
     if len(directories) == 1:
-        say(f"Report: {report_on(Path(directories[0]), say)}")
+        say(f"Report: {report_on(Path(directories[0]))}")
         return 0
     runs = [_read(Path(directory), None)[0] for directory in directories]
     say(f"Report: {write_side_by_side(runs, _words(runs[0]))}")
     return 0
 
 
-def report_on(directory: Path, say: Say, simulator: Simulator | None = None) -> Path:
+def report_on(directory: Path, simulator: Simulator | None = None, play_after: float = 0.0) -> Path:
     """Write the report of a run and return its path.
 
     Args:
         directory: run directory.
-        say: prints a line, of what is played.
         simulator: simulator of the run; None to build the one that its checkpoint names.
+        play_after: seconds of training from which episodes of a process are played to see what happens in them.
 
     Raises:
         UserError: the directory holds no run, or the page cannot be written.
     """
     run, checkpoint = _read(directory, simulator)
-    if isinstance(run.simulator, ProcessSimulator) and checkpoint is not None:
+    if run_seconds(run) < play_after:
+        command = f"{this_command()} --mode report --run-directory {shlex.quote(str(directory))}"
+        run = replace(
+            run, unplayed=f"After a short run no episode is played. This shows who works when on what: {command}"
+        )
+    elif isinstance(run.simulator, ProcessSimulator) and checkpoint is not None:
         try:
             trained = load_trained_policy(checkpoint)
             seed = run.evaluation.seed if run.evaluation is not None else 0
             run = replace(run, traces=play_traces(run.simulator, trained, seed))
         except UserError as error:
-            run.notes.append(f"{_PLAYED}: {error}")
+            run = replace(run, unplayed=f"No episode was played: {error}")
     return write_report(run, _words(run))
 
 
-def report_at_the_end(directory: Path, say: Say, simulator: Simulator | None) -> None:
-    """Write the report of a run that has just ended; whatever fails in it is a line, and costs the run nothing."""
+def report_at_the_end(directory: Path, say: Say, simulator: Simulator | None, play_after: float = _SHORT_RUN) -> None:
+    """Write the report after a training or an evaluation; whatever fails in it is a line, and costs the run nothing."""
     try:
-        say(f"Report: {report_on(directory, say, simulator)}")
+        say(f"Report: {report_on(directory, simulator, play_after)}")
     except Exception as error:  # the run is saved, and a page about it must not change its exit code
         say(f"No report: {error or type(error).__name__}")
 

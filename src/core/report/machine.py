@@ -25,6 +25,11 @@ def phase_seconds(run: RunData) -> dict[str, np.ndarray]:
     return {PHASES[name]: np.array(values) for name, values in columns.items() if any(values)}
 
 
+def run_seconds(run: RunData) -> float:
+    """Return the measured seconds of a run."""
+    return float(sum(values.sum() for values in phase_seconds(run).values()))
+
+
 def _seconds(record: dict[str, Any], name: str) -> float:
     if name == "evaluation_seconds":
         return float((record.get("evaluation") or {}).get("seconds") or 0.0)

@@ -29,6 +29,7 @@ class RunData:
     evaluation_file: dict[str, Any]  # its content
     simulator: Simulator | None = None  # None where it cannot be built here
     traces: dict[str, Trace] = field(default_factory=dict)  # policy -> an episode of the process simulator
+    unplayed: str = "No episode could be played, so what people do is not known."  # why there are no traces
     notes: list[str] = field(default_factory=list)  # why something is missing
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.report.charts import STYLE, draw
-from core.report.machine import phase_seconds
+from core.report.machine import run_seconds
 from core.report.outcomes import evaluation_section
 from core.report.page import Block, Cell, Figure, Page, Section, Table, Text, plain
 from core.report.run_data import RunData
@@ -60,9 +60,8 @@ def _table(named: Mapping[str, RunData]) -> Table:
         mean = summarise(trained).get(run.main_metric) if trained else None
         scale = curve.scale
         shown = f"{scale.show(mean['mean'])} ± {(mean['high'] - mean['low']) / 2 * scale.factor:.2g}" if mean else "-"
-        seconds = sum(values.sum() for values in phase_seconds(run).values())
         steps = sum(record["steps"] for record in run.records)
-        rows.append(plain(name, shown, last, str(len(run.records)), f"{steps:,}", format_duration(float(seconds))))
+        rows.append(plain(name, shown, last, str(len(run.records)), f"{steps:,}", format_duration(run_seconds(run))))
     metric = in_words(next(iter(named.values())).main_metric)
     headers = ["run", f"{metric}, evaluated", "at the end of training", "iterations", "steps", "time"]
     return Table("The runs", headers, rows, "With 95 % intervals over the episodes of the evaluation.")

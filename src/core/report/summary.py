@@ -1,8 +1,6 @@
 """The top of the page: what came out, for somebody who reads nothing else."""
 
-import numpy as np
-
-from core.report.machine import phase_seconds
+from core.report.machine import run_seconds
 from core.report.page import Tile
 from core.report.run_data import RunData
 from core.simulators.simulator import Simulator
@@ -52,8 +50,7 @@ def tiles(run: RunData) -> list[Tile]:
     found = []
     if run.evaluation is not None and run.simulator is not None:
         found = _results(run.evaluation, run.simulator)
-    seconds = float(np.sum([values.sum() for values in phase_seconds(run).values()]))
-    return [*found, Tile("training took", format_duration(seconds), f"{len(run.records)} iterations")]
+    return [*found, Tile("training took", format_duration(run_seconds(run)), f"{len(run.records)} iterations")]
 
 
 def _results(result: Evaluation, simulator: Simulator) -> list[Tile]:

@@ -82,8 +82,7 @@ def _process(run: RunData) -> Section | None:
     if not isinstance(run.simulator, ProcessSimulator):
         return None
     if not run.traces:
-        missing = Text(["No episode could be played, so what people do is not known."], "missing")
-        return Section("process", "People and cases", [missing])
+        return Section("process", "People and cases", [Text([run.unplayed], "missing")])
     return process_section(run.simulator, run.traces)
 
 
