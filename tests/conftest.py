@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables that tests read
+os.environ["LONGSTRIDE_REPORT"] = "off"  # hundreds of trainings; those of tests/report ask for theirs
 os.environ.setdefault(  # kernels of this working tree, apart from the user's own; `make clean` removes them
     "LONGSTRIDE_KERNEL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "kernels")
 )

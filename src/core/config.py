@@ -144,6 +144,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         if name == "simulator_options":
             flags = ("--simulator-option", _flag(name))
             group.add_argument(*flags, dest=name, action=_AddOption, default=argparse.SUPPRESS, metavar="NAME=VALUE")
+        elif name == "run_directory":
+            group.add_argument(_flag(name), action=_Directories, nargs="+", default=argparse.SUPPRESS, metavar="DIR")
         elif field.annotation is bool:
             group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
         else:
@@ -177,6 +179,17 @@ class _AddOption(argparse.Action):
         if not name or not equals:
             raise argparse.ArgumentError(self, f"{values!r} is not NAME=VALUE")
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), name: _scalar(value)})
+
+
+class _Directories(argparse.Action):
+    """Takes the first of some directories as the setting, and the others as ``further_runs``."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, values[0])
+        if values[1:]:
+            namespace.further_runs = values[1:]
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,8 +1,9 @@
-"""Text for people: one format for bytes, one for durations, one for counted words."""
+"""Text for people: one format for bytes, one for durations, one for numbers with units, one for counted words."""
 
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,3 +52,57 @@ def _whole_units(seconds: float) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 core``, ``2 cores``, ``1,024 copies``."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+_TIMES = {"seconds": (1, "s"), "minutes": (60, "min"), "hours": (3600, "h"), "days": (86_400, "d")}
+"""Units of time: seconds in each, and its abbreviation."""
+
+_UNITS_UNTIL = 2.0
+"""Number of a larger unit from which it is used: 119 minutes, but 2 hours."""
+
+
+class Scale(NamedTuple):
+    """A unit to show numbers in, and what they are multiplied by."""
+
+    unit: str  # abbreviation, such as ``h`` or ``%``; empty for a bare number
+    factor: float  # shown number / number
+
+    def show(self, value: float, digits: int = 4) -> str:
+        """Return a number with its unit."""
+        return f"{format_number(value * self.factor, digits)}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """The unit with a space before it; empty without one."""
+        return f" {self.unit}" if self.unit else ""
+
+
+def scale_of(unit: str, size: float) -> Scale:
+    """Return the scale for numbers of a unit that are about as large as ``size``.
+
+    Times (``seconds``, ``minutes``, ``hours``, ``days``) are shown in the largest unit of which there are two, a
+    ``share`` in per cent, and everything else as it is.
+    """
+    if unit == "share":
+        return Scale("%", 100.0)
+    if unit not in _TIMES:
+        return Scale(unit, 1.0)
+    own = _TIMES[unit][0]
+    seconds = abs(size) * own
+    fitting = [times for times in _TIMES.values() if seconds >= _UNITS_UNTIL * times[0]]
+    length, short = fitting[-1] if fitting else (_TIMES["seconds"] if seconds > 0 else _TIMES[unit])
+    return Scale(short, own / length)
+
+
+def format_number(value: float, digits: int = 4) -> str:
+    """Return a number with some significant digits, but never fewer than those before the point."""
+    if not math.isfinite(value):
+        return "-"
+    if 0.0 < abs(value) < 1.0:
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
+
+
+def in_words(name: str) -> str:
+    """Return the name of a metric as people read it."""
+    return name.replace("_", " ")

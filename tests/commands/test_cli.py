@@ -105,7 +105,7 @@ def test_evaluation_of_a_run(finished, tmp_path, capsys):
     assert code == 0
     content = json.loads((finished / "evaluation.json").read_text())
     assert content["episodes"] == 3
-    assert set(content["policies"]) == {"trained", "trained_sampled", "right"}
+    assert set(content["policies"]) == {"trained", "trained_sampled", "untrained", "right"}
     assert content["policies"]["right"]["return"] == {"mean": 256.0, "low": 256.0, "high": 256.0}
     assert set(content["policies"]["trained"]["return"]) == {"mean", "low", "high"}
     out = capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_every_command_is_understood():
                 assert flags[0] in ("-c", "-m") or (ROOT / flags[0]).is_file(), flags
             else:
                 assert program in ("source", "pip", "cc", "clang"), (path.name, program)
-    assert modes == {"train", "evaluate", "plan", "doctor", "replay", "ab", "export"}
+    assert modes == {"train", "evaluate", "report", "plan", "doctor", "replay", "ab", "export"}
 
 
 def test_every_path_in_the_text_is_there():
@@ -110,7 +110,7 @@ def test_the_hyperparameters_are_those_of_the_program():
 def test_the_contract_names_every_function_and_attribute():
     text = page("reference/simulator-contract.md")
     functions = {names(cells[:1])[0].partition("(")[0] for cells in rows(section(text, "Functions"))}
-    assert functions == {*Compiled._fields, "episode_metrics"}
+    assert functions == {*Compiled._fields, "episode_metrics", "figures"}
     attributes = [names(cells[:1])[0] for cells in rows(section(text, "Attributes"))]
     assert sorted(attributes) == sorted(Simulator.__annotations__)
 
@@ -140,7 +140,7 @@ def small_run(tmp_path_factory):
 def test_the_shop_trains_and_is_evaluated(small_run):
     assert main(["--mode", "evaluate", "--checkpoint", str(small_run), "--evaluation-episodes", "2"]) == 0
     policies = json.loads((small_run / "evaluation.json").read_text())["policies"]
-    assert list(policies) == ["trained", "trained_sampled", "order_up_to_12"]
+    assert list(policies) == ["trained", "trained_sampled", "untrained", "order_up_to_12"]
 
 
 def test_the_metrics_are_those_of_a_record(small_run):

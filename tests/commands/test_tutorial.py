@@ -77,7 +77,7 @@ def test_the_policy_comes_close_to_the_optimum(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
     assert here(EVALUATE) == 0
     assert list(table := costs(trained / "inventory" / "evaluation.json")) == [
-        *("trained", "trained_sampled", "rule_of_thumb", "optimal")
+        *("trained", "trained_sampled", "untrained", "rule_of_thumb", "optimal")
     ]
     assert table["optimal"] == pytest.approx(14.053, abs=0.3), "the cost that value iteration computes"
     assert table["rule_of_thumb"] > 17.0

@@ -183,13 +183,15 @@ class Reference:
         """Return the metrics of the episode that has ended."""
         counted = [case for case in self.cases if case.arrival >= self.scenario.warmup]
         times = sorted((self.now if c.completion is None else c.completion) - c.arrival for c in counted)
-        use = [self._worked(r) / max(self._time_on_duty(r), 1e-9) for r in self.resources.values()]
+        times_of = [(self._worked(r), self._time_on_duty(r)) for r in self.resources.values()]
+        use = [worked / max(on_duty, 1e-9) for worked, on_duty in times_of]
+        worked, on_duty = map(math.fsum, zip(*times_of, strict=True))
         result = {
             "cases_finished": sum(c.completion is not None for c in counted),
             "cases_open": sum(c.completion is None for c in counted),
             "decisions": self.decisions,
             "utilisation": use,
-            "mean_utilisation": statistics.fmean(use),
+            "mean_utilisation": worked / max(on_duty, 1e-9),
         }
         if times:
             position = 0.9 * (len(times) - 1)

@@ -8,15 +8,18 @@ from rich.console import Console
 from rich.table import Table
 
 from core.api.train import TrainingRun, console_for, import_pandas, load
-from core.commands.evaluate import compare_policies, comparison_sentence, evaluation_table, require_same_simulator
+from core.commands.evaluate import closing_lines, compare_policies, require_same_simulator
 from core.config import Config
 from core.errors import UserError
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.text import say_on
 from core.training.build.run_settings import values_of_a_run
+from core.training.build.untrained import with_untrained
 from core.training.display.notebook import html_of
+from core.training.evaluation.comparison import as_json, kind_of
 from core.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values, summarise
+from core.training.evaluation.table import evaluation_table
 from core.training.evaluation.trained_policy import trained_policy
 from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import run_directory_of
@@ -58,7 +61,7 @@ def evaluate(
         except UserError as error:
             raise UserError(f"{error} Or pass the simulator: evaluate({str(run)!r}, simulator).") from None
     require_same_simulator(played, metadata, directory)
-    trained = trained_policy(tensors, metadata)
+    trained = with_untrained(trained_policy(tensors, metadata), directory, played)
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 
@@ -93,13 +96,13 @@ class EvaluationTable:
         self.episodes, self.records, self.messages = evaluation.episodes, evaluation.records, evaluation.messages
         self.main_metric, self.best_heuristic = simulator.main_metric, best_heuristic(self.records, simulator)
         self.rows: dict[str, dict[str, Any]] = {
-            name: {"kind": self._kind(name), "metrics": metrics, "difference": self._difference(name)}
+            name: {"kind": kind_of(name, simulator), "metrics": metrics, "difference": self._difference(name)}
             for name, metrics in self.as_json()["policies"].items()
         }
 
     def as_json(self) -> dict[str, Any]:
         """Return what ``--mode evaluate`` writes to evaluation.json."""
-        return self._evaluation.as_json()
+        return as_json(self._evaluation, self._simulator)
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each policy.
@@ -132,18 +135,10 @@ class EvaluationTable:
         return html_of(self._table(), self._sentences())
 
     def _sentences(self) -> list[str]:
-        compared = [comparison_sentence(self._evaluation, self._simulator)] if self.best_heuristic else []
-        return [*compared, *self.messages[:3]]
+        return closing_lines(self._evaluation, self._simulator, self.best_heuristic is not None)
 
     def _table(self) -> Table:
-        column = {name: _in_words(row["difference"]) for name, row in self.rows.items()}
-        title = f"{self.main_metric.replace('_', ' ')} minus {self.best_heuristic}'s"
-        return evaluation_table(self._evaluation, self._simulator, {title: column} if self.best_heuristic else {})
-
-    def _kind(self, name: str) -> str:
-        if name in self._simulator.heuristics:
-            return "heuristic"
-        return "bound" if name in self._simulator.bounds else "policy"
+        return evaluation_table(self._evaluation, self._simulator)
 
     def _difference(self, name: str) -> dict[str, float] | None:
         """Return mean and 95 % interval of a policy minus the best heuristic, episode by episode."""
@@ -151,9 +146,3 @@ class EvaluationTable:
             return None
         pairs = paired_values(self.records[name], self.records[self.best_heuristic], self.main_metric)
         return summarise([{"difference": a - b} for a, b in zip(*pairs, strict=True)]).get("difference")
-
-
-def _in_words(difference: dict[str, float] | None) -> str:
-    if difference is None:
-        return "-"
-    return f"{difference['mean']:+,.4g} ± {(difference['high'] - difference['low']) / 2:,.2g}"

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from core.commands.train import StopOnInterrupt
+from core.commands.report import report_at_the_end
+from core.commands.train import StopOnInterrupt, wants_report
 from core.config import Config
 from core.errors import UserError
 from core.simulators.gym.adapter import PREFIX
@@ -63,6 +64,7 @@ def train(
     run_directory: str | Path | None = None,
     resume: bool = False,
     quiet: bool = False,
+    report: bool = True,
 ) -> TrainingRun:
     """Train a policy and write a run directory.
 
@@ -75,6 +77,7 @@ def train(
         run_directory: folder to write; by default the one in ``hyperparameters``, or a new one in ``runs``.
         resume: whether to continue the run in the run directory up to the iterations in ``hyperparameters``.
         quiet: whether to print nothing.
+        report: whether to write ``report.html`` at the end.
 
     Raises:
         UserError: bad input, with a sentence that says what to do.
@@ -92,6 +95,8 @@ def train(
         run = build_run(config, sources, resume, say, loaded)
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
             completed = run.train(console, interrupt.requested)
+    if wants_report(not report):
+        report_at_the_end(run.directory, say, run.trainer.simulator)
     if completed:
         say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")
     else:

@@ -13,8 +13,9 @@ from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserEr
 from core.text import say_on
 
 _USES: dict[str, tuple[str, ...]] = {
-    "train": ("resume",),
-    "evaluate": ("checkpoint", "policy"),
+    "train": ("resume", "no_report"),
+    "evaluate": ("checkpoint", "policy", "no_report"),
+    "report": ("further_runs",),
     "plan": ("gpu",),
     "doctor": (),
     "replay": ("iteration",),
@@ -65,19 +66,27 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     """Read a command line and run its mode; each mode imports what it needs, which takes seconds."""
     options = vars(_parser().parse_known_flags(_joined(arguments)))
     mode, named = options.pop("mode"), options.pop("hyperparameters")
-    own = {name: options.pop(name) for name in {name: None for names in _USES.values() for name in names}}
+    names = dict.fromkeys(name for used in _USES.values() for name in used)
+    own = {name: options.pop(name, None) for name in names}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
     console = console_of_output()
     say = say_on(console)
     if mode == "train":
-        from core.commands.train import run_train
+        from core.commands.train import Choices, run_train, wants_report
 
-        return run_train(config, sources, own["resume"], named, console, say)
+        wanted = wants_report(own["no_report"])
+        return run_train(config, sources, Choices(own["resume"], named, wanted), console, say)
     if mode == "evaluate":
-        from core.commands.evaluate import run_evaluate
+        from core.commands.evaluate import Asked, run_evaluate
+        from core.commands.train import wants_report
 
-        return run_evaluate(config, sources, own["checkpoint"], own["policy"], console, say)
+        asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]))
+        return run_evaluate(config, sources, asked, console, say)
+    if mode == "report":
+        from core.commands.report import run_report
+
+        return run_report([*filter(None, [config.run_directory]), *(own["further_runs"] or [])], say)
     if mode == "doctor":
         from core.commands.doctor.command import run_doctor
 
@@ -113,6 +122,7 @@ def _parser() -> Parser:
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: continue the run in --run-directory")
+    parser.add_argument("--no-report", action="store_true", help="train, evaluate: write no report.html")
     checkpoint = "evaluate, export: a run directory or one of its checkpoints"
     parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
     parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")
@@ -131,8 +141,10 @@ def _parser() -> Parser:
 def _refuse(own: dict[str, Any], mode: str) -> None:
     """Refuse flags that mean nothing in a mode, so that nobody believes they did something."""
     for name, value in own.items():
+        if name == "further_runs" and value and mode != "report":
+            raise UserError(f"Unknown argument {value[0]}; --run-directory takes several only with --mode report.")
         if name not in _USES[mode] and value is not None and value is not False:
-            raise UserError(f"--{name} does not go with --mode {mode}.")
+            raise UserError(f"--{name.replace('_', '-')} does not go with --mode {mode}.")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

@@ -1,13 +1,12 @@
 """--mode evaluate: compare a trained policy, heuristics and bounds; print a table and write evaluation.json."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
@@ -15,25 +14,37 @@ from core.simulators.loading import LoadedSimulator, from_source
 from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.run_settings import load_configured
-from core.training.evaluation.evaluate import Evaluation, best_heuristic, evaluate, paired_values
-from core.training.evaluation.statistics import paired_difference
+from core.training.build.untrained import with_untrained
+from core.training.evaluation.comparison import as_json, comparison_sentence
+from core.training.evaluation.evaluate import Evaluation, evaluate
+from core.training.evaluation.plain_words import plain_words
+from core.training.evaluation.table import evaluation_table
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
+from core.training.run_directory.plots import plot_learning_curve
 
 SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 """Flags that name another simulator than that of a checkpoint."""
 
 
-def run_evaluate(
-    config: Config, sources: dict[str, str], checkpoint: str | None, policies: str | None, console: Console, say: Say
-) -> int:
-    """Evaluate a checkpoint beside heuristics (names with commas; None for all), or these alone; return the exit code.
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of an evaluation beside the settings."""
+
+    checkpoint: str | None = None  # run directory or checkpoint folder; None for heuristics alone
+    policies: str | None = None  # names of heuristics with commas; None for all
+    report: bool = True  # whether the run's report.html is written again
+
+
+def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+    """Evaluate a checkpoint beside heuristics, or these alone; return the exit code.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
     """
+    checkpoint, policies = asked.checkpoint, asked.policies
     if checkpoint is None and policies is None:
         raise UserError(
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
@@ -44,21 +55,25 @@ def run_evaluate(
         say(line)
     result = compare_policies(config, loaded.simulator, trained, names, say)
     console.print(evaluation_table(result, loaded.simulator))
-    if trained is not None:
-        say(comparison_sentence(result, loaded.simulator))
-    for message in result.messages[:3]:
-        say(message)
+    for line in closing_lines(result, loaded.simulator, trained is not None):
+        say(line)
     directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
     path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
-    write_json(path, result.as_json())
+    write_json(path, as_json(result, loaded.simulator))
     say(f"Written to {path}.")
+    if checkpoint and path == directory.evaluation and directory.metrics.is_file():
+        metric = loaded.simulator.main_metric
+        plot_learning_curve(directory.path, metric, loaded.simulator.unit_of(metric))
+        if asked.report:
+            report_at_the_end(directory.path, say, loaded.simulator, play_after=0.0)
     return 0
 
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(checkpoint, say)
-    return simulator_of(config, sources, metadata, checkpoint), trained_policy(tensors, metadata)
+    loaded = simulator_of(config, sources, metadata, checkpoint)
+    return loaded, with_untrained(trained_policy(tensors, metadata), checkpoint, loaded.simulator)
 
 
 def simulator_of(
@@ -76,6 +91,13 @@ def simulator_of(
         loaded = from_source(metadata["source"], changes)
     require_same_simulator(loaded.simulator, metadata, checkpoint)
     return loaded
+
+
+def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = True) -> list[str]:
+    """Return the lines below the table: the comparison, what the policy changes in plain words, messages."""
+    compared = [comparison_sentence(result, simulator)] if with_policy else []
+    words = plain_words(result, simulator)
+    return [*compared, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
 
 
 def compare_policies(
@@ -97,85 +119,6 @@ def compare_policies(
     threads = config.simulation_threads or detect_cores().usable
     episodes, seed = config.evaluation_episodes, config.seed
     return evaluate(simulator, names, trained, episodes, seed, threads, lambda name: say(f"  playing {name}"))
-
-
-def evaluation_table(
-    result: Evaluation, simulator: Simulator, more: Mapping[str, Mapping[str, str]] | None = None
-) -> Table:
-    """Return a row for each policy and a column for each metric of one number; ``more`` is header -> policy -> cell.
-
-    References have rows, too, and the gap of each mean to the first reference has a column.
-    """
-    more = {**(more or {}), **_gaps(result, simulator)}
-    summary = result.as_json()["policies"]
-    metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
-    metrics = [name for name in metrics if name != "return" or simulator.main_metric == "return"] or metrics
-    metrics.sort(key=lambda name: name != simulator.main_metric)
-    table = Table(title=f"Mean and 95 % interval over {result.episodes} episodes")
-    table.add_column("policy", no_wrap=True)
-    for header in [*(metric.replace("_", " ") for metric in metrics), *more]:
-        table.add_column(header, justify="right", no_wrap=True)
-    for name, values in summary.items():
-        cells = [_cell(values.get(metric)) for metric in metrics]
-        table.add_row(name, *cells, *(column[name] for column in more.values()))
-    for name, value in result.references.items():
-        cells = [_rounded(value) if metric == simulator.main_metric else "-" for metric in metrics]
-        table.add_row(name, *cells, *(column.get(name, "-") for column in more.values()))
-    return table
-
-
-def _gaps(result: Evaluation, simulator: Simulator) -> dict[str, dict[str, str]]:
-    """Return a column with the distance of each mean of the main metric from the first reference; none without one."""
-    if not result.references:
-        return {}
-    name, value = next(iter(result.references.items()))
-    means = {
-        policy: fmean(of) if (of := [r[simulator.main_metric] for r in records if simulator.main_metric in r]) else None
-        for policy, records in result.records.items()
-    }
-    return {f"gap to {name}": {policy: _gap(mean, value) for policy, mean in {**means, **result.references}.items()}}
-
-
-def _gap(mean: float | None, reference: float) -> str:
-    if mean is None:
-        return "-"
-    return f"{100 * (mean - reference) / abs(reference):+,.3g} %" if reference else f"{mean - reference:+,.3g}"
-
-
-def _cell(value: dict[str, float] | None) -> str:
-    if value is None:
-        return "-"
-    return f"{_rounded(value['mean'])} ± {_rounded((value['high'] - value['low']) / 2, 2)}"
-
-
-def _rounded(value: float, digits: int = 4) -> str:
-    """Return a number with some significant digits, but never fewer than those before the point."""
-    if 0.0 < abs(value) < 1.0:
-        return f"{value:.{digits}g}"
-    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
-
-
-def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
-    """Return how the trained policy compares with the best heuristic, episode by episode on the same streams."""
-    metric, lower_is_better = simulator.main_metric, simulator.main_metric_lower_is_better
-    best = best_heuristic(result.records, simulator)
-    if best is None:
-        return "No heuristic to compare with."
-    trained, heuristic = paired_values(result.records["trained"], result.records[best], metric)
-    if len(trained) < 2:
-        return f"Too few episodes to compare with {best}."
-    difference = paired_difference(trained, heuristic)
-    low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
-    base = abs(fmean(heuristic))
-    factor, unit = (100.0 / base, " %") if base else (1.0, "")
-    above, below = low > 0, high < 0
-    better, worse = (below, above) if lower_is_better else (above, below)
-    verdict = "Better than" if better else "Worse than" if worse else "Not shown to differ from"
-    return (
-        f"{verdict} the best heuristic, {best}: {fmean(trained):,.4g} against {fmean(heuristic):,.4g} "
-        f"{metric.replace('_', ' ')} ({factor * difference.value:+.3g}{unit}, 95 % interval {factor * low:+.3g} to "
-        f"{factor * high:+.3g}{unit}, paired)."
-    )
 
 
 def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], checkpoint: Path) -> None:

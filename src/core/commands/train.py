@@ -1,13 +1,16 @@
 """--mode train: train a policy and leave a run directory behind."""
 
+import os
 import shlex
 import signal
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
 from core.text import Say, counted, format_duration
@@ -15,14 +18,31 @@ from core.training.build.run import Run, build_run
 
 EXIT_INTERRUPTED = 130
 
+REPORT = "LONGSTRIDE_REPORT"
+"""Environment variable: with ``off`` no report is written at the end of a training or an evaluation."""
 
-def run_train(
-    config: Config, sources: dict[str, str], resume: bool, file: Path | None, console: Console, say: Say
-) -> int:
-    """Train, and return the exit code: 130 where somebody asked to stop. ``file`` is named in the command to resume."""
-    run = build_run(config, sources, resume, say, file=file)
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says of a training beside the settings."""
+
+    resume: bool = False  # whether the run in the run directory continues
+    file: Path | None = None  # hyperparameters file that the user named, for the command to resume
+    report: bool = True  # whether report.html is written at the end
+
+
+def wants_report(refused: bool) -> bool:
+    """Return whether a report is written: neither a flag nor the environment refuses it."""
+    return not refused and os.environ.get(REPORT, "").lower() != "off"
+
+
+def run_train(config: Config, sources: dict[str, str], choices: Choices, console: Console, say: Say) -> int:
+    """Train, and return the exit code: 130 where somebody asked to stop."""
+    run = build_run(config, sources, choices.resume, say, file=choices.file)
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)
+    if choices.report:
+        report_at_the_end(run.directory, say, run.trainer.simulator)
     for line in _last_lines(run, done):
         say(line)
     return 0 if done else EXIT_INTERRUPTED

@@ -33,8 +33,9 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
             :class:`core.simulators.observe.Observed`; it returns an integer, or ``action`` filled with numbers.
 
     Returns:
-        ``play(states, parameters, actor, rng, policy_rng) -> (steps, return, status)``. The chooser is given
-        ``actor``: the :class:`core.policies.compiled.forward.ActorArrays` of a policy, anything for a heuristic.
+        ``play(states, parameters, actor, rng, policy_rng, actions=None) -> (steps, return, status)``. The chooser is
+        given ``actor``: the :class:`core.policies.compiled.forward.ActorArrays` of a policy, anything for a heuristic.
+        The first ``len(actions)`` actions are written to ``actions``, rows of the action space (``row_of``).
     """
     functions, space, max_steps = compile_functions(simulator), simulator.action_space, simulator.max_steps
     observe_state, admit = build_observe_state(simulator, functions), build_sampling(space).admit
@@ -43,7 +44,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     mask_size, (row_size, row_dtype) = sum(space.choices), row_of(space)
 
     @njit(nogil=True)
-    def play(states, parameters, actor, rng, policy_rng):  # type: ignore[no-untyped-def]
+    def play(states, parameters, actor, rng, policy_rng, actions=None):  # type: ignore[no-untyped-def]
         state, guarded, row = states[0], new_guarded(observation_size), np.zeros(row_size, row_dtype)
         mask, features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
         observed = Observed(np.empty(observation_size, np.float32), mask, features)
@@ -56,6 +57,8 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
             action = choose(state, parameters, observed, actor, policy_rng, row)
             if not admit(action, mask):
                 return t, total, ACTION_NOT_ALLOWED
+            if actions is not None and t < len(actions):
+                actions[t, :] = action
             reward, terminated = step(state, parameters, action, rng)
             total += reward
             if not np.isfinite(total):

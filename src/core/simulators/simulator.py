@@ -49,6 +49,11 @@ class Simulator:
 
     * ``episode_metrics(state, parameters, metrics)`` (optional) fills a record of ``metrics_dtype``.
 
+    A method, called for a report:
+
+    * ``figures(self, records)`` (optional) returns matplotlib figures by title; records are policy -> records of its
+      evaluated episodes.
+
     ``rng`` is a ``numpy.random.Generator``. Nothing else may carry information from one call to the next.
 
     Attributes:
@@ -64,6 +69,9 @@ class Simulator:
         initial_feature_weights: float[action_feature_size], shared weights of an untrained policy, or None for 0.
         main_metric: name of the metric that progress shows and that chooses the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
+        metric_units: mapping from a metric to its unit, such as ``"minutes"``, ``"share"`` or ``"items"``. Times
+            (``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"``) are shown in the unit that suits their size.
+        metric_labels: mapping from a metric of several numbers to their names.
         mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` refer to, such as the mean time between two
             steps or between two arrivals.
         expected_steps: environment steps of a nominal episode, or None if only ``max_steps`` is known.
@@ -94,6 +102,8 @@ class Simulator:
     initial_feature_weights: np.ndarray | None = None
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
+    metric_units: Mapping[str, str] = {}
+    metric_labels: Mapping[str, Sequence[str]] = {}
     mean_interval: float = 1.0
     expected_steps: int | None = None
     heuristics: Mapping[str, Function] = {}
@@ -107,6 +117,10 @@ class Simulator:
     def message(self, state: np.void) -> str | None:
         """Return a sentence for the user about how this episode ended, or None."""
         return None
+
+    def unit_of(self, metric: str) -> str:
+        """Return the unit of a metric or of the return; empty where it is not known."""
+        return self.metric_units.get(metric, "reward" if metric == "return" else "")
 
     def description(self) -> dict[str, Any]:
         """Return the JSON values in a checkpoint that must be the same in the simulator that loads it."""

@@ -102,7 +102,8 @@ class Trainer:
         growth = {} if self.growth is None else self.growth.figures()
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories]))
         record = iteration_record(self.iteration, collected, report, coefficients)
-        return record | {"gamma": self.gamma, **growth, **health._asdict()}
+        units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
+        return record | {"units": units, "gamma": self.gamma, **growth, **health._asdict()}
 
     @property
     def unfinished(self) -> bool:
@@ -236,8 +237,9 @@ class Trainer:
         self._begin_phase("evaluating", progress)
         result = self._evaluation.run(self.actor_params())
         self._evaluation_seconds = result["seconds"]
-        self._keep_best(result["metrics"].get(self.simulator.main_metric, {}).get("mean"), "evaluations")
-        progress.say(evaluation_line(self.iteration, self.simulator.main_metric, result))
+        metric = self.simulator.main_metric
+        self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
+        progress.say(evaluation_line(self.iteration, metric, self.simulator.unit_of(metric), result))
         return result
 
     def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:

@@ -82,7 +82,7 @@ def test_evaluation_of_an_environment(cartpole, tmp_path):
     arguments = ("--checkpoint", str(cartpole), "--evaluation-episodes", "3", "--run-directory", str(directory))
     assert main(["--mode", "evaluate", *arguments]) == 0
     policies = json.loads((directory / "evaluation.json").read_text())["policies"]
-    assert list(policies) == ["trained", "trained_sampled", "random"]
+    assert list(policies) == ["trained", "trained_sampled", "untrained", "random"]
     for metrics in policies.values():
         assert metrics["return"]["mean"] == metrics["length"]["mean"] <= 30
 

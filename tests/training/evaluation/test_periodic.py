@@ -180,6 +180,6 @@ def test_when_one_is_due():
 
 def test_a_metric_that_no_episode_had_is_said_to_be_missing():
     found = {"episodes": 3, "seconds": 1.0, "metrics": {}}
-    assert evaluation_line(7, "cycle_time", found).endswith(
+    assert evaluation_line(7, "cycle_time", "", found).endswith(
         "evaluated greedily on 3 episodes in 1 s: cycle time not known."
     )

@@ -41,6 +41,7 @@ class GymnasiumSimulator(Simulator):
     """
 
     heuristics: Mapping[str, Any] = {"random": random_action}
+    metric_units: Mapping[str, str] = {"length": "steps"}
     compiled = False
     resumable = False
 

@@ -64,6 +64,7 @@ class BaseStock(Simulator):
     action_space = Box([0.0], [np.inf])
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per period"}
 
     def __init__(self, lead_time: int = 2, penalty: float = 9.0, shape: float = 4.0, max_steps: int = 50_000) -> None:
         periods = whole("lead_time", lead_time, 0, 20)

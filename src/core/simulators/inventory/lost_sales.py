@@ -71,6 +71,7 @@ class LostSales(Simulator):
 
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per period"}
 
     def __init__(
         self, lead_time: int = 2, penalty: float = 4, demand: str = "poisson", max_steps: int = 50_000

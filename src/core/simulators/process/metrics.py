@@ -16,11 +16,20 @@ from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 def metrics_dtype(resources: int) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
-    Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end.
+    Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end. The mean
+    utilisation is that of all resources together: their time at work over their time on duty.
     """
     times = "mean_cycle_time median_cycle_time p90_cycle_time"
     scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
     return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
+
+
+def metric_units(time_unit: str) -> dict[str, str]:
+    """Return the unit of each metric in a scenario with a unit of time."""
+    time = "time units" if time_unit == "abstract" else time_unit
+    times = dict.fromkeys(("mean_cycle_time", "median_cycle_time", "p90_cycle_time"), time)
+    shares = dict.fromkeys(("mean_utilisation", "utilisation"), "share")
+    return {**times, "cases_finished": "cases", "cases_open": "cases", "decisions": "steps", **shares}
 
 
 def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
@@ -29,8 +38,9 @@ def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
     working = np.where(state.busy_pair >= 0, state.time - state.started, 0.0)
     on_duty = time_on_duty(p, float(state.time))
     metrics.decisions = state.decisions
-    metrics.utilisation[:] = (state.busy_time + working) / np.maximum(on_duty, 1e-9)
-    metrics.mean_utilisation = metrics.utilisation.mean()
+    at_work = state.busy_time + working
+    metrics.utilisation[:] = at_work / np.maximum(on_duty, 1e-9)
+    metrics.mean_utilisation = at_work.sum() / max(on_duty.sum(), 1e-9)
 
 
 def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:

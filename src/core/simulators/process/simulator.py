@@ -61,6 +61,8 @@ class ProcessSimulator(Simulator):
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources)
         self.labels = _labels(scenario, parameters, self.action_feature_size)
+        self.metric_units = metrics.metric_units(scenario.time_unit)
+        self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
 

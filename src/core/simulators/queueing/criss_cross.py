@@ -48,6 +48,7 @@ class CrissCross(Simulator):
     action_space = Discrete(2)
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per time unit"}
 
     def __init__(self, kind: str = "balanced", arrival_rate: float = 0.9, max_steps: int = 50_000) -> None:
         chosen = one_of("kind", kind, list(SECOND_RATE))

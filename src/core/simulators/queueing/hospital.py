@@ -50,6 +50,7 @@ class Hospital(Simulator):
 
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per time unit"}
     references: Mapping[str, float] = {"MaxWeight (QGym 2024)": 440.0}
 
     def __init__(self, max_steps: int = 50_000) -> None:

@@ -42,6 +42,7 @@ class NModel(Simulator):
     action_space = Discrete(2)
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per time unit"}
 
     def __init__(self, max_steps: int = 50_000) -> None:
         self.max_steps = max_steps

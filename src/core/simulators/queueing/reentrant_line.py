@@ -55,6 +55,7 @@ class ReentrantLine(Simulator):
 
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per time unit"}
 
     def __init__(
         self, layout: int = 1, stations: int = 2, service: str = "exponential", max_steps: int = 50_000

@@ -64,6 +64,7 @@ class Tandem(Simulator):
     )
     metrics_dtype = np.dtype([("mean_cost", np.float64), ("refused", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
+    metric_units: Mapping[str, str] = {"mean_cost": "per time unit", "refused": "share"}
 
     def __init__(
         self, arrival_rate: float = 0.8, power: float = 2.0, capacity: int = 20, max_steps: int = 50_000

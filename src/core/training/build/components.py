@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from core.config import Config
 from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
@@ -11,13 +12,14 @@ from core.learning.device_transfer import host_allocator
 from core.learning.steps.interface import UpdateSettings
 from core.learning.updater import Updater
 from core.policies.networks import ActorCritic, initialise
+from core.policies.spec import PolicySpec
 from core.rollout.collector import Collector, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.seeding import stream
-from core.simulators.simulator import function_of
+from core.simulators.simulator import Simulator, function_of
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.setup import Setup
@@ -94,7 +96,7 @@ def build_updater(setup: Setup, plan: Plan) -> Updater:
     """Build the updater with a freshly initialised model."""
     config = setup.config
     return Updater(
-        _build_model(setup, plan.device == "cuda"),
+        new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
         torch.device(plan.device),
         build_algorithm(config),
         from_config(
@@ -122,10 +124,9 @@ def _run_steps(setup: Setup, plan: Plan) -> int:
     return iterations * -(-size.samples // plan.batch_size) * config.num_epochs
 
 
-def _build_model(setup: Setup, pinned: bool) -> ActorCritic:
-    """Build a freshly initialised model on the host."""
-    config, simulator = setup.config, setup.simulator
-    model = ActorCritic(setup.spec, pinned=pinned)
+def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bool = False) -> ActorCritic:
+    """Return a freshly initialised model on the host."""
+    model = ActorCritic(spec, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
     logits, feature_weights = (
         None if prior is None else torch.tensor(prior, dtype=torch.float32)

@@ -84,8 +84,9 @@ class Run:
 
     def _last_lines(self) -> list[str]:
         """Return the lines about the learning curve and the machine at the end of a run."""
-        utilization = self.trainer.utilization
-        lines = [plot_learning_curve(self.directory, self.trainer.simulator.main_metric)]
+        utilization, simulator = self.trainer.utilization, self.trainer.simulator
+        metric = simulator.main_metric
+        lines = [plot_learning_curve(self.directory, metric, simulator.unit_of(metric))]
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
             lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]

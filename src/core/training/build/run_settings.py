@@ -51,6 +51,15 @@ def train_command(config: Config, sources: dict[str, str], directory: Path, file
     return f"{this_command()} --mode train {shlex.join([*words, *named])}"
 
 
+def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:
+    """Return the command that trains a run again into another directory, without the file that it had."""
+    given = {name for name, source in sources.items() if source in ("flag", "file") and name != "run_directory"}
+    defaults = Config()
+    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or sources[n] == "flag"}
+    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
+    return f"{this_command()} --mode train {shlex.join(words)}"
+
+
 def _given(config: Config, sources: dict[str, str]) -> dict[str, Any]:
     """Return the values that flags gave, other than the run directory."""
     names = [name for name, source in sources.items() if source == "flag" and name != "run_directory"]

@@ -7,7 +7,7 @@ from core.hardware.planning.plan import Plan
 from core.jit_cache.cache import CacheStats
 from core.learning.updater import UpdateReport
 from core.rollout.collector import EpisodeOutcome
-from core.text import format_bytes, format_duration
+from core.text import format_bytes, format_duration, in_words, scale_of
 
 
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
@@ -57,10 +57,14 @@ def iteration_lines(
     return [update_line(seconds), *report.execution_notes, *failures, *messages]
 
 
-def evaluation_line(iteration: int, metric: str, evaluation: dict[str, Any]) -> str:
+def evaluation_line(iteration: int, metric: str, unit: str, evaluation: dict[str, Any]) -> str:
     """Return the line of an evaluation while a run trains."""
-    name, value = metric.replace("_", " "), evaluation["metrics"].get(metric)
-    result = f"{value['mean']:,.2f} ± {(value['high'] - value['low']) / 2:,.2f}" if value else "not known"
+    name, value = in_words(metric), evaluation["metrics"].get(metric)
+    result = "not known"
+    if value:
+        scale = scale_of(unit if unit != "reward" else "", value["mean"])
+        mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
+        result = f"{mean:,.2f} ± {half:,.2f}{scale.suffix}"
     effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
     return f"Iteration {iteration}: evaluated greedily on {effort}: {name} {result}."
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
+from rich.text import Text
 
 _SECONDS_BETWEEN_UPDATES = 0.25
 
@@ -73,4 +74,6 @@ def html_of(table: Table, sentences: Sequence[str] = ()) -> str:
 
 
 def _cell(tag: str, content: object, column: Column) -> str:
-    return f'<{tag} style="text-align: {column.justify}">{escape(str(content))}</{tag}>'
+    bold = isinstance(content, Text) and content.style == "bold"
+    text = f"<b>{escape(str(content))}</b>" if bold else escape(str(content))
+    return f'<{tag} style="text-align: {column.justify}">{text}</{tag}>'

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from core.text import counted, format_duration
+from core.text import counted, format_duration, scale_of
 from core.training.display.notebook import live_display
 
 
@@ -64,7 +64,9 @@ class Progress:
         else:
             figures.append(("mean reward", f"{r['mean_reward']:,.4g}"))
         if self._metric in r["metrics"]:
-            figures.append((self._metric, f"{r['metrics'][self._metric]:,.2f}"))
+            value = r["metrics"][self._metric]
+            scale = scale_of(r.get("units", {}).get(self._metric, ""), value)
+            figures.append((self._metric, f"{value * scale.factor:,.2f}{scale.suffix}"))
         figures += [("s simulation", f"{r['simulation_seconds']:.2f}"), ("s update", f"{r['update_seconds']:.2f}")]
         return [*figures, ("left", self._left())]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from core.jit_cache.cache import cached
 from core.policies.compiled.forward import new_actor_arrays
+from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
@@ -17,8 +18,8 @@ from core.simulators.simulator import OK, Function, Simulator, describe_fault, m
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
 
-POLICIES = {"trained": True, "trained_sampled": False}
-"""Ways to play a trained policy, and whether it takes its most likely action."""
+POLICIES = {"trained": True, "trained_sampled": False, "untrained": True}
+"""Ways to play a policy, and whether it takes its most likely action."""
 
 
 class CompiledPlayer:
@@ -40,24 +41,54 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        loop, simulator = self._loop(name), self._simulator
+        loop, simulator = self._loop("trained" if name == "untrained" else name), self._simulator
+        nothing = self._rows(0)
 
         def play_episode(episode: int) -> tuple[dict[str, Any], str | None]:
-            states = new_state(simulator)
-            rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
-            actor = None if actor_params is None or self._spec is None else new_actor_arrays(actor_params, self._spec)
-            title = f"{episode} of the evaluation of {name}"
-            with naming_the_episode(simulator, title):
-                steps, total, status = loop(states, simulator.parameters, actor, *rngs)
-            if status != OK:
-                raise describe_fault(status, simulator, title, steps)
-            with naming_the_episode(simulator, title):
+            states, total, _ = self._play_one(loop, actor_params, seed, (streams, episode, name), nothing)
+            with naming_the_episode(simulator, _title(name, episode)):
                 return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
 
         with ThreadPoolExecutor(self._threads) as pool:
             played = list(pool.map(play_episode, range(episodes)))
         messages = [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
         return [record for record, _ in played], messages
+
+    def actions(
+        self, name: str, actor_params: np.ndarray | None, episode: int, seed: int, streams: str = "evaluation"
+    ) -> np.ndarray:
+        """Play one of the episodes of :meth:`play` and return its actions, [steps, numbers of an action].
+
+        Raises:
+            SimulatorError: the simulator broke its contract.
+            UserError: Numba cannot compile it.
+        """
+        rows = self._rows(self._simulator.max_steps)
+        _, _, steps = self._play_one(self._loop(name), actor_params, seed, (streams, episode, name), rows)
+        return rows[:steps]
+
+    def _rows(self, count: int) -> np.ndarray:
+        size, dtype = row_of(self._simulator.action_space)
+        return np.zeros((count, size), dtype)
+
+    def _play_one(
+        self,
+        loop: Function,
+        actor_params: np.ndarray | None,
+        seed: int,
+        which: tuple[str, int, str],
+        actions: np.ndarray,
+    ) -> tuple[np.ndarray, float, int]:
+        """Play an episode of (streams, episode, policy); return the state at its end, its return and its steps."""
+        simulator, (streams, episode, name) = self._simulator, which
+        states = new_state(simulator)
+        rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
+        actor = None if actor_params is None or self._spec is None else new_actor_arrays(actor_params, self._spec)
+        with naming_the_episode(simulator, _title(name, episode)):
+            steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions)
+        if status != OK:
+            raise describe_fault(status, simulator, _title(name, episode), steps)
+        return states, total, steps
 
     def _build_loop(self, name: str) -> Function:
         if self._spec is not None and name in POLICIES:
@@ -66,3 +97,7 @@ class CompiledPlayer:
             compile_heuristic(self._simulator, name)
             choose = build_heuristic_chooser(self._simulator.action_space, self._simulator.heuristics[name])
         return cached(build_play(self._simulator, choose))
+
+
+def _title(name: str, episode: int) -> str:
+    return f"{episode} of the evaluation of {name}"

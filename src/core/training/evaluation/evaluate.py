@@ -30,6 +30,7 @@ class Evaluation:
     # lines that users should read, for example about a policy that ran into a capacity
     messages: list[str] = field(default_factory=list)
     references: dict[str, float] = field(default_factory=dict)  # values of the main metric known from elsewhere
+    seed: int = 0  # seed of the random streams
 
     def as_json(self) -> dict[str, Any]:
         """Return what evaluation.json holds: mean and 95 % interval of each metric of each policy, and references."""
@@ -54,16 +55,21 @@ def evaluate(
 ) -> Evaluation:
     """Play episodes with a trained policy and the named heuristics, and compute the simulator's bounds.
 
-    The policy is played greedily as ``trained`` and by sampling as ``trained_sampled``. The random streams are not
-    those of training, and the result does not depend on the threads. ``progress`` receives each name before it plays.
+    The policy is played greedily as ``trained`` and by sampling as ``trained_sampled``; ``untrained`` is the policy
+    that training began with, played greedily, where it is known. The random streams are not those of training, and the
+    result does not depend on the threads. ``progress`` receives each name before it plays.
 
     Raises:
         SimulatorError: the simulator broke its contract.
         UserError: Numba cannot compile it.
     """
-    result = Evaluation(episodes, references=dict(simulator.references))
+    result = Evaluation(episodes, references=dict(simulator.references), seed=seed)
     player = build_player(simulator, trained.spec if trained else None, threads)
     policies = dict.fromkeys(POLICIES, trained.actor_params) if trained else {}
+    if trained and trained.untrained_params is not None:
+        policies["untrained"] = trained.untrained_params
+    else:
+        policies.pop("untrained", None)
     for name in [*policies, *names]:
         progress(name)
         result.records[name], messages = player.play(name, policies.get(name), episodes, seed)

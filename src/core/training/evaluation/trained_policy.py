@@ -21,6 +21,7 @@ class TrainedPolicy:
 
     actor_params: np.ndarray  # float32[*], parameters of the actor in the flat layout
     spec: PolicySpec  # architecture of the policy
+    untrained_params: np.ndarray | None = None  # those with which training began, if they are known
 
 
 def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:

@@ -26,6 +26,8 @@ class RunDirectory:
         self.metrics = self.path / "metrics.jsonl"  # one JSON line an iteration
         self.tensorboard = self.path / "tensorboard"  # folder of TensorBoard's files
         self.learning_curve = self.path / "learning_curve.png"  # main metric over the iterations, a picture
+        self.report = self.path / "report.html"  # the run as a page
+        self.comparison = self.path / "comparison.html"  # this run and others side by side
         self.evaluation = self.path / "evaluation.json"  # result of --mode evaluate
         self.export = self.path / "export"  # folder of --mode export
         self.lock = self.path / "run.lock"  # file that the training process locks

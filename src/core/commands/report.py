@@ -1,0 +1,104 @@
+"""--mode report: a run, or several side by side, as a page for a browser."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.config import Config, load_values
+from core.errors import UserError, this_command
+from core.report.machine import run_seconds
+from core.report.run_data import RunData, read_run
+from core.report.traces import play_traces
+from core.report.write import Words, write_report, write_side_by_side
+from core.simulators.loading import from_source
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.simulator import Simulator
+from core.text import Say
+from core.training.build.run_settings import repeat_command
+from core.training.evaluation.trained_policy import load_trained_policy
+from core.training.run_directory.directory import RunDirectory
+
+_SHORT_RUN = 60.0
+"""Seconds of training from which episodes are played at its end: the first one compiles for ten seconds."""
+
+
+def run_report(directories: list[str], say: Say) -> int:
+    """Write the report of a run, or of several side by side, and return the exit code.
+
+    Raises:
+        UserError: a directory holds no run, or the page cannot be written.
+    """
+    if not directories:
+        raise UserError("--mode report needs --run-directory DIR, the run to report on; several are put side by side.")
+    if len(directories) == 1:
+        say(f"Report: {report_on(Path(directories[0]))}")
+        return 0
+    runs = [_read(Path(directory), None)[0] for directory in directories]
+    say(f"Report: {write_side_by_side(runs, _words(runs[0]))}")
+    return 0
+
+
+def report_on(directory: Path, simulator: Simulator | None = None, play_after: float = 0.0) -> Path:
+    """Write the report of a run and return its path.
+
+    Args:
+        directory: run directory.
+        simulator: simulator of the run; None to build the one that its checkpoint names.
+        play_after: seconds of training from which episodes of a process are played to see what happens in them.
+
+    Raises:
+        UserError: the directory holds no run, or the page cannot be written.
+    """
+    run, checkpoint = _read(directory, simulator)
+    if run_seconds(run) < play_after:
+        command = f"{this_command()} --mode report --run-directory {shlex.quote(str(directory))}"
+        run = replace(
+            run, unplayed=f"After a short run no episode is played. This shows who works when on what: {command}"
+        )
+    elif isinstance(run.simulator, ProcessSimulator) and checkpoint is not None:
+        try:
+            trained = load_trained_policy(checkpoint)
+            seed = run.evaluation.seed if run.evaluation is not None else 0
+            run = replace(run, traces=play_traces(run.simulator, trained, seed))
+        except UserError as error:
+            run = replace(run, unplayed=f"No episode was played: {error}")
+    return write_report(run, _words(run))
+
+
+def report_at_the_end(directory: Path, say: Say, simulator: Simulator | None, play_after: float = _SHORT_RUN) -> None:
+    """Write the report after a training or an evaluation; whatever fails in it is a line, and costs the run nothing."""
+    try:
+        say(f"Report: {report_on(directory, simulator, play_after)}")
+    except Exception as error:  # the run is saved, and a page about it must not change its exit code
+        say(f"No report: {error or type(error).__name__}")
+
+
+def _read(directory: Path, simulator: Simulator | None) -> tuple[RunData, Path | None]:
+    """Return what a run directory holds, and the directory of its checkpoint; None where none can be read."""
+    run = read_run(directory, simulator)
+    if simulator is None and run.checkpoint:
+        try:
+            run = replace(run, simulator=from_source(run.checkpoint.get("source", {})).simulator)
+        except UserError as error:
+            run.notes.append(f"The simulator of the run cannot be built here: {error}")
+    if not run.checkpoint:
+        run.notes.append("There is no checkpoint, so nothing can be played.")
+    return run, directory if run.checkpoint else None
+
+
+def _words(run: RunData) -> Words:
+    return Words(this_command(), _train_command(run), _defaults())
+
+
+def _train_command(run: RunData) -> str:
+    """Return the command that trains a run again, empty where its settings are not known."""
+    try:
+        config = load_values(run.settings, str(RunDirectory(run.directory).config)) if run.settings else None
+    except UserError:
+        return ""
+    return repeat_command(config, run.sources, Path(f"{run.directory}-again")) if config else ""
+
+
+def _defaults() -> dict[str, Any]:
+    return Config().model_dump()

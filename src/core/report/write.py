@@ -1,0 +1,94 @@
+"""The report of a run, and of several runs side by side, as one file of HTML."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError
+from core.report.charts import have_matplotlib
+from core.report.learning import diagnostics_section, learning_section
+from core.report.machine import machine_section
+from core.report.outcomes import evaluation_section, metrics_section
+from core.report.page import Page, Section, Text, render
+from core.report.process import process_section
+from core.report.run_data import RunData
+from core.report.settings import quoted, reproduction_section, settings_section
+from core.report.side_by_side import side_by_side, unique_names
+from core.report.summary import subtitle, tiles, verdict, warnings, words
+from core.simulators.process.simulator import ProcessSimulator
+from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a report needs from the command line: the program's name and the settings' defaults."""
+
+    program: str  # command that runs this program
+    train: str  # command that trains the run again
+    defaults: Mapping[str, Any]  # setting -> default
+
+
+def write_report(run: RunData, given: Words) -> Path:
+    """Write ``report.html`` into a run directory and return its path.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    return _write(RunDirectory(run.directory).report, build_page(run, given))
+
+
+def write_side_by_side(runs: Sequence[RunData], given: Words) -> Path:
+    """Write ``comparison.html`` into the directory of the first run and return its path.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    page = side_by_side(runs, unique_names(runs), f"{given.program} --mode evaluate --checkpoint")
+    return _write(RunDirectory(runs[0].directory).comparison, page)
+
+
+def build_page(run: RunData, given: Words) -> Page:
+    """Return the content of a run's report."""
+    directory = quoted(run.directory)
+    evaluate = f"{given.program} --mode evaluate --checkpoint {directory}"
+    commands = {
+        "Compare the policy with the heuristics": evaluate,
+        "Check that an iteration gives the same bits": (
+            f"{given.program} --mode replay --run-directory {directory} --iteration {run.records[-1]['iteration']}"
+        ),
+        "Write this page again": f"{given.program} --mode report --run-directory {directory}",
+    }
+    sentence, tone = verdict(run)
+    sections = [
+        evaluation_section(run, evaluate),
+        learning_section(run),
+        _process(run),
+        metrics_section(run),
+        machine_section(run),
+        diagnostics_section(run),
+        settings_section(run, given.defaults),
+        reproduction_section(run, given.train, commands),
+    ]
+    cautions = warnings(run)
+    if not have_matplotlib():
+        cautions.append("There are no pictures, because matplotlib is not installed: pip install matplotlib.")
+    kept = [section for section in sections if section is not None]
+    return Page(f"Report of {run.name}", subtitle(run), sentence, tone, tiles(run), words(run), cautions, kept)
+
+
+def _process(run: RunData) -> Section | None:
+    if not isinstance(run.simulator, ProcessSimulator):
+        return None
+    if not run.traces:
+        return Section("process", "People and cases", [Text([run.unplayed], "missing")])
+    return process_section(run.simulator, run.traces)
+
+
+def _write(path: Path, page: Page) -> Path:
+    try:
+        write_atomically(path, render(page).encode())
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+    return path

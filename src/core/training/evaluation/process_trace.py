@@ -1,0 +1,130 @@
+"""What happened in an episode of the process simulator: every task with its person and times, every postponement.
+
+The actions of the episode are played again, which takes a fraction of a second.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from core.jit_cache.cache import cached
+from core.seeding import stream
+from core.simulators.process import dynamics
+from core.simulators.process.counter_rng import advance, uniform
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.simulator import Function, compiled, metrics_of, naming_the_episode, new_state
+
+_STEP = np.dtype(
+    [
+        ("time", np.float64),  # of the decision
+        ("pair", np.int64),  # that was chosen, -1 for postpone
+        ("case", np.int64),
+        ("enabled", np.float64),  # when the task could have begun
+        ("finish", np.float64),  # when the work on it ends
+        ("waiting", np.int64),  # tasks that waited at the decision
+        ("free", np.int64),  # people who were free at the decision
+    ]
+)
+
+
+class Trace(NamedTuple):
+    """An episode; times in the scenario's unit, indices of activities and resources in the scenario's order."""
+
+    end: float  # time at which the episode ended
+    tasks: np.ndarray  # records of the tasks that were begun: activity, resource, case, enabled, start, finish
+    waiting: np.ndarray  # records of the tasks that wait at the end: activity, enabled
+    decisions: np.ndarray  # records of the decisions: time, pair (-1 for postpone), waiting (tasks), free (people)
+    arrivals: np.ndarray  # float64[cases], time of each arrival
+    completions: np.ndarray  # float64[cases], time of each completion, NaN for an open case
+    on_duty: np.ndarray  # records of the shifts: resource, start, end
+    metrics: dict[str, Any]  # the simulator's metrics of the episode
+
+
+def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, streams: str, episode: int) -> Trace:
+    """Play the actions, int64[decisions], of an episode again and return what happened.
+
+    Args:
+        simulator: simulator of the episode.
+        actions: every action of the episode.
+        seed: seed of the run's random streams.
+        streams: name of the streams of the episode.
+        episode: number of the episode.
+    """
+    p, states = simulator.parameters, new_state(simulator)
+    steps = np.zeros(len(actions), _STEP)
+    replay = cached(_build_replay())
+    with naming_the_episode(simulator, f"{episode}, played again"):
+        replay(states, p, stream(seed, streams, episode), actions, steps)
+    state, given = states[0], steps["pair"] >= 0
+    tasks = np.zeros(given.sum(), _fields(activity=np.int64, resource=np.int64, case=np.int64, **_TIMES))
+    chosen = steps[given]
+    tasks["activity"], tasks["resource"] = p.pair_activity[chosen["pair"]], p.pair_resource[chosen["pair"]]
+    tasks["case"], tasks["enabled"] = chosen["case"], chosen["enabled"]
+    tasks["start"], tasks["finish"] = chosen["time"], chosen["finish"]
+    completions = np.array(state.completion_time[: state.arrived])
+    return Trace(
+        end=float(state.time),
+        tasks=tasks,
+        waiting=_still_waiting(state),
+        decisions=steps[["time", "pair", "waiting", "free"]],
+        arrivals=np.array(state.arrival_time[: state.arrived]),
+        completions=np.where(completions < 0.0, np.nan, completions),
+        on_duty=shifts_until(simulator, float(state.time)),
+        metrics=metrics_of(simulator, states),
+    )
+
+
+_TIMES = {"enabled": np.float64, "start": np.float64, "finish": np.float64}
+
+
+def _fields(**kinds: Any) -> np.dtype:
+    return np.dtype(list(kinds.items()))
+
+
+def _build_replay() -> Function:
+    step = compiled(ProcessSimulator.step)
+
+    @njit(nogil=True)
+    def replay(states, p, rng, actions, steps):  # type: ignore[no-untyped-def]
+        state = states[0]
+        dynamics.start(state, p, rng)
+        for t in range(len(actions)):
+            row, pair = steps[t], actions[t]
+            row.time, row.pair, row.waiting = state.time, -1, state.waiting
+            for r in range(len(state.available)):
+                row.free += state.available[r]
+            if pair < len(p.pair_mean):
+                slot = state.queue_head[p.pair_activity[pair]]
+                row.pair, row.case, row.enabled = pair, state.slot_case[slot], state.slot_enabled[slot]
+                u = uniform(advance(state.slot_stream[slot]))
+                row.finish = state.time + dynamics.draw_service(p, pair, u)
+            step(state, p, pair, rng)
+
+    return replay
+
+
+def _still_waiting(state: Any) -> np.ndarray:
+    """Return the tasks in the queues of a state."""
+    waiting = []
+    for activity, head in enumerate(state.queue_head):
+        slot = int(head)
+        for _ in range(int(state.queue_length[activity])):
+            waiting.append((activity, float(state.slot_enabled[slot])))
+            slot = int(state.slot_next[slot])
+    return np.array(waiting, _fields(activity=np.int64, enabled=np.float64))
+
+
+def shifts_until(simulator: ProcessSimulator, end: float) -> np.ndarray:
+    """Return the shifts of every resource from time 0 to ``end``; one that lasts where a resource is always there."""
+    scenario, rows = simulator.scenario, []
+    week = 168.0 * scenario.hour
+    for r, name in enumerate(scenario.resources):
+        if name not in scenario.working_hours:
+            rows.append((r, 0.0, end))
+            continue
+        intervals = scenario.weekly_hours({name})
+        for begin in np.arange(0.0, end, week):
+            shifts = ((begin + scenario.hour * a, min(begin + scenario.hour * b, end)) for a, b in intervals)
+            rows += [(r, a, b) for a, b in shifts if a < end]
+    return np.array(rows, _fields(resource=np.int64, start=np.float64, end=np.float64))

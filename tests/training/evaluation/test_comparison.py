@@ -1,0 +1,146 @@
+"""Verdicts of the paired interval, in the sentence, the table, evaluation.json and in plain words."""
+
+import json
+
+import pytest
+from oracles.toy_simulators import Shop
+
+pytest.importorskip("pydantic")
+pytest.importorskip("scipy")
+
+from core.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
+from core.training.evaluation.evaluate import Evaluation
+from core.training.evaluation.plain_words import plain_words
+from core.training.evaluation.table import evaluation_cells, evaluation_table
+
+
+class Costs(Shop):
+    """A shop that is judged by a cost."""
+
+    main_metric, main_metric_lower_is_better = "mean_cost", True
+
+
+def sentence(simulator, trained, **heuristics):
+    metric = simulator.main_metric
+    values = {"trained": trained, **heuristics}
+    records = {name: [{} if value is None else {metric: value} for value in of] for name, of in values.items()}
+    return comparison_sentence(Evaluation(len(trained), records), simulator)
+
+
+LOW, HIGH, MIXED = [7.0, 8.0, 9.0, 8.5], [12.0, 13.0, 14.0, 13.5], [7.0, 8.5, 9.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "trained", "heuristic", "verdict"),
+    [
+        (Costs, HIGH, LOW, "Worse than"),
+        (Costs, LOW, HIGH, "Better than"),
+        (Costs, LOW, MIXED, "No difference shown to"),
+        (Shop, HIGH, LOW, "Better than"),
+        (Shop, LOW, HIGH, "Worse than"),
+        (Shop, LOW, MIXED, "No difference shown to"),
+    ],
+)
+def test_the_verdict_is_that_of_the_paired_interval(simulator, trained, heuristic, verdict):
+    assert sentence(simulator(), trained, order_up=heuristic).startswith(f"{verdict} the best heuristic, order_up: ")
+
+
+def test_the_sentence_by_hand():
+    """Differences of 5 in each episode and of 4.5 once: 4.875 of 8.125, and Student's t of 0.25 over 4 episodes."""
+    half = 3.182446 * 0.25 / 2
+    low, high = (100 * (4.875 + sign * half) / 8.125 for sign in (-1, 1))
+    assert sentence(Costs(), [12.0, 13.0, 14.0, 13.0], order_up=LOW, order_nothing=HIGH) == (
+        "Worse than the best heuristic, order_up: 13 against 8.125 mean cost (+60 %, 95 % interval "
+        f"{low:+.3g} to {high:+.3g} %; +4.88, {4.875 - half:+.3g} to {4.875 + half:+.3g}; paired)."
+    )
+
+
+def test_a_heuristic_of_zero_has_no_percent():
+    text = sentence(Shop(), [1.0, 2.0, 3.0], order_up=[0.0, 0.0, 0.0])
+    assert text.startswith("No difference shown to the best heuristic, order_up: 2 against 0 cash (+2, 95 % interval -")
+    assert " %)" not in text
+
+
+def test_episodes_that_lack_the_metric_are_left_out_and_one_is_too_few():
+    assert "8 against 13" in sentence(Shop(), [7.0, None, 9.0], order_up=[12.0, 99.0, 14.0])
+    for trained in ([7.0, None], [None, None]):
+        assert sentence(Shop(), trained, order_up=[12.0, 13.0]) == "Too few episodes to compare with order_up."
+    assert sentence(Shop(), [7.0, 8.0]) == "No heuristic to compare with."
+
+
+def test_references_have_rows_and_a_gap():
+    """7 is 40 % above 5, and a reference of 10 is twice 5."""
+    records = {"order_up": [{"mean_cost": 6.0}, {"mean_cost": 8.0}]}
+    result = Evaluation(2, records, references={"optimum": 5.0, "rule": 10.0})
+    table = evaluation_table(result, Costs())
+    columns = {column.header: [str(cell) for cell in column.cells] for column in table.columns}
+    assert columns["policy"] == ["order_up", "optimum", "rule"]
+    assert columns["mean cost"][1:] == ["5.000", "10.00"]
+    assert columns["gap to optimum"] == ["+40 %", "+0 %", "+100 %"]
+    assert "against order_up" not in columns
+    assert result.as_json()["references"] == {"optimum": 5.0, "rule": 10.0}
+
+
+class Clinic(Costs):
+    """A shop whose cost is a time, with a share for each of two people."""
+
+    main_metric = "wait"
+    metric_units = {"wait": "minutes", "use": "share", "patients": "patients"}  # noqa: RUF012
+    metric_labels = {"use": ("Ann", "Bob")}  # noqa: RUF012
+
+
+def clinic():
+    waits = {"trained": [90, 80, 100, 90], "order_up": [180, 170, 190, 180], "order_nothing": [300, 310, 290, 300]}
+    uses = {"trained": [0.5, 0.8], "order_up": [0.9, 0.79], "order_nothing": [0.9, 0.79]}
+    patients = {"trained": [10, 11, 12, 13], "order_up": [10, 12, 11, 13], "order_nothing": [9, 9, 9, 9]}
+    records = {
+        name: [{"wait": float(w), "patients": n, "use": uses[name]} for w, n in zip(of, patients[name], strict=True)]
+        for name, of in waits.items()
+    }
+    return Evaluation(4, records, seed=3)
+
+
+def test_a_time_has_the_unit_of_its_size_and_a_difference_is_in_units_and_per_cent():
+    """90 minutes of 180 less in each episode: no spread; above 120 minutes a time is shown in hours."""
+    text = comparison_sentence(clinic(), Clinic())
+    assert text == (
+        "Better than the best heuristic, order_up: 1.5 h against 3 h wait "
+        "(-50 %, 95 % interval -50 to -50 %; -1.5 h, -1.5 to -1.5 h; paired)."
+    )
+
+
+def test_the_table_has_units_verdicts_and_a_bold_best():
+    cells = evaluation_cells(clinic(), Clinic())
+    assert cells.headers == ["wait, h", "against order_up", "patients"]
+    rows = {row.name: row for row in cells.rows}
+    assert {name: row.best for name, row in rows.items()} == {
+        "trained": True,
+        "order_up": False,
+        "order_nothing": False,
+    }
+    assert rows["trained"].cells[0].startswith("1.500 ± ") and rows["trained"].cells[1] == "better: -50 ± 0.0 %"
+    assert rows["order_nothing"].cells[1].startswith("worse: +66.7 ± ") and rows["order_up"].cells[1] == "-"
+    bold = [
+        column.header for column in evaluation_table(clinic(), Clinic()).columns if column._cells[0].style == "bold"
+    ]
+    assert bold == ["policy", *cells.headers]
+
+
+def test_plain_words_name_only_differences_that_are_shown():
+    assert plain_words(clinic(), Clinic()) == [
+        "Wait: 90.0 min, 90.0 min (50 %) less than under order_up.",
+        "Patients: 11.5 patients; no difference to order_up is shown.",
+        "Use changes most: less for Ann 90 → 50 %.",
+    ]
+    assert plain_words(Evaluation(2, {"order_up": [{"wait": 1.0}, {"wait": 2.0}]}), Clinic()) == []
+
+
+def test_evaluation_json_holds_units_and_verdicts_and_is_read_back():
+    simulator, result = Clinic(), clinic()
+    content = json.loads(json.dumps(as_json(result, simulator)))
+    assert content["units"] == Clinic.metric_units and content["best_heuristic"] == "order_up"
+    verdict = content["verdicts"]["trained"]
+    assert (verdict["verdict"], verdict["difference"], verdict["difference_percent"]) == ("better", -90.0, -50.0)
+    assert from_json(content) == result
+    assert verdicts(from_json(content), simulator) == verdicts(result, simulator)
+    assert from_json({"episodes": 2, "policies": {}}) is None
