@@ -89,7 +89,8 @@ LOG_ARRIVALS = "weekly"
 # ---------------------------------------------------------------------------------------------- the policy
 # "mlp" acts on the present observation alone. "mingru" also remembers what it has seen in the episode (minimal gated
 # recurrent units); take it where the observation hides a part of the state. It takes three times the parameters and
-# trains without compiled kernels.
+# trains without compiled kernels. "transformer" sees the last CONTEXT_LENGTH observations of the episode; take it where
+# the action depends on which ones they were. docs/how-to/train-a-policy-with-memory.md compares them.
 POLICY_NETWORK = "mlp"
 
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.
@@ -99,8 +100,20 @@ ACTOR_HIDDEN_SIZE = 128
 # Width of the critic's hidden layers, units. Integer 1 .. 16384. It only runs in batches on the update's device.
 CRITIC_HIDDEN_SIZE = 256
 
-# Hidden layers of actor and critic each. Integer 1 .. 16.
+# Hidden layers of actor and critic each, or blocks of a transformer. Integer 1 .. 16.
 NUM_HIDDEN_LAYERS = 3
+
+# Observations that a transformer sees: the present one and those before it in the episode. Integer 1 .. 1024; other
+# networks ignore it, and the next two. Longer: looks further back; more memory and more time for each step.
+CONTEXT_LENGTH = 20
+
+# Heads of a transformer's blocks: how many observations one can look at, each for a reason of its own. Integer 1 .. 64;
+# both hidden sizes are multiples of twice as many.
+ATTENTION_HEADS = 4
+
+# Hidden units of the perceptron in a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. Higher: more
+# can be computed from what was seen; 4 is usual on GPUs, 2 keeps the actor's parameters in a core's cache.
+FEED_FORWARD_FACTOR = 2
 
 # "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
 ACTIVATION = "relu"

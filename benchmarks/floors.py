@@ -32,9 +32,9 @@ from core.policies.compiled.forward import (
     build_network,
     new_actor_arrays,
     new_policy_states,
-    tanh,
     workspace,
 )
+from core.policies.compiled.products import tanh
 from core.policies.networks import ActorCritic, initialise
 from core.policies.parameter_layout import OBSERVATION_CLIP
 from core.policies.spec import PolicySpec
@@ -130,25 +130,26 @@ def rows(
     weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
 ) -> Callable[[], int]:
     """Return a function that passes observations through the project's actor, some streams at a time."""
-    load, advance, outputs = build_network(spec_of(sizes, activation))
+    network = build_network(spec_of(sizes, activation))
+    load, advance, outputs = network.load, network.advance, network.outputs
 
     @njit(nogil=True)
-    def play(weights, seen, states, scratch, streams):  # type: ignore[no-untyped-def]
+    def play(weights, seen, states, members, scratch, streams):  # type: ignore[no-untyped-def]
         total = 0.0
         for first in range(0, len(seen), streams):
             for k in range(streams):
-                load(weights, seen[first + k], states[k], scratch, k)
-            advance(weights, scratch, streams)
+                load(weights, seen[first + k], scratch, k)
+            advance(weights, states, members, scratch, streams)
             for k in range(streams):
-                total += outputs(states[k], scratch, k)[0]
+                total += outputs(scratch, k)[0]
         return total
 
     spec = spec_of(sizes, activation)
-    states, scratch = new_policy_states(spec, streams), workspace(spec, streams)
+    states, members, scratch = new_policy_states(spec, streams), np.arange(streams), workspace(spec, streams)
 
     def run() -> int:
         for _ in range(16):
-            play(weights, seen, states, scratch, streams)
+            play(weights, seen, states, members, scratch, streams)
         return 16 * len(seen)
 
     return run

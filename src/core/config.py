@@ -45,10 +45,13 @@ class Config(BaseModel):
     skip_bad_rows: bool = False
     keep_duplicates: bool = False
     log_arrivals: Literal["weekly", "replay"] = "weekly"
-    policy_network: Literal["mlp", "mingru"] = "mlp"
+    policy_network: Literal["mlp", "mingru", "transformer"] = "mlp"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)
     critic_hidden_size: int = Field(default=256, ge=1, le=16384)
     num_hidden_layers: int = Field(default=3, ge=1, le=16)
+    context_length: int = Field(default=20, ge=1, le=1024)
+    attention_heads: int = Field(default=4, ge=1, le=64)
+    feed_forward_factor: int = Field(default=2, ge=1, le=8)
     activation: Literal["relu", "tanh"] = "relu"
     weight_init: Literal["orthogonal", "xavier_uniform", "kaiming_uniform"] = "orthogonal"
     initial_log_std: float = Field(default=0.0, ge=-10, le=5)

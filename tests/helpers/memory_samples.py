@@ -16,7 +16,8 @@ def chunked_samples(model: ActorCritic, lengths: Sequence[int], seed: int = 1, c
     A twentieth of the steps begin episodes.
     """
     spec, count = model.spec, sum(lengths)
-    generator, chunks = torch.Generator().manual_seed(seed), chunk_rows(lengths, chunk)
+    generator, chunks = torch.Generator().manual_seed(seed), chunk_rows(lengths, chunk, spec.context)
+    kept = int(chunks.starts.max()) + 1
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator)
@@ -30,12 +31,13 @@ def chunked_samples(model: ActorCritic, lengths: Sequence[int], seed: int = 1, c
         log_probs=-1.5 + 0.2 * normal(count),
         masks=masks,
         features=normal(count, spec.action_space.outputs, spec.action_features),
-        states=0.5 * normal(len(chunks.rows), spec.state_size),
+        states=0.5 * normal(kept, spec.state_size),
         advantages=normal(count),
         returns=normal(count),
         values=normal(count),
         begins=torch.rand(count, 1, generator=generator) < 0.05,
-        critic_states=0.5 * normal(len(chunks.rows), spec.critic_state_size),
+        critic_states=0.5 * normal(kept, spec.critic_state_size),
         rows=torch.from_numpy(chunks.rows),
         valid=torch.from_numpy(chunks.valid.astype(np.float32)),
+        starts=torch.from_numpy(chunks.starts),
     )

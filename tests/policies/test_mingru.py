@@ -7,7 +7,8 @@ from helpers.memory_models import memory_model, memory_spec, some_begins
 from oracles.slow_memory import SlowNetwork, layer_in_order
 
 from core.errors import UserError
-from core.policies.mingru import Memory, _Scan, remember, scan
+from core.policies.memory import Memory, Steps
+from core.policies.mingru import _Scan, remember, scan
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import CHUNK, PolicySpec
 
@@ -186,9 +187,10 @@ def test_the_states_of_the_critic_after_each_step():
     model = memory_model(memory_spec())
     observations, begins = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32), some_begins(30, 0, 12)
     memory = Memory(torch.zeros(1, 48), torch.from_numpy(begins))
-    values, states = model.values_and_states(model.normalise(torch.from_numpy(observations)), memory)
+    every = Steps(torch.zeros(30, dtype=torch.int64), torch.arange(30))
+    values, states = model.values_and_states(model.normalise(torch.from_numpy(observations)), memory, every)
     slow = SlowNetwork(model, "critic").play(observations, begins)
-    np.testing.assert_allclose(states.detach().numpy()[0], slow.states[1:], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(states.detach().numpy(), slow.states[1:], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(values.detach().numpy(), slow.outputs[:, 0], rtol=1e-4, atol=1e-5)
 
 

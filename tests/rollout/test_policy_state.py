@@ -8,7 +8,7 @@ from helpers.toy_runs import CRITIC_HIDDEN, HIDDEN, SEED, actor_weights, toy_col
 from numba import njit
 from oracles.toy_simulators import Shop
 
-from core.policies.compiled.forward import Network
+from core.policies.compiled.network import Network
 from core.policies.spec import CHUNK, PolicySpec
 from core.rollout import collect_steps
 from core.rollout.collector import CollectorState, RolloutPlan
@@ -26,28 +26,30 @@ class Counting(PolicySpec):
 
 
 @njit
-def load(params, observation, state, workspace, place):
-    """Keep the new state at the place."""
-    workspace[64 * place], workspace[64 * place + 1] = state[0] + 1, state[1] + observation[0]
-    workspace[64 * place + 2 : 64 * place + 6] = 0.0
+def load(params, observation, workspace, place):
+    """Keep the observed value at the place."""
+    workspace[64 * place] = observation[0]
 
 
 @njit
-def advance(params, workspace, count):
-    """Do nothing."""
+def advance(params, states, members, workspace, count):
+    """Count and sum."""
+    for place in range(count):
+        states[members[place], 0] += 1
+        states[members[place], 1] += workspace[64 * place]
+        workspace[64 * place + 2 : 64 * place + 6] = 0.0
 
 
 @njit
-def outputs(state, workspace, place):
-    """Hand the new state over."""
-    state[:] = workspace[64 * place : 64 * place + 2]
+def outputs(workspace, place):
+    """Like no action more."""
     return workspace[64 * place + 2 : 64 * place + 6]
 
 
 @pytest.fixture
 def counting(monkeypatch):
     """Return the spec of a shop's policy that counts."""
-    monkeypatch.setattr(collect_steps, "build_network", lambda spec: Network(load, advance, outputs))
+    monkeypatch.setattr(collect_steps, "build_network", lambda spec: Network(load, advance, outputs, 64))
     shop = Shop()
     return Counting(shop.observation_size, shop.action_space, HIDDEN, CRITIC_HIDDEN, "relu", shop.action_feature_size)
 

@@ -93,7 +93,7 @@ def prepare_batch(
     model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
     columns, observations = uploaded.samples, (uploaded.samples.observations, uploaded.final_observations)
     carried = columns.observations.new_zeros(len(trajectories), 0) if critic_states is None else critic_states
-    states = columns.observations.new_zeros(0 if chunks is None else len(chunks.rows), carried.shape[1])
+    states = columns.observations.new_zeros(len(columns.states) if chunks is not None else 0, carried.shape[1])
     if not algorithm.needs_critic:
         values, final_values = (np.zeros(len(part), np.float32) for part in observations)
     elif chunks is None:
@@ -126,7 +126,7 @@ def prepare_batch(
     kept = targets.learned_from if targets.learned_from is not None and targets.learned_from.any() else None
     if chunks is not None:
         valid = chunks.valid if kept is None else chunks.valid & kept[chunks.rows]
-        parts = {"rows": chunks.rows, "valid": valid.astype(np.float32)}
+        parts = {"rows": chunks.rows, "valid": valid.astype(np.float32), "starts": chunks.starts}
         places = {name: buffers.upload([part], name) for name, part in parts.items()}
         further = {"begins": uploaded.begins, "critic_states": buffers.keep(states, "critic_states"), **places}
         sizes = valid.sum(axis=1)
@@ -170,12 +170,12 @@ def _values_in_order(
     stepper: Stepper, rollout: RolloutBatch, uploaded: Uploaded, chunks: ChunkRows, carried: Tensor
 ) -> ValuesInOrder:
     """Return the values of a critic with memory; where memory runs out, fewer trajectories go through it at once."""
-    observations, chunk = (uploaded.samples.observations, uploaded.final_observations), chunks.rows.shape[1]
+    observations, chunk = (uploaded.samples.observations, uploaded.final_observations), stepper.model.spec.chunk
 
     def evaluate() -> ValuesInOrder:
         most = max(stepper.memory.microbatch // chunk, 1)
         return values_in_order(
-            stepper.model, rollout.trajectories, chunks, observations, uploaded.begins, carried, most
+            stepper.model, rollout.trajectories, chunks.starts, observations, uploaded.begins, carried, most
         )
 
     return stepper.memory.run("values", rollout.steps, evaluate)

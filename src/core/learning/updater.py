@@ -219,7 +219,8 @@ class Updater:
     def _chunks(self, rollout: RolloutBatch) -> ChunkRows | None:
         """Return the chunks of a rollout; None for a policy without memory."""
         spec = self.host.spec
-        return chunk_rows([t.steps for t in rollout.trajectories], spec.chunk) if spec.has_memory else None
+        steps = [t.steps for t in rollout.trajectories]
+        return chunk_rows(steps, spec.chunk, spec.context) if spec.has_memory else None
 
     def _prepare(self, rollout: RolloutBatch, chunks: ChunkRows | None) -> tuple[Prepared, float]:
         """Return what the epochs need, and the seconds in which the rollout crossed the bus."""

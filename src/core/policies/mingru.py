@@ -11,24 +11,14 @@ h_{t-1}, so that all steps of a chunk are a scan of linear functions. It is comp
 logarithms lose three digits in float32 and have none for a reset.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from core.policies.compiled.scan import scan_gradients, scan_steps
-
-
-class Memory(NamedTuple):
-    """What a network with memory knows beside the observations of B = C * K steps, C chunks of K steps each.
-
-    Attributes:
-        states: float[C, S], the states of all layers before each chunk.
-        begins: bool[B, 1], whether a step is the first of an episode.
-    """
-
-    states: Tensor
-    begins: Tensor
+from core.policies.memory import Memory, Steps
 
 
 def remember(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,6 +41,34 @@ def remember(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, begins: Ten
     states: Tensor = _Scan.apply(*scanned)  # type: ignore[no-untyped-call]
     gate = torch.sigmoid(p)
     return gate * states.reshape(x.shape) + (1.0 - gate) * x, states
+
+
+def remember_all(
+    x: Tensor,
+    layers: Sequence[tuple[Tensor, Tensor]],
+    memory: Memory,
+    after: Steps | None = None,
+    hidden: list[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the outputs of layers one after the other, and the states after some steps, float[N, S].
+
+    Args:
+        x: float[B, H], inputs of the first one.
+        layers: weight and bias of each.
+        memory: the states of all layers before the chunks, one layer after the other, and where episodes begin.
+        after: the steps; without them there are no states.
+        hidden: list to which the outputs of each layer are appended.
+    """
+    begin, states = 0, list[Tensor]()
+    for weight, bias in layers:
+        start = memory.states[:, begin : begin + len(weight)]
+        x, of_layer = remember(x.to(start.dtype), weight, bias, start, memory.begins)
+        begin += len(weight)
+        if after is not None:
+            states.append(of_layer[after.chunks, after.places])
+        if hidden is not None:
+            hidden.append(x)
+    return x, torch.cat(states, dim=1) if states else x.new_zeros(0, begin)
 
 
 class _Scan(torch.autograd.Function):

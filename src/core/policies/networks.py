@@ -1,16 +1,18 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from core.errors import UserError
 from core.policies.distributions import distribution_of
-from core.policies.mingru import Memory, remember
+from core.policies.memory import Memory, Steps
+from core.policies.mingru import remember_all
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import CHUNK, PolicySpec
+from core.policies.transformer import no_memory, transform
 
 
 class ActorCritic(nn.Module):
@@ -98,74 +100,58 @@ class ActorCritic(nn.Module):
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
-    def values_and_states(self, normalised: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return what :meth:`values` does, and float32[C, K, S], the critic's states after each step."""
-        states: list[Tensor] = []
-        values = self._forward("critic", normalised, None, memory, states).squeeze(-1)
-        return values, torch.cat(states, dim=2)
+    def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`values` does, and float32[N, S], the critic's states after some steps."""
+        hidden, states = self._hidden("critic", normalised, self.layers("critic")[:-1], memory, after)
+        return self._head("critic", hidden, None).squeeze(-1), states
 
     def hidden_outputs(self, part: str, x: Tensor) -> list[Tensor]:
         """Return the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units], for float32[B, O].
 
-        In a network with memory, each row is the first observation of an episode.
+        In a network with memory, each row is the first observation of an episode. Of a transformer they are the units
+        of each block's perceptron. The last outputs are those that the head reads.
         """
-        plain, remembering = self._hidden(part, None)
         outputs: list[Tensor] = []
-        for weight, bias in plain:
-            outputs.append(self._activated(outputs[-1] if outputs else x, weight, bias))
-        memory, begin = self._fresh_memory(part, x), 0
-        for layer in remembering:
-            outputs.append(_remember_from(outputs[-1], layer, memory, begin)[0])
-            begin += len(layer[0])
-        return outputs
+        last, _ = self._hidden(part, x, self.layers(part)[:-1], None, hidden=outputs)
+        return [*outputs, last] if self.spec.family == "transformer" else outputs
+
+    def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None, memory: Memory | None) -> Tensor:
+        """Return the outputs of a network."""
+        hidden, _ = self._hidden(part, x, self.layers(part, tensors)[:-1], memory)
+        return self._head(part, hidden, tensors)
+
+    def _head(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None) -> Tensor:
+        """Return the outputs of the last layer, in float32: they are exponentiated and compared."""
+        weight, bias = self.layers(part, tensors)[-1]
+        return torch.addmm(bias, x.to(weight.dtype), weight)
 
     def _hidden(
-        self, part: str, tensors: Mapping[str, Tensor] | None
-    ) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
-        """Return (weight, bias) of the hidden layers without memory and of those with memory, which come later."""
-        layers = self.layers(part, tensors)[:-1]
-        return (layers[:1], layers[1:]) if self.spec.has_memory else (layers, [])
-
-    def _activated(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Return the outputs of a hidden layer without memory."""
-        if len(weight) > x.shape[1]:
-            x = _with_zeros(x, len(weight), weight.dtype)
-        return self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
-
-    def _forward(
         self,
         part: str,
         x: Tensor,
-        tensors: Mapping[str, Tensor] | None,
+        layers: Sequence[tuple[Tensor, Tensor]],
         memory: Memory | None,
-        states: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Return the outputs of a network; the states of layers with memory, float32[C, K, units], go into a list."""
-        plain, remembering = self._hidden(part, tensors)
-        for weight, bias in plain:
-            x = self._activated(x, weight, bias)
-        if remembering:
-            before, begin = self._fresh_memory(part, x) if memory is None else memory, 0
-            for layer in remembering:
-                x, after = _remember_from(x, layer, before, begin)
-                begin += len(layer[0])
-                if states is not None:
-                    states.append(after)
-        weight, bias = self.layers(part, tensors)[-1]
-        # The head stays in float32: its outputs are exponentiated and compared.
-        return torch.addmm(bias, x.to(weight.dtype), weight)
+        after: Steps | None = None,
+        hidden: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the outputs of the layers before the last, and float[N, S], the states after some steps.
 
-    def _fresh_memory(self, part: str, rows: Tensor) -> Memory:
-        """Return the memory of rows that each begin an episode."""
-        size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
-        return Memory(self.flat.new_zeros(len(rows), size), self.flat.new_zeros(len(rows), 1, dtype=torch.bool))
-
-
-def _remember_from(x: Tensor, layer: tuple[Tensor, Tensor], memory: Memory, begin: int) -> tuple[Tensor, Tensor]:
-    """Return outputs and states of a layer with memory, whose states begin at a column of the memory's."""
-    weight, bias = layer
-    start = memory.states[:, begin : begin + len(weight)]
-    return remember(x.to(memory.states.dtype), weight, bias, start, memory.begins)
+        Without a memory, each row begins an episode. The outputs of each layer are appended to ``hidden``.
+        """
+        if memory is None and self.spec.has_memory:
+            size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
+            memory = no_memory(len(x), size, x)
+        if layers and len(layers[0][0]) > x.shape[1]:
+            x = _with_zeros(x, len(layers[0][0]), layers[0][0].dtype)
+        if memory is not None and self.spec.family == "transformer":
+            return transform(x, layers, self.spec, self.activation, memory, after, hidden)
+        for weight, bias in layers[:1] if memory is not None else layers:
+            x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
+            if hidden is not None:
+                hidden.append(x)
+        if memory is None:
+            return x, x.new_zeros(0, 0)
+        return remember_all(x, layers[1:], memory, after, hidden)
 
 
 def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
@@ -196,20 +182,27 @@ def initialise(
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
         for i, (weight, bias) in enumerate(layers):
-            is_head = i == len(layers) - 1
-            remembers = model.spec.has_memory and i > 0 and not is_head
+            is_hidden = 0 < i < len(layers) - 1
+            threefold = is_hidden and _is_threefold(model.spec, i)
             with torch.no_grad():
                 bias.zero_()
-                for block in torch.split(weight, len(weight), dim=1) if remembers else [weight]:
-                    _initialise_matrix(block, method, generator, head_gain if is_head else None)
-                if remembers:
+                for block in torch.split(weight, len(weight), dim=1) if threefold else [weight]:
+                    _initialise_matrix(block, method, generator, head_gain if i == len(layers) - 1 else None)
+                if is_hidden and model.spec.family == "mingru":
                     _spread_memory(bias, generator)
+                if is_hidden and model.spec.family == "transformer" and i % 2 == 0:
+                    weight.mul_((len(layers) / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
     with torch.no_grad():
         model.log_std.fill_(initial_log_std)
         if initial_logits is not None:
             model.layers("actor")[-1][1].copy_(initial_logits)
         if initial_feature_weights is not None:
             model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)
+
+
+def _is_threefold(spec: PolicySpec, layer: int) -> bool:
+    """Return whether a hidden layer's columns are three matrices: gates and candidate; queries, keys and values."""
+    return spec.family == "mingru" or (spec.family == "transformer" and layer % 4 == 1)
 
 
 def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None) -> None:

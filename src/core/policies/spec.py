@@ -9,20 +9,27 @@ from typing import Any, Literal
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
-Family = Literal["mlp", "mingru"]
+Family = Literal["mlp", "mingru", "transformer"]
 """``mlp``: multilayer perceptrons for actor and critic, without memory. ``mingru``: a layer that reads the observation,
-then minimal gated recurrent units, which remember (:mod:`core.policies.mingru`)."""
+then minimal gated recurrent units, which remember (:mod:`core.policies.mingru`). ``transformer``: such a layer, then
+blocks of attention to the last observations and of a perceptron (:mod:`core.policies.transformer`)."""
 
 CHUNK = 128
 """Steps, one after another, that a policy with memory learns from together."""
+
+
+NORM_EPSILON = 1e-6
+"""What is added to the mean square of a transformer's values, by whose root they are divided."""
 
 
 @dataclass(frozen=True)
 class PolicySpec:
     """Architecture of an actor and a critic. Equal specs have equal parameter layouts.
 
-    Hidden layers are given by their units, those of ``mingru`` by the units of its layers with memory; action features
-    are the figures about each action that the actor weighs beside its network.
+    Hidden layers are given by their units, those of ``mingru`` by the units of its layers with memory, those of
+    ``transformer`` by the width of its blocks; action features are the figures about each action that the actor weighs
+    beside its network. The last three are for ``transformer``: the observations that it sees, the present one among
+    them, the heads of a block, and the hidden units of a block's perceptron as a multiple of its width.
     """
 
     observation_size: int
@@ -32,11 +39,14 @@ class PolicySpec:
     activation: Literal["relu", "tanh"]
     action_features: int = 0
     family: Family = "mlp"
+    context_length: int = 0
+    attention_heads: int = 0
+    feed_forward_factor: int = 0
 
     @property
     def has_memory(self) -> bool:
         """Whether an action depends on the observations before it in the episode."""
-        return self.family == "mingru"
+        return self.family != "mlp"
 
     @property
     def chunk(self) -> int:
@@ -46,12 +56,31 @@ class PolicySpec:
     @property
     def state_size(self) -> int:
         """Number of float32 values that a stream carries from one step to the next; 0 for a policy without memory."""
-        return sum(self.actor_hidden) if self.has_memory else 0
+        return self._state_size(self.actor_hidden)
 
     @property
     def critic_state_size(self) -> int:
         """The same of the critic, which remembers for itself."""
-        return sum(self.critic_hidden) if self.has_memory else 0
+        return self._state_size(self.critic_hidden)
+
+    def _state_size(self, hidden: tuple[int, ...]) -> int:
+        """Return the state size of a network: of a transformer keys and values in its context, and the age."""
+        if self.family == "transformer":
+            return 2 * self.context_length * sum(hidden) + 1
+        return sum(hidden) if self.has_memory else 0
+
+    @property
+    def context(self) -> int:
+        """Number of steps before a chunk that are computed again with it: all that its first step depends on.
+
+        It is 0 where states are kept before every chunk: without attention, and where that takes less than the steps.
+        """
+        reach = max(len(self.actor_hidden), len(self.critic_hidden)) * (self.context_length - 1)
+        return reach if self.family == "transformer" and reach <= CHUNK else 0
+
+    def kept_states(self, steps: int) -> int:
+        """Return the number of states that a trajectory of so many steps keeps: before each chunk, or the first."""
+        return min(steps, 1) if self.context else -(-steps // self.chunk)
 
     @cached_property
     def actor_sizes(self) -> tuple[int, ...]:
@@ -71,15 +100,22 @@ class PolicySpec:
     def matrices(self) -> dict[str, list[tuple[int, int]]]:
         """Rows and columns of the weight matrices of ``"actor"`` and ``"critic"``.
 
-        A layer with memory has three columns for each of its units.
+        A layer with memory has three columns for each of its units. A block has four matrices: queries, keys and
+        values; what the heads have found; and the two of its perceptron.
         """
         found = {}
         for part, sizes in (("actor", self.actor_sizes), ("critic", self.critic_sizes)):
             pairs = list(pairwise(sizes))
             if self.has_memory:
                 pairs[1:-1] = [(inputs, 3 * units) for inputs, units in pairs[1:-1]]
+            if self.family == "transformer":
+                pairs[1:-1] = [matrix for width, _ in pairs[1:-1] for matrix in self._block(width)]
             found[part] = pairs
         return found
+
+    def _block(self, width: int) -> tuple[tuple[int, int], ...]:
+        hidden = self.feed_forward_factor * width
+        return (width, 3 * width), (width, width), (width, hidden), (hidden, width)
 
     @property
     def is_gaussian(self) -> bool:
@@ -107,11 +143,15 @@ def spec_for(
     critic_hidden: tuple[int, ...],
     activation: Any,
     family: Family = "mlp",
+    attention: tuple[int, int, int] = (0, 0, 0),
 ) -> PolicySpec:
-    """Return the spec of a policy with these hidden layers that plays a simulator."""
+    """Return the spec of a policy with these hidden layers that plays a simulator.
+
+    Of a transformer, ``attention`` are context length, heads and the multiple of the width for its perceptrons.
+    """
     observations, space = simulator.observation_size, simulator.action_space
     features = simulator.action_feature_size
-    return PolicySpec(observations, space, actor_hidden, critic_hidden, activation, features, family)
+    return PolicySpec(observations, space, actor_hidden, critic_hidden, activation, features, family, *attention)
 
 
 def _space_to_json(space: ActionSpace) -> dict[str, Any]:

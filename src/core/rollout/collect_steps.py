@@ -32,7 +32,8 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     """
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
-    load, advance, outputs_of = build_network(spec)
+    network = build_network(spec)
+    load, advance, outputs_of = network.load, network.advance, network.outputs
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
     begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
@@ -49,13 +50,13 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
                 i = order[place]
                 t = next_rows[i]
                 note_state(rows, policy_states, ages, i, t)
-                load(actor_params, rows.observations[i, t], policy_states[i], workspace, place)
-            advance(actor_params, workspace, count)
+                load(actor_params, rows.observations[i, t], workspace, place)
+            advance(actor_params, policy_states, order, workspace, count)
             remaining = 0
             for place in range(count):
                 i = order[place]
                 t, playing[0] = next_rows[i], i
-                state, mask, outputs = states[i], rows.masks[i, t], outputs_of(policy_states[i], workspace, place)
+                state, mask, outputs = states[i], rows.masks[i, t], outputs_of(workspace, place)
                 if any_features:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
                 action, log_prob = sample(outputs, actor_params, mask, generators[i][1], rows.actions[i, t], action_row)
@@ -124,7 +125,7 @@ def _build_note_state(spec: PolicySpec) -> Function:
     def note_state(rows, policy_states, ages, i, t):  # type: ignore[no-untyped-def]
         if has_memory:
             rows.begins[i, t, 0] = ages[i] == 0
-            if t % chunk == 0:
+            if t % chunk == 0 and t // chunk < rows.states.shape[1]:
                 rows.states[i, t // chunk, :] = policy_states[i]
 
     return note_state

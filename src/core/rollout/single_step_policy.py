@@ -64,7 +64,7 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
 
     @njit(nogil=True)
     def outputs_of(handle, t):  # type: ignore[no-untyped-def]
-        if has_memory and t % chunk == 0:
+        if has_memory and t % chunk == 0 and t // chunk < len(handle.states):
             handle.states[t // chunk, :] = handle.state
         return forward(handle.actor_params, handle.observations[t], handle.state, handle.values)
 

@@ -30,7 +30,7 @@ class Trajectory(NamedTuple):
     rewards: np.ndarray  # float32[T], reward of step t
     masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box
     features: np.ndarray  # float32[T, values of all choices, F], the action features
-    states: np.ndarray  # float32[ceil(T / chunk), state_size], the policy's state before every chunk of steps
+    states: np.ndarray  # float32[kept, state_size], the policy's state before every chunk, or before the first alone
     begins: np.ndarray  # bool[T, 1], whether step t is the first of an episode; bool[T, 0] for a policy without memory
     elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
     control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
@@ -62,7 +62,7 @@ class Trajectory(NamedTuple):
         )
 
     def chunks(self, steps: int) -> int:
-        """Return the number of states that are kept of so many steps."""
+        """Return the number of states that are kept of so many steps, at most."""
         return -(-steps // CHUNK) if self.begins.shape[-1] else steps
 
     def select(self, which: int | slice | None) -> "Trajectory":
@@ -109,7 +109,7 @@ def allocate(
         rewards=beside((steps,), np.dtype(np.float32)),
         masks=new((steps, values), np.dtype(np.bool_)),
         features=new((steps, values, spec.action_features), np.dtype(np.float32)),
-        states=new((-(-steps // spec.chunk), spec.state_size), np.dtype(np.float32)),
+        states=new((spec.kept_states(steps), spec.state_size), np.dtype(np.float32)),
         begins=new((steps, int(spec.has_memory)), np.dtype(np.bool_)),
         elapsed=beside((steps,), np.dtype(np.float64)),
         control_variate=beside((steps,), np.dtype(np.float32)),

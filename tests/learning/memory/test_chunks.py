@@ -32,17 +32,18 @@ def shared_weights(samples):
 
 
 def test_chunks_by_hand():
-    rows, valid, counts = chunk_rows([5, 3, 4], 4)
+    rows, valid, counts, starts = chunk_rows([5, 3, 4], 4)
     assert rows.tolist() == [[0, 1, 2, 3], [4, 4, 4, 4], [5, 6, 7, 7], [8, 9, 10, 11]]
     assert valid.tolist() == [[True] * 4, [True, False, False, False], [True, True, True, False], [True] * 4]
     assert counts.tolist() == [2, 1, 1]
+    assert starts.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_step_is_in_one_chunk_once_and_in_order(seed):
     rng = np.random.default_rng(seed)
     steps, chunk = rng.integers(1, 40, int(rng.integers(1, 8))).tolist(), int(rng.integers(1, 20))
-    rows, valid, counts = chunk_rows(steps, chunk)
+    rows, valid, counts, _ = chunk_rows(steps, chunk)
     assert rows[valid].tolist() == list(range(sum(steps)))
     assert counts.tolist() == [-(-n // chunk) for n in steps]
     ends = np.repeat(np.cumsum(steps), counts)
@@ -114,13 +115,14 @@ def test_the_gradient_of_padded_chunks_is_that_of_the_steps_alone():
     The step after the first chunk begins an episode, so that nothing crosses.
     """
     model = memory_model(SPEC)
-    whole, (rows, valid, _) = chunked_samples(model, (200,), chunk=200), chunk_rows([200], CHUNK)
+    whole, (rows, valid, *_) = chunked_samples(model, (200,), chunk=200), chunk_rows([200], CHUNK)
     whole.begins[CHUNK] = True
     padded = whole._replace(
         states=torch.cat([whole.states, torch.ones(1, 32)]),
         critic_states=torch.cat([whole.critic_states, torch.ones(1, 48)]),
         rows=torch.from_numpy(rows),
         valid=torch.from_numpy(valid.astype(np.float32)),
+        starts=torch.arange(2),
     )
     one, other = (
         gradients_of(new_stepper(), samples, torch.arange(len(samples.rows)), shared_weights(samples))

@@ -18,7 +18,7 @@ from oracles.slow_memory import SlowNetwork
 from core.learning.algorithms.ppo import Ppo
 from core.learning.memory.chunks import chunk_rows
 from core.learning.memory.values import values_in_order
-from core.policies.mingru import Memory
+from core.policies.memory import Memory
 from core.policies.spec import CHUNK
 
 CASES = {
@@ -63,9 +63,9 @@ def found_of(model, trajectories, carried, most):
     final = [part for t in trajectories for part in (t.observations[-1:], t.cut_observations)]
     columns = [t.observations[:-1] for t in trajectories], final, [t.begins for t in trajectories]
     steps, final, begins = (torch.from_numpy(np.concatenate(parts)) for parts in columns)
-    chunks = chunk_rows([t.steps for t in trajectories], CHUNK)
+    starts = chunk_rows([t.steps for t in trajectories], CHUNK, model.spec.context).starts
     start = torch.from_numpy(carried.astype(np.float32))
-    found = values_in_order(model, trajectories, chunks, (steps, final), begins, start, most)
+    found = values_in_order(model, trajectories, starts, (steps, final), begins, start, most)
     np.testing.assert_array_equal(start, carried.astype(np.float32))
     return found
 
@@ -94,7 +94,7 @@ def test_the_critic_learns_with_the_memory_with_which_it_has_valued():
     model, rng = random_memory_model(), np.random.default_rng(0)
     trajectories = [random_trajectory(n, False, n, (n // 3,), (n // 2, n - 1)) for n in (300, 129, 40)]
     found = found_of(model, trajectories, rng.normal(size=(3, 48)), 2)
-    rows, valid, _ = chunk_rows([300, 129, 40], CHUNK)
+    rows, valid, *_ = chunk_rows([300, 129, 40], CHUNK)
     observations, begins = (
         torch.from_numpy(np.concatenate(parts))
         for parts in ([t.observations[:-1] for t in trajectories], [t.begins for t in trajectories])
@@ -164,11 +164,11 @@ def test_memory_that_runs_out_makes_fewer_trajectories_go_at_once(monkeypatch):
     rollout, seen = rollout_with(model, shop_collector(3, 50), 3), []
     values_and_states = model.values_and_states
 
-    def failing(normalised, memory):
+    def failing(normalised, memory, after):
         seen.append(len(normalised) // CHUNK)
         if len(seen) == 1:
             raise MemoryError
-        return values_and_states(normalised, memory)
+        return values_and_states(normalised, memory, after)
 
     monkeypatch.setattr(model, "values_and_states", failing)
     report = memory_update(updater, rollout)

@@ -12,13 +12,11 @@ from helpers.specs import mlp_spec
 from core.errors import UserError
 from core.policies.compiled.forward import (
     align_params,
-    build_add_product,
     build_forward,
     build_network,
-    relu,
-    tanh,
     workspace,
 )
+from core.policies.compiled.products import build_add_product, relu, tanh
 from core.policies.networks import ActorCritic
 
 CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
@@ -131,11 +129,11 @@ def test_instances_beside_an_instance_change_no_bit_of_it(sizes, activation):
     for count in (5, 2, 4, 1):
         observations = rng.normal(0, 3, (count, sizes[0])).astype(np.float32)
         for number in range(count):
-            network.load(weights, observations[number], NO_STATE, several, number)
-        network.advance(weights, several, count)
+            network.load(weights, observations[number], several, number)
+        network.advance(weights, np.zeros((5, 0), np.float32), np.arange(5), several, count)
         for number in range(count):
             alone = forward(weights, observations[number], NO_STATE, workspace(mlp_spec(sizes)))
-            assert network.outputs(NO_STATE, several, number).tobytes() == alone.tobytes()
+            assert network.outputs(several, number).tobytes() == alone.tobytes()
 
 
 def test_relu_keeps_nan_and_touches_its_values_only():

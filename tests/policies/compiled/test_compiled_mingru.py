@@ -17,7 +17,7 @@ from core.policies.compiled.forward import (
     new_policy_states,
     workspace,
 )
-from core.policies.mingru import Memory
+from core.policies.memory import Memory
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 CASES = {
@@ -53,9 +53,9 @@ def played(name, observations, begins, start):
     outputs = []
     for observation, begin in zip(observations, begins[:, 0], strict=True):
         state[begin] = 0.0
-        network.load(params, observation, state, scratch, 0)
-        network.advance(params, scratch, 1)
-        outputs.append(network.outputs(state, scratch, 0).copy())
+        network.load(params, observation, scratch, 0)
+        network.advance(params, state[None], np.zeros(1, np.int64), scratch, 1)
+        outputs.append(network.outputs(scratch, 0).copy())
     return np.stack(outputs), state
 
 
@@ -87,9 +87,9 @@ def test_instances_side_by_side_are_the_same_as_alone_to_the_bit(name):
     together = []
     for t in range(steps):
         for place in range(instances):
-            network.load(params, observations[place][t], states[place], scratch, place)
-        network.advance(params, scratch, instances)
-        together.append([network.outputs(states[place], scratch, place).copy() for place in range(instances)])
+            network.load(params, observations[place][t], scratch, place)
+        network.advance(params, states, np.arange(instances), scratch, instances)
+        together.append([network.outputs(scratch, place).copy() for place in range(instances)])
     for place in range(instances):
         alone, state = played(
             name, observations[place], some_begins(steps), np.zeros(model.spec.state_size, np.float32)
@@ -102,10 +102,11 @@ def test_fewer_instances_leave_the_places_behind_them_alone():
     model, params, network = compiled("one choice")
     states, scratch = new_policy_states(model.spec, 3), workspace(model.spec, 3)
     for place in range(3):
-        network.load(params, observed(model.spec, 3)[place], states[place], scratch, place)
+        network.load(params, observed(model.spec, 3)[place], scratch, place)
     last = scratch[2 * len(scratch) // 3 :].copy()
-    network.advance(params, scratch, 2)
+    network.advance(params, states, np.array([2, 0, 1]), scratch, 2)
     np.testing.assert_array_equal(scratch[2 * len(scratch) // 3 :], last)
+    assert states.any(axis=1).tolist() == [True, False, True]
 
 
 def test_parameters_that_are_not_aligned_give_the_same_bits():

@@ -2,55 +2,67 @@
 
 A trajectory is cut into chunks from its first step on. The last chunk may reach beyond the end: its further places
 repeat the last step and have weight 0. What comes later in a chunk has no influence on what comes before.
+
+A chunk begins with the state that the policy had there. Where its family forgets after some steps of context, those
+come in front of the chunk in its place, with weight 0, and are computed again. Only the first chunk of a trajectory has
+a state then, and the steps after it in place of those before.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from core.learning.minibatches import Minibatches
-from core.policies.mingru import Memory
+from core.policies.memory import Memory
 
 
 class ChunkRows(NamedTuple):
-    """The chunks of a rollout, C of K steps each.
+    """The chunks of a rollout, C of K steps each, context included.
 
     Attributes:
         rows: int64[C, K], steps of the rollout, its trajectories one after another.
-        valid: bool[C, K], False for places beyond the end of a trajectory.
+        valid: bool[C, K], False for context and for places beyond the end of a trajectory.
         counts: int64[trajectories], chunks of each.
+        starts: int64[C], which of the states that are kept, those of a trajectory after another, is the one before each
+            chunk; -1 for none.
     """
 
     rows: np.ndarray
     valid: np.ndarray
     counts: np.ndarray
+    starts: np.ndarray
 
 
-def chunk_rows(steps: Sequence[int], chunk: int) -> ChunkRows:
-    """Return the chunks of trajectories of so many steps each."""
-    rows, valid, begin = [], [], 0
-    for count in steps:
-        places = np.arange(-(-count // chunk) * chunk).reshape(-1, chunk)
+def chunk_rows(steps: Sequence[int], chunk: int, context: int = 0) -> ChunkRows:
+    """Return the chunks of trajectories of so many steps each, with at most ``chunk`` steps of context in front."""
+    rows, valid, counts, begin = [], [], [-(-count // chunk) for count in steps], 0
+    for count, chunks in zip(steps, counts, strict=True):
+        own = chunk * np.arange(chunks).reshape(-1, 1)
+        places = np.maximum(own - context, 0) + np.arange(context + chunk)
         rows.append(begin + np.minimum(places, count - 1))
-        valid.append(places < count)
+        valid.append((places >= own) & (places < np.minimum(own + chunk, count)))
         begin += count
-    return ChunkRows(np.concatenate(rows), np.concatenate(valid), np.array([len(each) for each in rows]))
+    first = np.concatenate([np.arange(chunks) == 0 for chunks in counts])
+    starts = np.where(first, np.cumsum(first) - 1, -1) if context else np.arange(len(first))
+    return ChunkRows(np.concatenate(rows), np.concatenate(valid), np.array(counts), starts)
 
 
 class ChunkedSamples(NamedTuple):
     """Samples of a policy with memory: those of a rollout, or those of the C chunks of a minibatch.
 
     The first columns are those of :class:`core.learning.algorithms.interface.Samples`, but for the states, which are
-    those before each chunk. Of a minibatch they have B = C * K rows, a chunk after another.
+    those before chunks. Of a minibatch they have B = C * K rows, a chunk after another.
 
     Attributes:
-        states: float32[C, state_size], the actor's states before each chunk.
+        states: float32[kept, state_size], the actor's states that are kept; of a minibatch those before its C chunks.
         begins: bool[B, 1], whether a step is the first of an episode.
-        critic_states: float32[C, critic_state_size], the critic's states before each chunk.
+        critic_states: float32[kept, critic_state_size], the same of the critic.
         rows: int64[C, K], steps of each chunk.
-        valid: float32[C, K], 1 for each step that counts, 0 for padding.
+        valid: float32[C, K], 1 for each step that counts, 0 for context and padding.
+        starts: int64[C], which state is the one before each chunk; -1 for one of zeros.
     """
 
     observations: Tensor
@@ -66,18 +78,26 @@ class ChunkedSamples(NamedTuple):
     critic_states: Tensor
     rows: Tensor
     valid: Tensor
+    starts: Tensor
 
     @property
     def chunk(self) -> int:
-        """Number of steps K of a chunk."""
+        """Number of steps K of a chunk, context included."""
         return self.rows.shape[1]
 
     def at(self, indices: Tensor) -> "ChunkedSamples":
         """Return the samples of the chunks at int64[S] indices."""
         chunks = {name: getattr(self, name).index_select(0, indices) for name in _OF_CHUNKS}
+        for name in ("states", "critic_states"):
+            chunks[name] = self._states_before(getattr(self, name), chunks["starts"])
         steps = chunks["rows"].flatten()
         others = {name: getattr(self, name).index_select(0, steps) for name in self._fields if name not in chunks}
         return ChunkedSamples(**chunks, **others)
+
+    def _states_before(self, kept: Tensor, starts: Tensor) -> Tensor:
+        """Return float32[C, S], the states before some chunks."""
+        states = kept.index_select(0, starts.clamp(min=0))
+        return states if len(kept) == len(self.rows) else torch.where((starts >= 0).unsqueeze(1), states, 0.0)
 
     def spread(self, weights: Tensor) -> Tensor:
         """Return float32[B], the weight of each step of this minibatch, for float32[C], that of each chunk."""
@@ -100,7 +120,7 @@ class ChunkedSamples(NamedTuple):
         return Memory(self.critic_states, self.begins)
 
 
-_OF_CHUNKS = "states", "critic_states", "rows", "valid"
+_OF_CHUNKS = "rows", "valid", "starts"
 """Columns with a row for each chunk."""
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.memory.chunks import ChunkRows
-from core.policies.mingru import Memory
+from core.learning.memory.chunks import ChunkRows, chunk_rows
+from core.policies.memory import Memory, Steps
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
 
@@ -19,7 +19,7 @@ class ValuesInOrder(NamedTuple):
     Attributes:
         values: float32[N], in units of the value normalisation.
         final_values: float32[rows], of the observations after the last step and the cuts of each trajectory.
-        states: float32[C, S], the critic's states before each chunk.
+        states: float32[kept, S], the critic's states before the chunks that keep theirs.
         carried: float32[trajectories, S], its states after the last step of each trajectory.
     """
 
@@ -33,7 +33,7 @@ class ValuesInOrder(NamedTuple):
 def values_in_order(
     model: ActorCritic,
     trajectories: Sequence[Trajectory],
-    chunks: ChunkRows,
+    starts: np.ndarray,
     observations: tuple[Tensor, Tensor],
     begins: Tensor,
     carried: Tensor,
@@ -44,33 +44,53 @@ def values_in_order(
     Args:
         model: model whose critic has memory.
         trajectories: trajectories of the rollout.
-        chunks: their chunks.
+        starts: int64[C], which of the states that are kept is the one before each of their chunks; -1 for none.
         observations: float32[N, O] before the steps, and float32[rows, O] after the last step and the cuts.
         begins: bool[N, 1], whether a step is the first of an episode.
         carried: float32[trajectories, S], states with which the rollout begins.
         most: trajectories that go through the critic at once.
     """
-    device, steps = begins.device, observations[0]
+    device, steps, chunk = begins.device, observations[0], model.spec.chunk
     values, carried = torch.empty(len(steps), device=device), carried.clone()
-    states = torch.empty(len(chunks.rows), carried.shape[1], device=device)
+    plain = chunk_rows([t.steps for t in trajectories], chunk)
+    kept = sum(model.spec.kept_states(t.steps) for t in trajectories)
+    states = torch.empty(kept, carried.shape[1], device=device)
     final_states = torch.zeros(len(observations[1]), carried.shape[1], device=device)
-    lasts, cuts = _final_rows(trajectories, chunks)
-    for members, numbers in _in_order(chunks.counts, most):
-        rows, valid = (torch.from_numpy(part[numbers]).to(device) for part in (chunks.rows, chunks.valid))
-        these, places = (torch.from_numpy(part).to(device) for part in (members, numbers))
+    lasts, cuts = _final_rows(trajectories, plain)
+    for members, numbers in _in_order(plain.counts, most):
+        rows, valid = (torch.from_numpy(part[numbers]).to(device) for part in (plain.rows, plain.valid))
+        these, at = (torch.from_numpy(part).to(device) for part in (members, starts[numbers]))
         start, flat = carried.index_select(0, these), rows.flatten()
-        states.index_copy_(0, places, start)
+        states[at[at >= 0]] = start[at >= 0]
         normalised = model.normalise(steps.index_select(0, flat))
-        found, after = model.values_and_states(normalised, Memory(start, begins.index_select(0, flat)))
+        after = _asked_for(plain.valid[numbers], [cuts.get(number, []) for number in numbers.tolist()], device)
+        found, later = model.values_and_states(normalised, Memory(start, begins.index_select(0, flat)), after.steps)
         values[flat[valid.flatten()]] = found[valid.flatten()]
-        carried.index_copy_(0, these, after[torch.arange(len(after), device=device), valid.sum(dim=1) - 1])
-        for k, number in enumerate(numbers.tolist()):
-            for place, row in cuts.get(number, ()):
-                final_states[row] = after[k, place]
+        carried.index_copy_(0, these, later[: len(these)])
+        final_states[after.rows] = later[len(these) :]
     final_states[lasts] = carried
     none = torch.zeros(len(final_states), 1, dtype=torch.bool, device=device)
     final_values = model.values(model.normalise(observations[1]), memory=Memory(final_states, none))
     return ValuesInOrder(values, final_values, states, carried)
+
+
+class _AskedFor(NamedTuple):
+    """The steps of some chunks after which the state is needed.
+
+    They are the last one of each chunk, then the cuts, with the rows of the observations after those.
+    """
+
+    steps: Steps
+    rows: list[int]
+
+
+def _asked_for(valid: np.ndarray, cuts: Sequence[Sequence[tuple[int, int]]], device: torch.device) -> _AskedFor:
+    """Return them for bool[C, K], which places of the chunks hold a step, and (place, row) of the cuts in each."""
+    asked = [(k, place, row) for k, of_chunk in enumerate(cuts) for place, row in of_chunk]
+    chunks = np.array([*range(len(valid)), *(k for k, _, _ in asked)])
+    places = np.array([*(valid.sum(axis=1) - 1), *(place for _, place, _ in asked)])
+    steps = Steps(*(torch.from_numpy(part).to(device) for part in (chunks, places)))
+    return _AskedFor(steps, [row for *_, row in asked])
 
 
 def _final_rows(

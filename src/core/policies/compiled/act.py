@@ -12,7 +12,7 @@ from core.policies.parameter_layout import feature_weights_offset, log_std_offse
 from core.policies.spec import PolicySpec
 from core.simulators.observe import all_finite, build_mask_check
 from core.simulators.simulator import Function
-from core.simulators.spaces import ActionSpace, Box
+from core.simulators.spaces import Box
 
 BLOCK = 8
 """Observations that pass through the network together: instances of its workspace."""
@@ -30,9 +30,10 @@ def build_act(spec: PolicySpec) -> Function:
     """
     network, space = build_network(spec), spec.action_space
     load, advance, outputs_of = network.load, network.advance, network.outputs
-    best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(space)
+    best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(spec)
     n_observation, n_values, n_features = spec.observation_size, sum(space.choices), spec.action_features
     offset, begin_state = feature_weights_offset(spec), n_observation + n_values * n_features
+    members = np.arange(BLOCK)
 
     @cached
     @njit(nogil=True)
@@ -41,11 +42,11 @@ def build_act(spec: PolicySpec) -> Function:
         for begin in range(0, rows, BLOCK):
             count = min(BLOCK, rows - begin)
             for r in range(count):
-                load(params, inputs[begin + r], inputs[begin + r, begin_state:], workspace, r)
-            advance(params, workspace, count)
+                load(params, inputs[begin + r], workspace, r)
+            advance(params, inputs[begin : begin + count, begin_state:], members, workspace, count)
             for r in range(count):
                 row = begin + r
-                outputs, mask, action = outputs_of(inputs[row, begin_state:], workspace, r), masks[row], actions[row]
+                outputs, mask, action = outputs_of(workspace, r), masks[row], actions[row]
                 if n_features > 0:
                     features = inputs[row, n_observation:begin_state].reshape((n_values, n_features))
                     add_action_features(outputs, features, mask, params, offset)
@@ -60,14 +61,15 @@ def build_act(spec: PolicySpec) -> Function:
     return act
 
 
-def _build_first_bad(space: ActionSpace) -> Function:
+def _build_first_bad(spec: PolicySpec) -> Function:
     """Compile ``first_bad(inputs, masks) -> row``, the number of rows where nothing is wrong."""
-    allows_a_choice = build_mask_check(space)
+    allows_a_choice = build_mask_check(spec.action_space)
+    begin_state = spec.observation_size + sum(spec.action_space.choices) * spec.action_features
 
     @njit(nogil=True)
     def first_bad(inputs, masks):  # type: ignore[no-untyped-def]
         for row in range(len(inputs)):
-            if not all_finite(inputs[row]) or not allows_a_choice(masks[row]):
+            if not all_finite(inputs[row, :begin_state]) or not allows_a_choice(masks[row]):
                 return row
         return len(inputs)
 

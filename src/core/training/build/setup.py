@@ -92,8 +92,27 @@ def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None =
     """Return what follows from settings and a simulator."""
     widths = config.actor_hidden_size, config.critic_hidden_size
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
-    spec = spec_for(simulator, actor, critic, config.activation, config.policy_network)
+    attention = _attention(config)
+    spec = spec_for(simulator, actor, critic, config.activation, config.policy_network, attention)
     return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
+
+
+def _attention(config: Config) -> tuple[int, int, int]:
+    """Return context length, heads and the factor of the perceptrons of a transformer; zeros for other networks.
+
+    Raises:
+        UserError: a width cannot be divided among the heads.
+    """
+    if config.policy_network != "transformer":
+        return 0, 0, 0
+    for name in ("actor_hidden_size", "critic_hidden_size"):
+        width = getattr(config, name)
+        if width % (2 * config.attention_heads):
+            raise UserError(
+                f"{name.upper()} is {width}, but a transformer with ATTENTION_HEADS = {config.attention_heads} needs a "
+                f"multiple of {2 * config.attention_heads}, an even part for each head; change one of them."
+            )
+    return config.context_length, config.attention_heads, config.feed_forward_factor
 
 
 def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> RolloutSize:

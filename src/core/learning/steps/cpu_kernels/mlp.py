@@ -14,7 +14,7 @@ from numba import njit
 from scipy.linalg import cython_blas
 
 from core.jit_cache.cache import cached
-from core.policies.compiled.forward import relu, tanh
+from core.policies.compiled.products import relu, tanh
 from core.policies.parameter_layout import OBSERVATION_CLIP
 
 _CLIP = np.float32(OBSERVATION_CLIP)
