@@ -1,10 +1,10 @@
 """Policies that remember beside policies that do not, on problems that hide a part of the state.
 
-For each problem: the hidden form with POLICY_NETWORK `mlp` and `mingru`, and the form that shows everything with `mlp`.
-Networks have two layers of 64 units. `--recurrent-ppo STEPS` also trains sb3-contrib's RecurrentPPO (an LSTM of 64
+For each problem: the hidden form with each POLICY_NETWORK, and the form that shows everything with `mlp`. Networks have
+two layers of 64 units; those of `transformer` see 20 observations. `--recurrent-ppo STEPS` also trains sb3-contrib's RecurrentPPO (an LSTM of 64
 units) for so many steps, for its steps per second.
 
-Usage: python benchmarks/memory.py [--problems P ...] [--networks N ...] [--seeds 3] [--training-episodes 20]
+Usage: python benchmarks/memory.py [--problems P ...] [--sides S ...] [--seeds 3] [--training-episodes 20]
     [--recurrent-ppo STEPS] [--directory DIR] [--json FILE]
 """
 
@@ -44,7 +44,7 @@ PROBLEMS = {
         lambda: HiddenPipeline(**PIPELINE), lambda: LostSales(**PIPELINE), "mean_cost"
     ),
 }
-SIDES = ("seen", "mlp", "mingru")
+SIDES = ("seen", "mlp", "mingru", "transformer")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,7 +80,7 @@ def train(name: str, side: str, seed: int, options: argparse.Namespace) -> dict[
     """Return score, seconds and steps per second of a run of Longstride."""
     problem = PROBLEMS[name]
     settings = longstride.Hyperparameters(
-        policy_network="mingru" if side == "mingru" else "mlp",
+        policy_network="mlp" if side == "seen" else side,
         actor_hidden_size=64,
         critic_hidden_size=64,
         num_hidden_layers=2,

@@ -23,15 +23,23 @@ def turns_per_step(window, size):
     return np.pi / window * np.array([max(round((window / 2) ** e), 1) for e in exponents])
 
 
+def _as_numpy(pair):
+    return tuple(tensor.detach().double().numpy() for tensor in pair)
+
+
 class SlowTransformer:
     """The actor or the critic of a model; :meth:`step` is the next step of its episode, :meth:`begin` another one."""
 
     def __init__(self, model: ActorCritic, part: str) -> None:
-        self._layers = [tuple(t.detach().double().numpy() for t in pair) for pair in model.layers(part)]
+        self._layers, self._part = [_as_numpy(pair) for pair in model.layers(part)], part
         self._mean, self._scale = (model.tensors[f"observation_{name}"].double().numpy() for name in ("mean", "scale"))
         self._activate = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[model.spec.activation]
         self._window, self._heads = model.spec.context_length, model.spec.attention_heads
         self.begin()
+
+    def use_head(self, model):
+        """Take the last layer of a model whose other layers are the same."""
+        self._layers[-1] = _as_numpy(model.layers(self._part)[-1])
 
     def begin(self):
         """Forget everything."""

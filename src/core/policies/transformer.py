@@ -40,13 +40,14 @@ class _View(NamedTuple):
 
     Attributes:
         ages: int64[C, K], steps that the episode had made before each step.
-        seen: bool[C, 1, K, W + K], which steps each one sees: those before the chunk, the oldest first, then its own.
+        hidden: float[C, 1, K, W + K], 0 for each step that one sees and minus infinity for the others: those before the
+            chunk, the oldest first, then its own.
         columns: int64[C, W], columns of the ring in which those before the chunk lie.
         cosines, sines: float[C, 1, K, D / heads / 2], by which queries and keys are turned.
     """
 
     ages: Tensor
-    seen: Tensor
+    hidden: Tensor
     columns: Tensor
     cosines: Tensor
     sines: Tensor
@@ -74,7 +75,7 @@ def transform(
     """
     (weight, bias), *others = layers
     x = to_float32(torch.addmm(bias, x.to(weight.dtype), weight))
-    view = _view(memory, spec, x.shape[1])
+    view = _view(memory, spec, x.shape[1], weight.dtype)
     rings = memory.states[:, :-1].unflatten(1, (len(others) // 4, -1))
     kept: list[Tensor] = []
     for block, first in enumerate(range(0, len(others), 4)):
@@ -107,8 +108,8 @@ def _product(x: Tensor, layer: Layer) -> Tensor:
     return torch.addmm(bias, x.to(weight.dtype), weight)
 
 
-def _view(memory: Memory, spec: PolicySpec, width: int) -> _View:
-    """Return what steps see; see :class:`_View`."""
+def _view(memory: Memory, spec: PolicySpec, width: int, dtype: torch.dtype) -> _View:
+    """Return what steps see; see :class:`_View`. What is hidden has the number format in which heads compute."""
     window, begins = spec.context_length, memory.begins.view(len(memory.states), -1)
     before, place = memory.states[:, -1:].long(), torch.arange(begins.shape[1], device=begins.device)
     begin = torch.cummax(torch.where(begins, place, -1), dim=1).values  # of the episode; -1 before the chunk
@@ -121,7 +122,8 @@ def _view(memory: Memory, spec: PolicySpec, width: int) -> _View:
     cosines, sines = _tables(window, width // spec.attention_heads, begins.device, memory.states.dtype)
     turn = ages % (2 * window)
     seen = torch.cat([past, own], dim=2).unsqueeze(1)
-    return _View(ages, seen, (before + slot) % window, cosines[turn].unsqueeze(1), sines[turn].unsqueeze(1))
+    hidden = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+    return _View(ages, hidden, (before + slot) % window, cosines[turn].unsqueeze(1), sines[turn].unsqueeze(1))
 
 
 def _tables(*key: Any) -> tuple[Tensor, Tensor]:
@@ -158,7 +160,7 @@ def _attend(
     keys = torch.cat([past[0], _turned(key, view)], dim=2)
     values = torch.cat([past[1], value], dim=2)
     inputs = (each.to(dtype) for each in (_turned(query, view), keys, values))
-    found = scaled_dot_product_attention(*inputs, attn_mask=view.seen)
+    found = scaled_dot_product_attention(*inputs, attn_mask=view.hidden)
     return found.transpose(1, 2).reshape(len(product), -1), (keys, values)
 
 
