@@ -78,6 +78,11 @@ class PolicySpec:
         reach = max(len(self.actor_hidden), len(self.critic_hidden)) * (self.context_length - 1)
         return reach if self.family == "transformer" and reach <= CHUNK else 0
 
+    @property
+    def rows_per_sample(self) -> float:
+        """Number of rows that an update computes for each sample: context is computed again with every chunk."""
+        return 1.0 + self.context / self.chunk
+
     def kept_states(self, steps: int) -> int:
         """Return the number of states that a trajectory of so many steps keeps: before each chunk, or the first."""
         return min(steps, 1) if self.context else -(-steps // self.chunk)
@@ -109,11 +114,12 @@ class PolicySpec:
             if self.has_memory:
                 pairs[1:-1] = [(inputs, 3 * units) for inputs, units in pairs[1:-1]]
             if self.family == "transformer":
-                pairs[1:-1] = [matrix for width, _ in pairs[1:-1] for matrix in self._block(width)]
+                pairs[1:-1] = [matrix for width, _ in pairs[1:-1] for matrix in self.block(width)]
             found[part] = pairs
         return found
 
-    def _block(self, width: int) -> tuple[tuple[int, int], ...]:
+    def block(self, width: int) -> tuple[tuple[int, int], ...]:
+        """Return rows and columns of the matrices of a transformer's block."""
         hidden = self.feed_forward_factor * width
         return (width, 3 * width), (width, width), (width, hidden), (hidden, width)
 

@@ -32,7 +32,31 @@ class MemoryStage(NamedTuple):
 
 REMEMBERED, REMEMBERING = 33, 28
 """Bytes of a unit with memory that the backward pass reads: its input and eight numbers more; and those of its products
-and of the scan at the peak."""
+and of the scan at the peak. A block's queries, keys, values and their turns take as much at the peak."""
+
+
+class LayerBytes(NamedTuple):
+    """Bytes of a sample in a layer with memory, or a transformer's block."""
+
+    kept: int  # what the backward pass reads
+    working: int  # beside it at the peak
+
+
+def layer_bytes(spec: PolicySpec, units: int, half: bool) -> LayerBytes:
+    """Return the bytes of a layer with memory, or of a block, of so many units."""
+    if spec.family != "transformer":
+        return LayerBytes((REMEMBERED + (2 if half else 0)) * units, REMEMBERING * units)
+    number, hidden = 2 if half else 4, spec.feed_forward_factor * units
+    before = spec.context_length / (spec.context + spec.chunk)  # keys and values before the chunk, for each of its rows
+    kept = units * (7 * number + 8) + round(2 * number * before * units) + number * hidden
+    return LayerBytes(kept, max(REMEMBERING * units, 2 * number * hidden))
+
+
+def mask_bytes(spec: PolicySpec, half: bool) -> int:
+    """Return the bytes of a row of what a transformer's steps see, which all blocks of a network share."""
+    if spec.family != "transformer":
+        return 0
+    return (2 if half else 4) * (spec.context_length + spec.context + spec.chunk)
 
 
 def parameter_count(matrices: Sequence[tuple[int, int]]) -> int:
@@ -53,11 +77,16 @@ def column_bytes(spec: PolicySpec) -> dict[str, int]:
         "advantages": 4,
         "returns": 4,
         "values": 4,
-        **({"begins": 1, "chunks": 12 + 4 * -(-_state_sizes(spec) // spec.chunk)} if spec.has_memory else {}),
+        **({"begins": 1, "chunks": round(12 * spec.rows_per_sample) + _kept_bytes(spec)} if spec.has_memory else {}),
     }
 
 
-def _state_sizes(spec: PolicySpec) -> int:
+def _kept_bytes(spec: PolicySpec) -> int:
+    """Return the bytes a sample of states that are kept before every chunk; with steps of context none are."""
+    return 0 if spec.context else 4 * -(-state_sizes(spec) // spec.chunk)
+
+
+def state_sizes(spec: PolicySpec) -> int:
     """Return the values of the states before a chunk, of actor and critic."""
     return spec.state_size + spec.critic_state_size
 
@@ -75,18 +104,18 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
     """Yield the bytes alive while the loss is computed: the gathered samples, and more with every layer."""
     columns = column_bytes(spec)
     observation, number = columns["observations"], 2 if half else 4
-    alive = sum(columns.values())
+    alive = sum(columns.values()) + (4 * -(-state_sizes(spec) // spec.chunk) if spec.context else 0)
     yield MemoryStage(alive + 2 * observation, 0)  # shifted and scaled
     alive += observation  # normalised
     copy = _half_row(spec) if half else 0  # in half precision, for each network
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         kept = alive
-        alive += copy
+        alive += copy + mask_bytes(spec, half)
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
             if spec.has_memory and layer:
-                kept_here = REMEMBERED + (2 if half else 0)  # the product's input, once more
-                yield MemoryStage(alive + (kept_here + REMEMBERING) * units, 0)
-                alive += 4 * units if checkpointing else kept_here * units
+                kept_here, working = layer_bytes(spec, units, half)
+                yield MemoryStage(alive + kept_here + working, 0)
+                alive += 4 * units if checkpointing else kept_here
                 continue
             yield MemoryStage(alive + 2 * number * units, 0)  # before and after the activation
             alive += number * (units - (inputs if checkpointing and layer else 0))
@@ -129,9 +158,11 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
         yield MemoryStage(alive + (4 + number) * sizes[-2], gradients)  # cast, or through the activation
         for layer, (inputs, units) in reversed(list(enumerate(pairwise(sizes[:-1])))):
             if spec.has_memory and layer:
-                yield MemoryStage(alive + REMEMBERING * units, gradients)
-                alive -= (REMEMBERED + (2 if half else 0)) * units
-                gradients += number * (inputs + 1) * 3 * units
+                kept_here, working = layer_bytes(spec, units, half)
+                yield MemoryStage(alive + working, gradients)
+                alive -= kept_here
+                block = spec.block(units) if spec.family == "transformer" else [(inputs, 3 * units)]
+                gradients += number * parameter_count(block)
                 continue
             yield MemoryStage(alive + 2 * number * units, gradients)  # the gradient before and after the activation
             alive -= number * units
@@ -144,7 +175,9 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
 def _hidden_bytes(spec: PolicySpec, sizes: Sequence[int], half: bool) -> int:
     """Return the bytes of a sample's activations in the hidden layers, with the head's copy of the last in float32."""
     without_memory = sizes[1:2] if spec.has_memory else sizes[1:-1]
-    remembered = (REMEMBERED + (2 if half else 0)) * sum(sizes[2:-1]) if spec.has_memory else 0
+    remembered = mask_bytes(spec, half)
+    if spec.has_memory:
+        remembered += sum(layer_bytes(spec, units, half).kept for units in sizes[2:-1])
     return (2 if half else 4) * sum(without_memory) + remembered + (4 * sizes[-2] if half else 0)
 
 

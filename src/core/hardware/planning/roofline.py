@@ -41,6 +41,16 @@ with the scan of a GPU; its product of matrices is counted as that of another la
 _FORWARD_SHARE = 0.43
 """Share of both that is the forward pass."""
 
+_LAUNCHES_OF_BLOCK, _LAUNCHES_OF_BLOCK_AGAIN, _LAUNCHES_OF_CASTS = 93, 37, 14
+"""Operations of a transformer's block, of its second forward pass, and of its casts in half precision."""
+
+_TRAFFIC_OF_BLOCK, _TRAFFIC_OF_HIDDEN, _TRAFFIC_OF_MASK = 640, 47, 8
+"""Bytes that they read and write for each unit, hidden unit and step that can be seen of a row, counted on the CPU, with
+its products of matrices."""
+
+_LAUNCHES_OF_VIEW = 38
+"""Operations that say what the steps of a network see of each other, once for all blocks."""
+
 _OUTSIDE_LOSS = 32
 """Operations of a step that torch's compiler does not see: gathering, adding up, clipping, Adam."""
 
@@ -74,10 +84,11 @@ def step_work(
     operations = once + (parts - 1) * (once - _ONCE_A_STEP) + parts * again[2]
     captured = execution in CAPTURED
     per_sample = (compiled_traffic if execution in COMPILED_BY_TORCH else sample_traffic)(spec, half)
+    rows = round(batch * spec.rows_per_sample)
     return Work(
-        flops=(hidden + again[0]) * batch,
-        wide_flops=heads * batch,
-        traffic=(per_sample + again[1]) * batch + _parameter_traffic(spec, half, parts, checkpointing),
+        flops=(hidden + again[0]) * rows,
+        wide_flops=heads * rows,
+        traffic=(per_sample + again[1]) * rows + _parameter_traffic(spec, half, parts, checkpointing),
         launches=1 if captured else operations,
         steps=1,
         transfers=0,
@@ -153,7 +164,7 @@ def saved_by_another_gpu(times: dict[str, float]) -> float:
 def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4
-    launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6 + _remembering(spec) * _LAUNCHES_OF_MEMORY
+    launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6 + _launches_of_memory(spec, half)
     if isinstance(spec.action_space, Box):
         return launches + (39 if spec.action_space.squashed else 4)
     multiple = 5 + 23 * (len(spec.action_space.choices) - 1) if isinstance(spec.action_space, MultiDiscrete) else 0
@@ -167,7 +178,7 @@ def compiled_launches(spec: PolicySpec) -> int:
     2.13 makes for the CPU (10 to 13 kernels for 6 layers, 14 to 18 for 8), taken for a GPU's.
     """
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 2
-    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers + _remembering(spec) * _LAUNCHES_OF_MEMORY
+    return _OUTSIDE_LOSS + (3 * layers - 2) + 2 * layers + _launches_of_memory(spec, False)
 
 
 def sample_traffic(spec: PolicySpec, half: bool) -> int:
@@ -195,14 +206,33 @@ def _layer_traffic(spec: PolicySpec, half: bool, head: int) -> int:
     number, total = 2 if half else 4, 0
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
+            if layer and spec.family == "transformer":
+                total += _block_traffic(spec, half, units)
+                continue
             total += number * (2 * inputs + 8 * units + (inputs + units if layer else 0))
-        total += head * sizes[-2] + (_TRAFFIC_OF_MEMORY * sum(sizes[2:-1]) if spec.has_memory else 0)
+        total += head * sizes[-2] + (_TRAFFIC_OF_MEMORY * sum(sizes[2:-1]) if spec.family == "mingru" else 0)
     return total
 
 
-def _remembering(spec: PolicySpec) -> int:
-    """Return the number of layers with memory."""
-    return len(spec.actor_hidden) + len(spec.critic_hidden) if spec.has_memory else 0
+def _launches_of_memory(spec: PolicySpec, half: bool) -> int:
+    """Return the operations of layers with memory, or of blocks, beyond those of other layers."""
+    layers = len(spec.actor_hidden) + len(spec.critic_hidden)
+    if spec.family == "transformer":
+        return layers * (_LAUNCHES_OF_BLOCK - 6 + (_LAUNCHES_OF_CASTS if half else 0)) + 2 * _LAUNCHES_OF_VIEW
+    return layers * _LAUNCHES_OF_MEMORY if spec.has_memory else 0
+
+
+def _block_traffic(spec: PolicySpec, half: bool, units: int) -> int:
+    """Return the bytes a row of a transformer's block; half-precision copies save a little."""
+    seen = spec.context_length + spec.context + spec.chunk
+    hidden = spec.feed_forward_factor * units
+    whole = _TRAFFIC_OF_BLOCK * units + _TRAFFIC_OF_HIDDEN * hidden + _TRAFFIC_OF_MASK * seen
+    return round(0.95 * whole) if half else whole
+
+
+def _attention_flops(spec: PolicySpec, units: int) -> int:
+    """Return the floating-point operations a row, forward, of scores and of what the heads find."""
+    return 4 * units * (spec.context_length + spec.context + spec.chunk) if spec.family == "transformer" else 0
 
 
 def _distribution_traffic(spec: PolicySpec) -> int:
@@ -217,10 +247,12 @@ def _distribution_traffic(spec: PolicySpec) -> int:
 def _matrix_flops(spec: PolicySpec) -> tuple[int, int]:
     """Return the floating-point operations a sample, forward and backward, of hidden layers and of heads."""
     hidden = heads = 0
-    for matrices in spec.matrices.values():
+    for part, matrices in spec.matrices.items():
         products = [2 * a * b for a, b in matrices]
         hidden += 3 * sum(products[:-1]) - products[0]  # no gradient of the observations
         heads += 3 * products[-1]
+        widths = spec.actor_hidden if part == "actor" else spec.critic_hidden
+        hidden += round(3.5 * sum(_attention_flops(spec, units) for units in widths))  # scores are computed again
     return hidden, heads
 
 
@@ -228,6 +260,8 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     """Return operations, bytes and launches of the hidden layers' second forward pass: a sample, a sample, a piece."""
     number, traffic, launches = 2 if half else 4, 0, 0
     flops = 2 * spec.actor_sizes[-2] * spec.actor_sizes[-1] if spec.action_features else 0  # of what they are added to
+    if spec.family == "transformer":
+        return _blocks_again(spec, half, flops)
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         layers = list(pairwise(sizes[:-1]))
         remembering = len(layers) - 1 if spec.has_memory else 0
@@ -235,6 +269,17 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
         traffic += sum(number * (a + 3 * b) for a, b in layers) + (6 * (sizes[0] + sizes[-2]) if half else 0)
         launches += len(layers) * 2 + (2 if half else 0) + round(_FORWARD_SHARE * _LAUNCHES_OF_MEMORY) * remembering
         traffic += round(_FORWARD_SHARE * _TRAFFIC_OF_MEMORY) * sum(sizes[2:-1]) if remembering else 0
+    return flops, traffic, launches
+
+
+def _blocks_again(spec: PolicySpec, half: bool, flops: int) -> tuple[int, int, int]:
+    """Return the same of a transformer: operations beyond some, bytes, launches."""
+    traffic = launches = 0
+    for part, sizes in (("actor", spec.actor_sizes), ("critic", spec.critic_sizes)):
+        flops += sum(2 * a * b for a, b in spec.matrices[part][:-1])
+        flops += sum(_attention_flops(spec, units) for units in sizes[2:-1])
+        traffic += round(_FORWARD_SHARE * sum(_block_traffic(spec, half, units) for units in sizes[2:-1]))
+        launches += (len(sizes) - 3) * _LAUNCHES_OF_BLOCK_AGAIN + _LAUNCHES_OF_VIEW
     return flops, traffic, launches
 
 

@@ -1,13 +1,15 @@
 """Predicted bytes of an update, and the power-of-two minibatch that follows."""
 
+import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from core.hardware.planning.activation_memory import (
-    REMEMBERED,
-    REMEMBERING,
     column_bytes,
     half_copies,
+    layer_bytes,
+    mask_bytes,
+    state_sizes,
     step_memory_stages,
 )
 from core.policies.parameter_layout import layout_of
@@ -89,7 +91,8 @@ def estimate_memory(
     """Predict the bytes of an update."""
     parameters, columns = 4 * layout_of(spec).size, column_bytes(spec)
     parts = -(-batch // microbatch)
-    peak = max(stage.bytes(min(microbatch, batch)) for stage in step_memory_stages(spec, half, checkpointing))
+    rows = math.ceil(min(microbatch, batch) * spec.rows_per_sample)
+    peak = max(stage.bytes(rows) for stage in step_memory_stages(spec, half, checkpointing))
     rollout, before = sum(columns.values()), accumulate(columns.values(), initial=0)
     joining = max(2 * column + joined for column, joined in zip(columns.values(), before, strict=False)) - rollout
     joining = max(joining, 0) if pieces > 1 else 0
@@ -103,7 +106,7 @@ def estimate_memory(
         optimizer=2 * parameters,
         snapshots=2 * 3 * parameters,
         activations=peak * min(workers, parts),
-        rollout=rollout * samples,
+        rollout=rollout * samples + (4 * state_sizes(spec) * pieces if spec.context else 0),
         indices=_INDEX * samples,
         workspace=workspace,
         joining=joining * samples,
@@ -123,7 +126,8 @@ def _value_bytes(spec: PolicySpec) -> int:
     """Return the bytes of an observation whose value is computed: shifted, scaled, and a layer's input and outputs."""
     layers = max(a + 2 * b for a, b in pairwise(spec.critic_sizes))
     if spec.has_memory:  # all states, and the products and the scan of a layer
-        layers = spec.critic_state_size + (REMEMBERED + REMEMBERING) // 4 * max(spec.critic_sizes[1:])
+        layers = sum(layer_bytes(spec, max(spec.critic_sizes[1:]), half=False)) + mask_bytes(spec, half=False)
+        layers = layers // 4 + (spec.critic_state_size if spec.family == "mingru" else 0)
     return 4 * max(3 * spec.observation_size, spec.observation_size + layers)
 
 
@@ -149,7 +153,8 @@ def fixed_bytes(spec: PolicySpec, samples: int) -> int:
 
 def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False) -> int:
     """Return the bytes that one sample of a microbatch needs at the peak of a step."""
-    return max(stage.per_sample for stage in step_memory_stages(spec, half, checkpointing))
+    most = max(stage.per_sample for stage in step_memory_stages(spec, half, checkpointing))
+    return math.ceil(most * spec.rows_per_sample)
 
 
 def auto_batch_size(samples: int, room: int, largest: int) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from core.learning.minibatches import Minibatches
 from core.policies.memory import Memory
+from core.policies.spec import CHUNK
 
 
 class ChunkRows(NamedTuple):
@@ -82,8 +83,8 @@ class ChunkedSamples(NamedTuple):
 
     @property
     def chunk(self) -> int:
-        """Number of steps K of a chunk, context included."""
-        return self.rows.shape[1]
+        """Most steps of a chunk that count."""
+        return min(self.rows.shape[1], CHUNK)
 
     def at(self, indices: Tensor) -> "ChunkedSamples":
         """Return the samples of the chunks at int64[S] indices."""
