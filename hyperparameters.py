@@ -14,7 +14,8 @@ TRAINING_EPISODES = 50
 # How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for
 # none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), each only where it
 # has its default here and no flag names it. Nothing about the machine depends on it. "guide" sets sizes of learning,
-# for comparisons of speed with a GPU: EPISODES_PER_UPDATE 1, NUM_EPOCHS 10, BATCH_SIZE 65536.
+# for comparisons of speed with a GPU: EPISODES_PER_UPDATE 1, NUM_EPOCHS 10, BATCH_SIZE 65536. "large_transformer" sets
+# those of a policy of 100 million parameters for a GPU (docs/how-to/train-a-policy-with-memory.md), not run on one yet.
 PRESET = ""
 
 # Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
@@ -111,8 +112,8 @@ CONTEXT_LENGTH = 20
 # both hidden sizes are multiples of twice as many.
 ATTENTION_HEADS = 4
 
-# Hidden units of the perceptron in a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. Higher: more
-# can be computed from what was seen; 4 is usual on GPUs, 2 keeps the actor's parameters in a core's cache.
+# Hidden units of the perceptron in a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. Higher:
+# more can be computed from what was seen; 4 is usual on GPUs, 2 keeps the actor's parameters in a core's cache.
 FEED_FORWARD_FACTOR = 2
 
 # "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.

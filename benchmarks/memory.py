@@ -1,8 +1,8 @@
 """Policies that remember beside policies that do not, on problems that hide a part of the state.
 
 For each problem: the hidden form with each POLICY_NETWORK, and the form that shows everything with `mlp`. Networks have
-two layers of 64 units; those of `transformer` see 20 observations. `--recurrent-ppo STEPS` also trains sb3-contrib's RecurrentPPO (an LSTM of 64
-units) for so many steps, for its steps per second.
+two layers of 64 units; those of `transformer` see 20 observations. `--recurrent-ppo STEPS` also
+trains sb3-contrib's RecurrentPPO (an LSTM of 64 units) for so many steps, for its steps per second.
 
 Usage: python benchmarks/memory.py [--problems P ...] [--sides S ...] [--seeds 3] [--training-episodes 20]
     [--recurrent-ppo STEPS] [--directory DIR] [--json FILE]

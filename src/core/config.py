@@ -27,7 +27,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     training_episodes: int = Field(default=50, ge=1)
-    preset: Literal["", "quick_test", "standard", "production", "extended", "guide"] = ""
+    preset: Literal["", "quick_test", "standard", "production", "extended", "guide", "large_transformer"] = ""
     time_budget: str = ""
     seed: int = Field(default=0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(default=30, ge=2)

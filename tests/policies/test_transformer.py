@@ -93,7 +93,11 @@ def test_chunks_that_begin_with_the_states_before_them_are_the_whole(cuts):
     model, begins = memory_model(SPECS["usual"]), some_begins(120, 30, 80)
     observations = observed(model.spec, 120)
     whole, end = last_block(
-        model, "critic", observations, Memory(no_state(model.spec, "critic"), torch.from_numpy(begins)), all_after(1, 119)
+        model,
+        "critic",
+        observations,
+        Memory(no_state(model.spec, "critic"), torch.from_numpy(begins)),
+        all_after(1, 119),
     )
     state, outputs = no_state(model.spec, "critic"), []
     for rows, of in zip(*(np.split(each, cuts) for each in (observations, begins)), strict=True):

@@ -73,6 +73,7 @@ class HostRollout:
     at_most: bool = False  # whether the steps may be far fewer, because the length of an episode is unknown
     bytes: int = 0  # memory of the expected steps of all instances. Rows that are never written take none
     pinned_bytes: int = 0  # memory of all rows of all instances, which a GPU's pinned memory takes at once
+    state_bytes: int = 0  # of them, or of the expected steps, the states of a policy with memory before chunks
 
 
 @dataclass(frozen=True)

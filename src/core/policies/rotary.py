@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al., "RoFormer", arXiv 2104.09864) that repeat exactly, so that they can be kept in a ring."""
+"""Rotary positions (Su et al., "RoFormer", arXiv 2104.09864) that repeat exactly, as keys in a ring need."""
 
 import numpy as np
 

@@ -76,7 +76,7 @@ def transform(
     (weight, bias), *others = layers
     x = to_float32(torch.addmm(bias, x.to(weight.dtype), weight))
     view = _view(memory, spec, x.shape[1], weight.dtype)
-    rings = memory.states[:, :-1].unflatten(1, (len(others) // 4, -1))
+    rings = memory.states[:, :-1].reshape(len(memory.states), len(others) // 4, -1)
     kept: list[Tensor] = []
     for block, first in enumerate(range(0, len(others), 4)):
         attention, found, up, down = others[first : first + 4]
@@ -89,7 +89,11 @@ def transform(
             hidden.append(units)
         if after is not None:
             kept.append(_ring_after(steps, after, view, spec.context_length))
-    ages = _wrapped(view.ages[after.chunks, after.places] + 1, spec.context_length) if after is not None else view.ages[:0, 0]
+    ages = (
+        _wrapped(view.ages[after.chunks, after.places] + 1, spec.context_length)
+        if after is not None
+        else view.ages[:0, 0]
+    )
     return _norm(x), torch.cat([*kept, ages.unsqueeze(1).to(x.dtype)], dim=1)
 
 
@@ -159,8 +163,8 @@ def _attend(
     query, key, value = rows.permute(2, 0, 3, 1, 4)
     keys = torch.cat([past[0], _turned(key, view)], dim=2)
     values = torch.cat([past[1], value], dim=2)
-    inputs = (each.to(dtype) for each in (_turned(query, view), keys, values))
-    found = scaled_dot_product_attention(*inputs, attn_mask=view.hidden)
+    query, k, v = (each.to(dtype) for each in (_turned(query, view), keys, values))
+    found = scaled_dot_product_attention(query, k, v, attn_mask=view.hidden)
     return found.transpose(1, 2).reshape(len(product), -1), (keys, values)
 
 

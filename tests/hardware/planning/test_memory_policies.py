@@ -113,4 +113,4 @@ def test_the_columns_of_a_rollout_are_those_that_go_up():
     columns = column_bytes(spec)
     assert real <= STEPS * sum(columns.values()) <= real + 4 * STEPS
     assert columns["begins"] == 1
-    assert columns["chunks"] == 8 + 4 + 4 * (256 + 512) // CHUNK
+    assert columns["chunks"] == 8 + 4 + 1 + 4 * (256 + 512) // CHUNK

@@ -114,8 +114,8 @@ def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys
 def test_an_unknown_preset_is_a_sentence(capsys):
     assert main(["--preset", "fast"]) == 2
     assert (
-        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production', 'extended' or 'guide'."
-        in capsys.readouterr().err
+        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production', 'extended', 'guide' or "
+        "'large_transformer'." in capsys.readouterr().err
     )
 
 
@@ -174,3 +174,21 @@ def test_the_guides_preset_stays_where_a_policy_starts_from_a_rule():
     found, _, lines = with_defaults(config, sources, desk)
     assert (found.num_epochs, found.batch_size, found.learning_rate_actor) == (10, 65_536, 1.5e-3)
     assert len(lines) == 2
+
+
+def test_the_large_transformer_is_planned_on_a_card():
+    """100 million parameters of the actor; what it remembers is kept before every chunk, and the plan says so."""
+    config, sources = load_config(None, {"preset": "large_transformer"})
+    config, _, lines = with_defaults(config, sources, Bandit())
+    assert lines[0].startswith(
+        "Preset large_transformer sets sizes of a large policy for a GPU, on which it has not run yet: POLICY_NETWORK "
+        "transformer, ACTOR_HIDDEN_SIZE 1,024,"
+    )
+    setup = set_up(config, Bandit())
+    spec = setup.spec
+    assert (len(spec.actor_hidden), spec.attention_heads, spec.block(1024)[2], spec.context) == (8, 16, (1024, 4096), 0)
+    assert 100e6 < sum((a + 1) * b for a, b in spec.matrices["actor"]) < 102e6
+    plan = plan_run(setup, machine_with(CARDS["H100"]))
+    assert (plan.device, plan.precision, plan.batch_size) == ("cuda", "bf16", 32_768)
+    assert plan.microbatch < plan.batch_size
+    assert "what the policy remembers" in plan.reasons["trajectory_bytes"]

@@ -5,6 +5,7 @@ distribution of the actions and the loss, and goes back through the critic and t
 backward pass reads and releases it on the way back, while gradients grow.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -49,7 +50,8 @@ def layer_bytes(spec: PolicySpec, units: int, half: bool) -> LayerBytes:
     number, hidden = 2 if half else 4, spec.feed_forward_factor * units
     before = spec.context_length / (spec.context + spec.chunk)  # keys and values before the chunk, for each of its rows
     kept = units * (7 * number + 8) + round(2 * number * before * units) + number * hidden
-    return LayerBytes(kept, max(REMEMBERING * units, 2 * number * hidden))
+    working = max(REMEMBERING * units, 2 * number * hidden + 8 * units) + round(8 * before * units)
+    return LayerBytes(kept, working)
 
 
 def mask_bytes(spec: PolicySpec, half: bool) -> int:
@@ -77,7 +79,11 @@ def column_bytes(spec: PolicySpec) -> dict[str, int]:
         "advantages": 4,
         "returns": 4,
         "values": 4,
-        **({"begins": 1, "chunks": round(12 * spec.rows_per_sample) + _kept_bytes(spec)} if spec.has_memory else {}),
+        **(
+            {"begins": 1, "chunks": math.ceil(12 * spec.rows_per_sample + 8 / spec.chunk) + _kept_bytes(spec)}
+            if spec.has_memory
+            else {}
+        ),
     }
 
 

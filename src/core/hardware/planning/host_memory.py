@@ -44,6 +44,13 @@ def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: i
 
 
 def _shape_in_words(rollout: HostRollout, pinned: bool) -> str:
+    """Return what the trajectories consist of; states of a policy with memory are named where they are most of it."""
+    shape = _steps_in_words(rollout, pinned)
+    mostly_states = rollout.state_bytes > rollout.bytes // 2
+    return f"{shape}, {format_bytes(rollout.state_bytes)} of it what the policy remembers" if mostly_states else shape
+
+
+def _steps_in_words(rollout: HostRollout, pinned: bool) -> str:
     instances = counted(rollout.copies, "instance")
     if pinned:
         return f"{instances} with {rollout.rows:,} rows, allocated at once for the GPU to read"

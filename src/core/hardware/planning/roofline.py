@@ -45,8 +45,8 @@ _LAUNCHES_OF_BLOCK, _LAUNCHES_OF_BLOCK_AGAIN, _LAUNCHES_OF_CASTS = 93, 37, 14
 """Operations of a transformer's block, of its second forward pass, and of its casts in half precision."""
 
 _TRAFFIC_OF_BLOCK, _TRAFFIC_OF_HIDDEN, _TRAFFIC_OF_MASK = 640, 47, 8
-"""Bytes that they read and write for each unit, hidden unit and step that can be seen of a row, counted on the CPU, with
-its products of matrices."""
+"""Bytes that they read and write for each unit, hidden unit and step that can be seen of a row, with its products of
+matrices; counted on the CPU."""
 
 _LAUNCHES_OF_VIEW = 38
 """Operations that say what the steps of a network see of each other, once for all blocks."""

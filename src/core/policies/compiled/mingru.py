@@ -32,9 +32,7 @@ def build_mingru(spec: PolicySpec) -> Network:
             offset = add_gates(params, offset, workspace, hidden, width, products, count)
             for r in range(count):
                 begin = r * stride
-                update(
-                    workspace, begin + products, begin, begin + hidden, states[members[r]], layer * width, width
-                )
+                update(workspace, begin + products, begin, begin + hidden, states[members[r]], layer * width, width)
         add_last(params, offset, workspace, hidden, width, products, count)
 
     @njit(nogil=True)

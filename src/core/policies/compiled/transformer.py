@@ -34,10 +34,8 @@ def build_transformer(spec: PolicySpec) -> Network:
     """Compile a causal transformer, as :mod:`core.policies.transformer` defines it and its state."""
     width, hidden = spec.actor_hidden[0], spec.feed_forward_factor * spec.actor_hidden[0]
     n_observation, n_layers, n_outputs = spec.observation_size, len(spec.actor_hidden), spec.action_space.outputs
-    inputs, residual, products, scores, stride = _places(spec)
-    add_first, add_attention, add_up, add_last = (
-        build_layer(n, stride) for n in (width, 3 * width, hidden, n_outputs)
-    )
+    inputs, residual, products, _, stride = _places(spec)
+    add_first, add_attention, add_up, add_last = (build_layer(n, stride) for n in (width, 3 * width, hidden, n_outputs))
     add_to_residual, attend, activate = _build_add_to_residual(width, stride), _build_attend(spec), activation_of(spec)
     age, window, of_a_layer = spec.state_size - 1, spec.context_length, 2 * spec.context_length * width
 

@@ -31,6 +31,19 @@ PRESETS = {
 GUIDE: dict[str, Any] = {"episodes_per_update": 1, "num_epochs": 10, "batch_size": 65_536}
 """Preset "guide": sizes of learning, one episode an iteration and few large minibatches, for comparisons of speed."""
 
+LARGE_TRANSFORMER: dict[str, Any] = {
+    **{"policy_network": "transformer", "actor_hidden_size": 1024, "critic_hidden_size": 1024},
+    **{"num_hidden_layers": 8, "attention_heads": 16, "feed_forward_factor": 4, "context_length": 20},
+    **{"episodes_per_update": 256, "rollout_steps": 128, "batch_size": 32_768},
+}
+"""Preset "large_transformer": sizes that a guide for trainers on an H100 arrives at, with rollouts of one minibatch."""
+
+_SIZES = {
+    "guide": (GUIDE, "sizes of learning, for comparisons of speed, not for results"),
+    "large_transformer": (LARGE_TRANSFORMER, "sizes of a large policy for a GPU, on which it has not run yet"),
+}
+"""Presets that set sizes, and what for."""
+
 WITH_PRIOR: dict[str, Any] = {
     **{"grow_rollouts": False, "gamma": 0.99, "gae_lambda": 0.97, "learning_rate_actor": 1.5e-3, "num_epochs": 1},
     **{"target_kl": 0.0, "entropy_coefficient": 0.0, "batch_size": 1024, "value_lambda": 0.99},
@@ -45,19 +58,21 @@ _STEPS_WITH_PRIOR = 62_000
 def with_defaults(
     config: Config, sources: dict[str, str], simulator: Simulator
 ) -> tuple[Config, dict[str, str], list[str]]:
-    """Take the sizes of the preset "guide", then the defaults of :func:`with_prior`; return lines for people, too."""
-    config, sources, guide_lines = _with_guide(config, sources)
+    """Take the sizes of a preset, then the defaults of :func:`with_prior`; return lines for people, too."""
+    config, sources, size_lines = _with_sizes(config, sources)
     config, sources, prior_lines = with_prior(config, sources, simulator)
-    return config, sources, [*guide_lines, *prior_lines]
+    return config, sources, [*size_lines, *prior_lines]
 
 
-def _with_guide(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
-    """Take the sizes of the preset "guide" where it is chosen and nobody chose others."""
-    if config.preset != "guide":
+def _with_sizes(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
+    """Take the sizes of the preset that is chosen, if it sets any, where nobody chose others."""
+    if config.preset not in _SIZES:
         return config, sources, []
-    changes = {name: value for name, value in GUIDE.items() if not set_by_user(name, config, sources)}
-    values = ", ".join(f"{name.upper()} {value:,}" for name, value in changes.items())
-    line = f"Preset guide sets sizes of learning, for comparisons of speed, not for results: {values or 'none'}."
+    sizes, what = _SIZES[config.preset]
+    changes = {name: value for name, value in sizes.items() if not set_by_user(name, config, sources)}
+    shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in changes.items()}
+    values = ", ".join(f"{name.upper()} {value}" for name, value in shown.items())
+    line = f"Preset {config.preset} sets {what}: {values or 'none'}."
     return config.model_copy(update=changes), sources | dict.fromkeys(changes, "preset"), [line]
 
 

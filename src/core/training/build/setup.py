@@ -250,5 +250,6 @@ def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulat
         rows=rows,
         at_most=not steps and simulator.expected_steps is None,
         bytes=instances * trajectory_bytes(spec, expected),
+        state_bytes=4 * instances * spec.kept_states(expected) * spec.state_size,
         pinned_bytes=instances * pinned_bytes(spec, rows, steps) if steps else pinned_bytes(spec, rows, 0, instances),
     )
