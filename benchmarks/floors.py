@@ -5,7 +5,9 @@ One thread, actor 32-128-128-128-8 (`--width`), inputs that a simulator shows. M
 * the forward pass of one stream, with relu (rows whose input is zero are not read) and with tanh (all are),
 * everything that the fused loop does beside the simulator: forward pass, sampling, recording,
 * streams side by side: this project's rows, and the same layers as matrix products of BLAS within one kernel.
-Usage: python benchmarks/floors.py [--repeats 9] [--width 128] [--json FILE]
+With `--transformer`, in place of all that: one stream of two blocks of `--width`, 4 heads, 64 observations, a factor of
+2 for the perceptron, beside the pass of its weights, and of its weights with the ring of keys and values.
+Usage: python benchmarks/floors.py [--repeats 9] [--width 128] [--transformer] [--json FILE]
 """
 
 import argparse
@@ -55,14 +57,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--transformer", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     hold_to_one_thread()
     sizes = (SIZES[0], *(options.width,) * 3, SIZES[-1])
-    found = measure(sizes, options.repeats)
-    kilobytes = 4e-3 * sum((a + 1) * b for a, b in pairwise(sizes))
+    if options.transformer:
+        found, kilobytes = measure_transformer(options.width, options.repeats)
+        print(f"Transformer 2 x {options.width}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
+    else:
+        found, kilobytes = measure(sizes, options.repeats), 4e-3 * sum((a + 1) * b for a, b in pairwise(sizes))
+        print(f"Actor {'-'.join(map(str, sizes))}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
     floor = found["floor"]
-    print(f"Actor {'-'.join(map(str, sizes))}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
     print("| CPU us a decision | | floor / it |\n|---|---|---|")
     for name, us in found.items():
         print(f"| {name} | {us:.3f} | {floor / us:.0%} |")
@@ -78,10 +84,34 @@ def measure(sizes: tuple[int, ...], repeats: int) -> dict[str, float]:
     for activation in ("relu", "tanh"):
         weights = weights_of(sizes, activation)
         for streams in STREAMS:
-            ways[f"forward, {activation}, {streams} side by side"] = rows(weights, sizes, activation, seen, streams)
+            ways[f"forward, {activation}, {streams} side by side"] = rows(
+                weights, spec_of(sizes, activation), seen, streams
+            )
         for streams in STREAMS[3:]:
             ways[f"BLAS, {activation}, {streams} side by side"] = blas(weights, sizes, activation, seen, streams)
         ways[f"forward and sampling, {activation}"] = choosing(weights, sizes, activation, seen)
+    return medians(ways, repeats)
+
+
+def measure_transformer(width: int, repeats: int) -> tuple[dict[str, float], float]:
+    """Return microseconds a step of a transformer and of its floors, and the kilobytes of its weights."""
+    attention = 64, 4, 2
+    hidden = (width,) * 2
+    spec = PolicySpec(SIZES[0], Discrete(SIZES[-1]), hidden, hidden, "relu", 0, "transformer", *attention)
+    model = ActorCritic(spec)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    weights = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
+    seen = np.random.default_rng(0).random((_OBSERVATIONS, SIZES[0]), np.float32) - np.float32(0.5)
+    ways = {
+        "floor": reading(weights),
+        "floor with the ring": reading(np.zeros(len(weights) + spec.state_size, np.float32)),
+        "step": rows(weights, spec, seen, 1),
+    }
+    return medians(ways, repeats), 4e-3 * len(weights)
+
+
+def medians(ways: dict[str, Callable[[], int]], repeats: int) -> dict[str, float]:
+    """Return microseconds a decision of some functions that return how many they made, measured in turns."""
     for way in ways.values():
         way()
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -126,11 +156,9 @@ def reading(weights: np.ndarray) -> Callable[[], int]:
     return run
 
 
-def rows(
-    weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray, streams: int
-) -> Callable[[], int]:
+def rows(weights: np.ndarray, spec: PolicySpec, seen: np.ndarray, streams: int) -> Callable[[], int]:
     """Return a function that passes observations through the project's actor, some streams at a time."""
-    network = build_network(spec_of(sizes, activation))
+    network = build_network(spec)
     load, advance, outputs = network.load, network.advance, network.outputs
 
     @njit(nogil=True)
@@ -144,7 +172,6 @@ def rows(
                 total += outputs(scratch, k)[0]
         return total
 
-    spec = spec_of(sizes, activation)
     states, members, scratch = new_policy_states(spec, streams), np.arange(streams), workspace(spec, streams)
 
     def run() -> int:
