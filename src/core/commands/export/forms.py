@@ -28,7 +28,7 @@ def play_torch(spec: PolicySpec, params: np.ndarray, steps: Steps) -> tuple[np.n
     """Play by the network that was trained, all steps at once; actions by NumPy."""
     import torch
 
-    from core.policies.mingru import Memory
+    from core.policies.memory import Memory
     from core.policies.networks import ActorCritic
 
     model = ActorCritic(spec)
