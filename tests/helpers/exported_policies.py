@@ -4,6 +4,7 @@ from functools import cache
 
 from helpers.memory_models import memory_model, memory_spec
 from helpers.toy_runs import actor_weights, toy_model
+from helpers.transformer_models import transformer_spec
 
 from core.commands.export.steps import random_steps
 from core.policies.export.c_source import c_files
@@ -15,6 +16,7 @@ from core.training.run_directory.checkpoint import save_checkpoint
 REMEMBERING = {
     "remembering shop": memory_spec(4, Discrete(4), features=2),
     "remembering choices": memory_spec(9, MultiDiscrete([3, 2, 4]), (24, 24), activation="relu", features=3),
+    "attending": transformer_spec(7, Discrete(4), features=2, activation="relu", attention=(6, 2, 2)),
     "remembering squashed": memory_spec(3, Box([-1.5, -2.0], [1.5, 1.0], squashed=True)),
 }
 POLICIES = ("shop", "choices", "tracker", "squashed", *REMEMBERING)

@@ -122,7 +122,7 @@ def programs_of(folder):
     return commands
 
 
-@pytest.mark.parametrize("name", ["shop", "squashed", "remembering choices"])
+@pytest.mark.parametrize("name", ["shop", "squashed", "remembering choices", "attending"])
 def test_the_programs_of_the_readme_act_as_the_policy(name, tmp_path, monkeypatch):
     """One observation after another, in an episode, without mask and with features of 0."""
     spec, params, _ = exported(name)

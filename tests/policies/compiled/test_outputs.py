@@ -8,7 +8,7 @@ from core.commands.export.forms import play_compiled, play_torch
 from core.commands.export.parity import differences, limit_of
 
 
-@pytest.mark.parametrize("name", ["squashed", "remembering choices"])
+@pytest.mark.parametrize("name", ["squashed", "remembering choices", "attending"])
 def test_outputs_are_those_of_torch(name):
     spec, params, _ = exported(name)
     steps = steps_of(name)

@@ -12,7 +12,8 @@ from helpers.exported_policies import POLICIES, exported, steps_of, write_c
 
 from core.commands.export.forms import c_compiler, c_form, play_torch
 from core.commands.export.parity import differences, limit_of
-from core.policies.export.c_source import _number, c_files
+from core.policies.export.c_source import c_files
+from core.policies.export.c_text import number_text
 from core.policies.export.labels import Label, Labels
 from core.simulators.spaces import Box
 
@@ -100,7 +101,7 @@ def test_constants_are_the_parameters_to_the_bit():
     values = rng.integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
     values = [*values[np.isfinite(values)], np.float32(0), np.float32(-0.0), np.float32(3), np.float32(1e-45)]
     for value in values:
-        text = _number(value)
+        text = number_text(value)
         assert re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?f", text) and ("." in text or "e" in text)
         assert np.float32(text.removesuffix("f")).tobytes() == np.float32(value).tobytes()
 
@@ -143,7 +144,7 @@ console.log(JSON.stringify(results));
 
 
 @pytest.mark.skipif(not all(map(shutil.which, ("clang", "wasm-ld", "node"))), reason="needs clang, wasm-ld and node")
-@pytest.mark.parametrize("name", ["shop", "remembering choices", "remembering squashed"])
+@pytest.mark.parametrize("name", ["shop", "remembering choices", "remembering squashed", "attending"])
 def test_it_runs_as_webassembly(name, tmp_path):
     spec, params, _ = exported(name)
     steps, module = steps_of(name), tmp_path / "policy.wasm"

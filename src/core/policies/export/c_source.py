@@ -5,15 +5,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.policies.export.c_text import ACT, ALLOWS, BEST, CLIPPED, FINITE, INTERFACE, LINEAR, SQUASHED, STEP, TANH
+from core.policies.export.c_text import (
+    ACT,
+    ALLOWS,
+    BEST,
+    CLIPPED,
+    FINITE,
+    INTERFACE,
+    LINEAR,
+    SQUASHED,
+    STEP,
+    TANH,
+    array_text,
+)
 from core.policies.export.contract import FORBIDDEN
 from core.policies.export.family import family_export
 from core.policies.export.labels import Labels
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import PolicySpec
 from core.simulators.spaces import ActionSpace, Box
-
-_NUMBERS_A_LINE = 6
 
 
 class CFiles(NamedTuple):
@@ -85,24 +95,11 @@ def _constants(spec: PolicySpec, params: np.ndarray) -> Iterator[str]:
         if offset >= layout.actor_size or name == LOG_STD:
             continue
         values = params[offset : offset + int(np.prod(layout.shapes[name]))]
-        yield _array(f"policy_{name.replace('.', '_')}", values, " x ".join(map(str, layout.shapes[name])))
+        yield array_text(f"policy_{name.replace('.', '_')}", values, " x ".join(map(str, layout.shapes[name])))
     if isinstance(spec.action_space, Box):
         largest = np.finfo(np.float32).max
         for name, bounds in zip(("low", "high"), np.clip(spec.action_space.bounds, -largest, largest), strict=True):
-            yield _array(f"policy_{name}", bounds, "bounds of the action")
-
-
-def _array(name: str, values: np.ndarray, comment: str) -> str:
-    texts = [_number(value) for value in values]
-    rows = (", ".join(texts[i : i + _NUMBERS_A_LINE]) for i in range(0, len(texts), _NUMBERS_A_LINE))
-    body = ",\n".join(f"    {row}" for row in rows)
-    return f"/* {comment} */\nstatic const float {name}[{len(texts)}] = {{\n{body}\n}};"
-
-
-def _number(value: np.float32) -> str:
-    """Return a constant of C that is this float32 to the bit: nine digits tell all of them apart."""
-    text = f"{float(value):.9g}"
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+            yield array_text(f"policy_{name}", bounds, "bounds of the action")
 
 
 def _step(spec: PolicySpec) -> str:

@@ -1,4 +1,23 @@
-"""The text in C that is the same for all policies; words in capitals are replaced (core.policies.export.c_source)."""
+"""Constants in C, and text in C for all policies; :mod:`core.policies.export.c_source` replaces words in capitals."""
+
+import numpy as np
+
+_NUMBERS_A_LINE = 6
+
+
+def array_text(name: str, values: np.ndarray, comment: str) -> str:
+    """Return an array of constants, with a comment above it."""
+    texts = [number_text(value) for value in values]
+    rows = (", ".join(texts[i : i + _NUMBERS_A_LINE]) for i in range(0, len(texts), _NUMBERS_A_LINE))
+    body = ",\n".join(f"    {row}" for row in rows)
+    return f"/* {comment} */\nstatic const float {name}[{len(texts)}] = {{\n{body}\n}};"
+
+
+def number_text(value: np.float32) -> str:
+    """Return a constant of C that is this float32 to the bit: nine digits tell all of them apart."""
+    text = f"{float(value):.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
 
 INTERFACE = """\
 /*

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from core.errors import UserError
-from core.policies.export import mingru, mlp
+from core.policies.export import mingru, mlp, transformer
 from core.policies.spec import PolicySpec
 
 
@@ -39,7 +39,10 @@ def family_export(spec: PolicySpec) -> FamilyExport:
         return FamilyExport(mlp.torch_step, mlp.c_source, mlp.numpy_source, mlp.description)
     if spec.family == "mingru":
         return FamilyExport(mingru.torch_step, mingru.c_source, mingru.numpy_source, mingru.description)
+    if spec.family == "transformer":
+        exported = transformer.torch_step, transformer.c_source, transformer.numpy_source, transformer.description
+        return FamilyExport(*exported)
     raise UserError(
-        f"A policy of the family {spec.family} cannot be exported; train one with POLICY_NETWORK mlp or mingru, or use "
-        "this one from Python with longstride.load_policy."
+        f"A policy of the family {spec.family} cannot be exported; train one with POLICY_NETWORK mlp, mingru or "
+        "transformer, or use this one from Python with longstride.load_policy."
     )
