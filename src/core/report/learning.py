@@ -30,10 +30,10 @@ def learning_section(run: RunData) -> Section:
     def paint(figure: Any) -> None:
         draw_curve(figure.add_subplot(), {"": curve}, lines, curve.scale, STYLE)
 
-    better = "lower" if run.simulator is not None and run.simulator.main_metric_lower_is_better else "higher"
-    sentences = [f"Each point is an iteration, played while the policy still tries things out; {better} is better."]
+    lower = run.simulator.main_metric_lower_is_better if run.simulator is not None else None
+    better = "" if lower is None else f"; {'lower' if lower else 'higher'} is better"
+    sentences = [f"Each point is an iteration, played while the policy still tries things out{better}."]
     if curve.metric != run.main_metric:
-        better = "higher"
         sentences = [f"Too few episodes ended for {in_words(run.main_metric)}; this is the {in_words(curve.metric)}."]
     if curve.window:
         sentences.append(f"The line is the mean of {curve.window} iterations, the band its 95 % interval.")
