@@ -20,6 +20,7 @@ from core.training.evaluation.evaluate import Evaluation, evaluate
 from core.training.evaluation.plain_words import plain_words
 from core.training.evaluation.table import evaluation_table
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
+from core.training.evaluation.world_share import world_share_sentence
 from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
@@ -57,6 +58,9 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
     console.print(evaluation_table(result, loaded.simulator))
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
+    scenario = loaded.scenario
+    if scenario is not None and (sentence := world_share_sentence(result.records, scenario)):
+        say(sentence)
     directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
     path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
     write_json(path, as_json(result, loaded.simulator))

@@ -31,7 +31,8 @@ def test_the_sample_is_reproduced_by_what_is_learned_from_it(report):
     assert report.cases.logged == 300 and report.events.logged == 1174
     assert report.cases.simulated == pytest.approx(300, rel=0.12)
     for count in report.activities.values():
-        assert count.simulated / report.cases.simulated == pytest.approx(count.logged / 300, rel=1e-6)
+        # Unfinished cases count less, and those with longer cycles more.
+        assert count.simulated / report.cases.simulated == pytest.approx(count.logged / 300, rel=0.05)
     assert report.hours_a_case.simulated == pytest.approx(report.hours_a_case.logged, rel=0.05)
     assert report.mean_cycle_time.simulated == pytest.approx(report.mean_cycle_time.logged, rel=0.3)
     assert report.cycle_time_ks < 0.2

@@ -11,6 +11,7 @@ from numba import njit
 
 from core.simulators.process.counter_rng import advance, uniform
 from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario
+from core.simulators.process.service_times import QUANTILES, service_time, table_mean
 
 POISSON, WEEKLY, REPLAY = range(3)
 
@@ -26,7 +27,16 @@ def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
         expected = np.append(0.0, np.cumsum(rates * scenario.hour))
     else:
         rates = np.array([arrivals.rate], np.float64)
-    return {"arrival_kind": kind, "arrival_rates": rates, "arrival_times": times, "arrivals_expected": expected}
+    gaps = np.array(arrivals.gaps or [0.0], np.float64)
+    if arrivals.gaps:
+        gaps /= table_mean(gaps)
+    return {
+        "arrival_kind": kind,
+        "arrival_rates": rates,
+        "arrival_times": times,
+        "arrivals_expected": expected,
+        "arrival_gaps": gaps,
+    }
 
 
 def expected_cases(scenario: Scenario) -> float:
@@ -53,7 +63,11 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
         state.next_arrival = p.arrival_times[k] if k < len(p.arrival_times) else math.inf
         return
     state.arrival_stream = advance(state.arrival_stream)
-    exposure = -math.log1p(-uniform(state.arrival_stream))
+    u = uniform(state.arrival_stream)
+    if len(p.arrival_gaps) > 1:
+        exposure = service_time(QUANTILES, 1.0, 0.0, float(len(p.arrival_gaps)), p.arrival_gaps, u)
+    else:
+        exposure = -math.log1p(-u)
     if p.arrival_kind == POISSON:
         state.next_arrival += exposure / p.arrival_rates[0]
         return
@@ -79,6 +93,10 @@ def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
         return 0.0
     if p.arrival_kind == POISSON:
         return state.arrived - p.arrival_rates[0] * state.time
-    bin_, bins = np.int64(math.floor(state.time / p.hour)), len(p.arrival_rates)
+    time, arrived = state.time, state.arrived
+    if len(p.arrival_gaps) > 1 and state.next_arrival < math.inf:
+        # Gaps have memory, so only whole gaps are free of expectation: count the one that is under way as a whole.
+        time, arrived = state.next_arrival, state.arrived + 1
+    bin_, bins = np.int64(math.floor(time / p.hour)), len(p.arrival_rates)
     expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]
-    return state.arrived - expected - p.arrival_rates[bin_ % bins] * (state.time - bin_ * p.hour)
+    return arrived - expected - p.arrival_rates[bin_ % bins] * (time - bin_ * p.hour)

@@ -1,7 +1,8 @@
 """The event loop of the process simulator: arrivals, routing, service, shifts, and the integral behind the reward.
 
 Every function works on ``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``. Simultaneous
-events are processed in the order completion, shift change, arrival, and completions in the order of the resources.
+events are processed in the order completion, end of a delay, shift change, arrival; completions in the order of the
+resources, ends of delays in the order of the cases.
 Times are float64 in the scenario's unit; indices are int64; random streams are uint64 (``counter_rng.py``).
 """
 
@@ -12,11 +13,16 @@ from numba import njit
 
 from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.routing import FORK, JOIN, TASK, XOR
 from core.simulators.process.service_times import service_time
 from core.simulators.process.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
+from core.simulators.process.world.duty import begin_day, mask_of, next_change_hour, note_changes, pause_until_done
+from core.simulators.process.world.nodes import FORK, JOIN, TASK, XOR
+from core.simulators.process.world.timers import drop_timer, is_automatic, pop_busy, push_busy, rest_ends, set_timer
 
 JOIN_STREAM = 2**32
+
+_FEW_BRANCHES = 16
+"""Branches that are looked through one by one; a flow of cases has thousands."""
 
 
 @njit(nogil=True)
@@ -39,8 +45,17 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         state.completion_time[case] = -1.0
         for join in range(len(p.join_size)):
             state.joined[case, join] = 0
+    state.busy, state.timers, state.resting, state.serving = 0, 0, 0, 0
+    state.resting_time, state.serving_time = 0.0, 0.0
+    for case in range(len(state.active)):
+        state.active[case] = state.served[case] = 0
+    for a in range(len(state.able)):
+        state.able[a] = 0
     for r in range(len(state.finish)):
-        state.on_duty[r] = state.available[r] = p.on_duty_at_start[r]
+        state.on_duty[r] = mask_of(state, p, r, 0) & 1 if p.has_rosters else p.on_duty_at_start[r]
+        state.available[r] = 0
+        set_available(state, p, r, state.on_duty[r])
+        state.duty_time[r], state.work[r] = 0.0, 0.0
         state.busy_pair[r] = NONE
         state.finish[r] = math.inf
         state.busy_time[r] = 0.0
@@ -57,6 +72,10 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     state.next_shift = math.inf
     if p.shift_count > 0:
         state.next_shift = p.shift_times[0]
+    if p.has_rosters:
+        begin_day(state, p, 0)
+        for r in range(len(state.finish)):
+            note_changes(state, p, r, 0)
     draw_arrival(state, p)
 
 
@@ -64,34 +83,44 @@ def clear(state, p):  # type: ignore[no-untyped-def]
 def run_to_step(state, p):  # type: ignore[no-untyped-def]
     """Process at least one event, then further ones until a pair is feasible or the episode ends."""
     while state.ended == 0:
-        resource = NONE
-        time = math.inf
-        for r in range(len(state.finish)):
-            if state.finish[r] < time:
-                resource, time = r, state.finish[r]
-        time = min(time, state.next_shift, state.next_arrival)
-        if time >= p.horizon:
-            pass_time(state, p.horizon)
-            state.ended = 1
-            return
-        pass_time(state, time)
-        if resource != NONE and state.finish[resource] <= time:
-            complete(state, p, resource)
-        elif state.next_shift <= time:
-            change_shift(state, p)
-        else:
-            arrive(state, p)
-        if state.overflow != 0:
-            state.ended = 1
-            return
+        process_event(state, p)
         if feasible(state, p):
             return
 
 
 @njit(nogil=True)
+def process_event(state, p):  # type: ignore[no-untyped-def]
+    """Process the next event; the episode ends at the horizon or at a capacity."""
+    finish = state.finish[state.busy_heap[0]] if state.busy > 0 else math.inf
+    due = state.timer_time[0] if state.timers > 0 else math.inf
+    time = min(finish, due, state.next_shift, state.next_arrival)
+    if time >= p.horizon:
+        pass_time(state, p.horizon)
+        state.ended = 1
+        return
+    pass_time(state, time)
+    if finish <= time:
+        complete(state, p, state.busy_heap[0])
+    elif due <= time:
+        end_delay(state, p)
+    elif state.next_shift <= time:
+        if p.has_rosters:
+            change_duty(state, p)
+        else:
+            change_shift(state, p)
+    else:
+        arrive(state, p)
+    if state.overflow != 0:
+        state.ended = 1
+
+
+@njit(nogil=True)
 def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and add to the time integral of open cases."""
-    state.area += state.open * (time - state.time)
+    """Move the clock and add to the time integrals: of the cases in queue or service, the resting, the served."""
+    passed = time - state.time
+    state.area += (state.open - state.resting) * passed
+    state.resting_time += state.resting * passed
+    state.serving_time += state.serving * passed
     state.time = time
 
 
@@ -100,12 +129,20 @@ def feasible(state, p):  # type: ignore[no-untyped-def]
     """Whether some waiting task has an available resource that can do it."""
     if state.waiting == 0:
         return False
-    for a in range(len(state.queue_length)):
-        if state.queue_length[a] > 0:
-            for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
-                if state.available[p.pair_resource[pair]]:
-                    return True
+    for a in range(len(state.queue_length)):  # noqa: SIM110 (a generator takes time)
+        if state.queue_length[a] > 0 and state.able[a] > 0:
+            return True
     return False
+
+
+@njit(nogil=True)
+def set_available(state, p, resource, available):  # type: ignore[no-untyped-def]
+    """Set whether a resource can be given a task, and count it at all that it can do."""
+    change = np.int64(available) - np.int64(state.available[resource])
+    state.available[resource] = available
+    if change != 0:
+        for i in range(p.resource_first[resource], p.resource_first[resource + 1]):
+            state.able[p.resource_activity[i]] += change
 
 
 @njit(nogil=True)
@@ -121,6 +158,8 @@ def arrive(state, p):  # type: ignore[no-untyped-def]
     state.arrival_time[case] = state.time
     state.arrived += 1
     state.open += 1
+    if p.has_delays:
+        state.resting += 1
     draw_arrival(state, p)
     move(state, p, case, p.root, child(state.seed, case + 1))
 
@@ -136,6 +175,12 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
         node, stream = state.stack_node[depth], state.stack_stream[depth]
         kind, first = p.node_kind[node], p.node_first[node]
         if kind == TASK:
+            if p.has_delays:
+                end = rest_ends(p, node, stream, state.time)
+                if end > state.time or is_automatic(p, node):
+                    if not set_timer(state, end, case, node, stream):
+                        state.overflow = WAITING_FULL
+                    continue
             enqueue(state, p, case, node, stream)
         elif kind == XOR:
             stream = advance(stream)
@@ -158,6 +203,19 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
         else:
             state.completion_time[case] = state.time
             state.open -= 1
+            if p.has_delays:
+                state.resting -= 1
+
+
+@njit(nogil=True)
+def end_delay(state, p):  # type: ignore[no-untyped-def]
+    """Let the task of the timer that is due wait for a resource, or a case go on after an automatic task."""
+    case, node, stream = state.timer_case[0], state.timer_node[0], state.timer_stream[0]
+    drop_timer(state)
+    if is_automatic(p, node):
+        move(state, p, case, p.branch_node[p.node_first[node]], advance(stream))
+    else:
+        enqueue(state, p, case, node, stream)
 
 
 @njit(nogil=True)
@@ -170,7 +228,14 @@ def stream_after_join(case_stream, join):  # type: ignore[no-untyped-def]
 def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
     """Return the branch of an XOR node that a uniform number u in [0, 1) chooses."""
     branch = p.node_first[node]
-    while branch < p.node_first[node] + p.node_count[node] - 1 and u >= p.branch_cumulative[branch]:
+    last = branch + p.node_count[node] - 1
+    while last - branch > _FEW_BRANCHES:
+        middle = (branch + last) // 2
+        if u >= p.branch_cumulative[middle]:
+            branch = middle + 1
+        else:
+            last = middle
+    while branch < last and u >= p.branch_cumulative[branch]:
         branch += 1
     return branch
 
@@ -194,6 +259,10 @@ def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
     state.queue_tail[activity] = slot
     state.queue_length[activity] += 1
     state.waiting += 1
+    if p.has_delays:
+        state.active[case] += 1
+        if state.active[case] == 1:
+            state.resting -= 1
 
 
 @njit(nogil=True)
@@ -208,9 +277,18 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]
     state.work_stream[resource] = stream
     state.busy_pair[resource] = pair
-    state.available[resource] = 0
+    set_available(state, p, resource, 0)
     state.started[resource] = state.time
-    state.finish[resource] = state.time + draw_service(p, pair, uniform(stream))
+    state.work[resource] = draw_service(p, pair, uniform(stream))
+    state.finish[resource] = state.time + state.work[resource]
+    if p.pause and p.has_rosters:
+        state.finish[resource] = pause_until_done(state, p, resource, state.time, state.work[resource])
+    push_busy(state, resource)
+    if p.has_delays:
+        case = state.slot_case[slot]
+        state.served[case] += 1
+        if state.served[case] == 1:
+            state.serving += 1
     state.slot_next[slot] = state.free_slot
     state.free_slot = slot
 
@@ -227,10 +305,16 @@ def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
 def complete(state, p, resource):  # type: ignore[no-untyped-def]
     """End a service: free the resource if it is still on duty, and move the case to its next node."""
     case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
-    state.busy_time[resource] += state.time - state.started[resource]
+    state.busy_time[resource] += state.work[resource] if p.pause else state.time - state.started[resource]
+    pop_busy(state)
     state.busy_pair[resource] = NONE
     state.finish[resource] = math.inf
-    state.available[resource] = state.on_duty[resource]
+    set_available(state, p, resource, state.on_duty[resource])
+    if p.has_delays:
+        state.active[case] -= 1
+        state.served[case] -= 1
+        state.resting += state.active[case] == 0
+        state.serving -= state.served[case] == 0
     move(state, p, case, p.branch_node[p.node_first[node]], stream)
 
 
@@ -239,7 +323,7 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
     """Let the next resource come or go; a busy one finishes its task first."""
     resource = p.shift_resource[state.shift]
     state.on_duty[resource] = p.shift_on[state.shift]
-    state.available[resource] = 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0
+    set_available(state, p, resource, 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0)
     state.change_at[resource] = state.time + p.shift_until[state.shift]
     state.change_after[resource] = state.time + p.shift_after[state.shift]
     state.shift += 1
@@ -247,3 +331,20 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
         state.shift = 0
         state.week_start += p.week
     state.next_shift = state.week_start + p.shift_times[state.shift]
+
+
+@njit(nogil=True)
+def change_duty(state, p):  # type: ignore[no-untyped-def]
+    """Let all resources come or go that do so at this hour, or draw the plans of the next day."""
+    hour = np.int64(round(state.time / p.hour)) - 24 * state.day
+    if hour == 24:
+        begin_day(state, p, state.day + 1)
+        return
+    for r in range(len(state.finish)):
+        on = (state.duty_mask[r] >> hour) & 1
+        if on != state.on_duty[r]:
+            state.on_duty[r] = on
+            state.duty_time[r] += -state.time if on else state.time
+            set_available(state, p, r, 1 if on and state.busy_pair[r] == NONE else 0)
+            note_changes(state, p, r, 24 * state.day + hour)
+    next_change_hour(state, p, hour + 1)

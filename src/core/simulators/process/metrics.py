@@ -10,24 +10,32 @@ from core.simulators.process.arrivals import draw_arrival
 from core.simulators.process.counter_rng import advance, child, uniform
 from core.simulators.process.dynamics import clear, draw_branch, draw_service, stream_after_join
 from core.simulators.process.parameters import Parameters
-from core.simulators.process.routing import FORK, JOIN, TASK, XOR
+from core.simulators.process.world.nodes import FORK, JOIN, TASK, XOR
+from core.simulators.process.world.timers import is_automatic, rest_ends
+
+SHARES = "mean_world_time", "mean_people_time", "mean_work_time"
+"""The metrics into which the time of a case is divided."""
 
 
-def metrics_dtype(resources: int) -> np.dtype:
+def metrics_dtype(resources: int, has_delays: bool = False) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
     Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end. The mean
-    utilisation is that of all resources together: their time at work over their time on duty.
+    utilisation is that of all resources together: their time at work over their time on duty. Where cases can wait
+    for nobody, the time of a case is divided, too: it is the world's while no task of the case waits for a resource or
+    is served, work while one is served, and people's else.
     """
     times = "mean_cycle_time median_cycle_time p90_cycle_time"
     scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
+    scalars += SHARES if has_delays else ()
     return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
 
 
-def metric_units(time_unit: str) -> dict[str, str]:
+def metric_units(time_unit: str, has_delays: bool = False) -> dict[str, str]:
     """Return the unit of each metric in a scenario with a unit of time."""
     time = "time units" if time_unit == "abstract" else time_unit
-    times = dict.fromkeys(("mean_cycle_time", "median_cycle_time", "p90_cycle_time"), time)
+    names = ("mean_cycle_time", "median_cycle_time", "p90_cycle_time", *(SHARES if has_delays else ()))
+    times = dict.fromkeys(names, time)
     shares = dict.fromkeys(("mean_utilisation", "utilisation"), "share")
     return {**times, "cases_finished": "cases", "cases_open": "cases", "decisions": "steps", **shares}
 
@@ -36,11 +44,18 @@ def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
     """Fill the record ``metrics`` from the state at the end of an episode."""
     summarise_cycle_times(state, p, metrics)
     working = np.where(state.busy_pair >= 0, state.time - state.started, 0.0)
-    on_duty = time_on_duty(p, float(state.time))
+    if p.pause:
+        working = np.minimum(working, state.work)
+    on_duty = duty_so_far(state, p)
     metrics.decisions = state.decisions
     at_work = state.busy_time + working
     metrics.utilisation[:] = at_work / np.maximum(on_duty, 1e-9)
     metrics.mean_utilisation = at_work.sum() / max(on_duty.sum(), 1e-9)
+    if p.has_delays and state.arrived > 0:
+        world, work = state.resting_time / state.arrived, state.serving_time / state.arrived
+        ages = np.where(state.completion_time >= 0.0, state.completion_time, state.time) - state.arrival_time
+        metrics.mean_world_time, metrics.mean_work_time = world, work
+        metrics.mean_people_time = max(ages[: state.arrived].mean() - world - work, 0.0)
 
 
 def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
@@ -54,6 +69,13 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
         cycle_times = np.where(finished, completion, state.time) - arrival
         metrics.mean_cycle_time = cycle_times.mean()
         metrics.median_cycle_time, metrics.p90_cycle_time = np.quantile(cycle_times, (0.5, 0.9))
+
+
+def duty_so_far(state: Any, p: Parameters) -> np.ndarray:
+    """Return float64[R], the time that each resource was on duty in an episode so far."""
+    if p.has_rosters:
+        return np.asarray(state.duty_time + np.where(state.on_duty != 0, state.time, 0.0))
+    return time_on_duty(p, float(state.time))
 
 
 def time_on_duty(p: Parameters, end: float) -> np.ndarray:
@@ -93,7 +115,7 @@ def run_unhindered(state, p):  # type: ignore[no-untyped-def]
         case = state.arrived
         state.arrival_time[case] = state.next_arrival
         state.arrived += 1
-        end = unhindered_completion(p, state.next_arrival, child(state.seed, case + 1))
+        end = unhindered_completion(p, state.next_arrival, child(state.seed, case + 1), len(state.stack_node))
         if end < p.horizon:
             state.completion_time[case] = end
         draw_arrival(state, p)
@@ -101,9 +123,11 @@ def run_unhindered(state, p):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-def]
-    """Return the completion time of a case whose resources are never busy with another case."""
-    size = len(p.node_kind) + 1
+def unhindered_completion(p, arrival, case_stream, size):  # type: ignore[no-untyped-def]
+    """Return the completion time of a case whose resources are never busy with another case.
+
+    ``size`` is the number of nodes that one token can lead to at one time.
+    """
     nodes, streams, times = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size)
     joined, join_time = np.zeros(len(p.join_size), np.int64), np.zeros(len(p.join_size))
     nodes[0], streams[0], times[0], depth = p.root, case_stream, arrival, 1
@@ -118,7 +142,11 @@ def unhindered_completion(p, arrival, case_stream):  # type: ignore[no-untyped-d
                 depth += 1
             continue
         branch = first
-        if kind == TASK:
+        if kind == TASK and is_automatic(p, node):
+            time, stream = rest_ends(p, node, stream, time), advance(stream)
+        elif kind == TASK:
+            if p.has_delays:
+                time = rest_ends(p, node, stream, time)
             stream = advance(stream)
             time = first_on_duty(p, p.node_target[node], time) + fastest_service(
                 p, p.node_target[node], uniform(stream)

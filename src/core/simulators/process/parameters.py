@@ -7,9 +7,12 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.process.arrivals import arrival_arrays, expected_cases
-from core.simulators.process.routing import TASK, Routing, build_routing
-from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario
+from core.simulators.process.routing import Routing, build_routing
+from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario, Service
 from core.simulators.process.service_times import service_arrays, service_mean
+from core.simulators.process.world.duty import roster_arrays
+from core.simulators.process.world.nodes import TASK
+from core.simulators.process.world.timers import clock_arrays, delay_arrays
 
 _MOST_CASES = 20_000_000
 """Limit of the expected cases of an episode; their state would fill about a gigabyte."""
@@ -29,6 +32,7 @@ class Parameters(NamedTuple):
     pair_resource: np.ndarray  # int64[P]
     pair_mean: np.ndarray  # float64[P], mean service time
     pair_habit: np.ndarray  # float64[P], events of the pair in the log
+    habit_upto: np.ndarray  # float64[P + 1], events of all pairs before each in the log
     pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
     activity_pairs: np.ndarray  # int64[A + 1], first pair of each activity
     service_kind: np.ndarray  # int64[P], distribution; see service_times.py for this and the next five
@@ -43,12 +47,16 @@ class Parameters(NamedTuple):
     node_count: np.ndarray  # int64[N], number of branches of each node
     branch_node: np.ndarray  # int64[branches], node that the branch leads to
     branch_cumulative: np.ndarray  # float64[branches], cumulative probability among the node's branches
+    node_delay: np.ndarray  # float64[N], open time before each task
     node_inside: np.ndarray  # int64[N], innermost join around the node, else -1
     root: int  # first node of a case
     join_size: np.ndarray  # int64[joins], branches that each join waits for
     arrival_kind: int  # POISSON, WEEKLY or REPLAY
     arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
     arrival_times: np.ndarray  # float64[cases] of REPLAY
+    arrival_gaps: (
+        np.ndarray
+    )  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0 for a Poisson process
     arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
@@ -61,6 +69,25 @@ class Parameters(NamedTuple):
     on_duty_at_start: np.ndarray  # int64[R]
     duty_intervals: np.ndarray  # float64[I, 2], weekly intervals in which somebody could start the activity
     duty_first: np.ndarray  # int64[A + 1], first interval of each activity
+    resource_first: np.ndarray  # int64[R + 1], first of each resource's activities
+    resource_activity: np.ndarray  # int64[P], activities that each resource can do
+    has_delays: int  # 1 where cases can wait for nobody
+    delay_kind: np.ndarray  # int64[A], distribution of the delay before an activity, -1 for none; see timers.py
+    delay_scale: np.ndarray  # float64[A]
+    delay_low: np.ndarray  # float64[A]
+    delay_high: np.ndarray  # float64[A]
+    delay_table: np.ndarray  # float64[*]
+    automatic_kind: np.ndarray  # int64[A], distribution of the time of an automatic activity, -1 for the others
+    automatic_scale: np.ndarray  # float64[A]
+    automatic_low: np.ndarray  # float64[A]
+    automatic_high: np.ndarray  # float64[A]
+    automatic_table: np.ndarray  # float64[*]
+    clock_upto: np.ndarray  # float64[169], open time before each hour of the week; one 0 if all time is open
+    has_rosters: int  # 1 where duty is drawn day by day, and for all resources
+    pause: int  # 1 where a task rests while its resource is off duty
+    roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
+    roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
+    roster_mask: np.ndarray  # int64[*], hours of each plan, a bit each
     horizon: float
     warmup: float
     hour: float
@@ -75,6 +102,8 @@ class Sizes(NamedTuple):
 
     cases: int  # most cases that the record holds
     waiting: int  # most waiting tasks that the record holds
+    timers: int  # most tasks that wait for nobody that the record holds
+    depth: int  # nodes of one token at one time that the record holds
     expected_cases: float  # cases of a nominal episode
     expected_tasks: float  # tasks of a nominal episode
     max_steps: int  # environment steps that no stable process reaches
@@ -98,12 +127,15 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
         pair_mean=means,
         pair_habit=np.array([float(entry.observations or 0) for entry in pairs]),
+        habit_upto=np.cumsum([0.0, *(float(entry.observations or 0) for entry in pairs)]),
         activity_pairs=activity_pairs,
         **service_arrays(pairs),
         **_nodes(routing),
         **arrival_arrays(scenario),
+        **_activities_of(pairs, scenario),
         **_shift_changes(scenario),
         **_duty_intervals(scenario),
+        **_world(scenario),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,
@@ -113,6 +145,36 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         max_open_cases=scenario.capacity.open_cases or sizes.cases,
     )
     return parameters, sizes
+
+
+def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
+    """Return the fields ``resource...`` of the parameters."""
+    able = [[scenario.activities.index(e.activity) for e in pairs if e.resource == r] for r in scenario.resources]
+    return {
+        "resource_first": np.cumsum([0, *map(len, able)]).astype(np.int64),
+        "resource_activity": np.array([a for row in able for a in row], np.int64),
+    }
+
+
+def _world(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields of what happens without anybody's decision."""
+    pause = scenario.at_end_of_duty == "pause"
+    rosters = bool(scenario.rosters) or (pause and bool(scenario.working_hours))
+    fixed: dict[str, list[int]] = {}
+    for name in scenario.working_hours:
+        hours = np.zeros(HOURS_PER_WEEK, np.int64)
+        for start, end in scenario.weekly_hours({name}):
+            hours[int(start) : int(end)] = 1
+        fixed[name] = [int(day @ (1 << np.arange(24))) for day in hours.reshape(7, 24)]
+    return {
+        "has_delays": int(scenario.has_delays),
+        **delay_arrays("delay_", scenario.delays, scenario.activities),
+        **delay_arrays("automatic_", scenario.automatic, scenario.activities),
+        **clock_arrays(scenario.delay_clock, scenario.hour),
+        "has_rosters": int(rosters),
+        "pause": int(pause),
+        **roster_arrays(scenario.rosters if rosters else {}, fixed if rosters else {}, scenario.resources),
+    }
 
 
 def as_record(parameters: Parameters) -> np.ndarray:
@@ -138,6 +200,7 @@ def _nodes(routing: Routing) -> dict[str, Any]:
         "branch_node": np.array([n for s in routing.successors for n in s], np.int64),
         "branch_cumulative": np.array([c for p in routing.probabilities for c in np.cumsum(p)], np.float64),
         "node_inside": np.array(routing.inside, np.int64),
+        "node_delay": np.array(routing.delay, np.float64),
         "root": routing.root,
         "join_size": np.array(routing.joins or [0], np.int64),
     }
@@ -152,21 +215,28 @@ def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
         )
     expected = max(1.0, expected)
     cases = int(expected + 8 * math.sqrt(expected) + 100)
-    waiting = scenario.capacity.waiting_tasks or cases * routing.width
+    tokens = int(cases * routing.mean_width + 8 * math.sqrt(cases) * (routing.width - routing.mean_width)) + 1
+    waiting = scenario.capacity.waiting_tasks or (tokens if routing.visits else cases * routing.width)
+    timers = tokens if scenario.has_delays else 1
     task = np.array(routing.kind) == TASK
     visits = float(routing.expected_visits()[task].sum())
     if visits == 0.0:
         raise UserError("flow: no case ever reaches an activity, so there is nothing to decide.")
     tasks = expected * visits
-    weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if scenario.working_hours else 0.0
+    calendars = scenario.working_hours or scenario.rosters
+    weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if calendars else 0.0
     changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
+    changes += (HOURS_PER_WEEK + 7) * (weeks + 1) if scenario.rosters or scenario.at_end_of_duty == "pause" else 0.0
     # A step is an assignment or a postponement; at most one postponement follows each event.
     most = 2 * visits * cases + cases + changes
-    return Sizes(cases, waiting, expected, tasks, int(min(1.1 * most, 1e15)) + 100)
+    most += tasks + visits * cases if scenario.has_delays else 0.0
+    return Sizes(cases, waiting, timers, routing.depth, expected, tasks, int(min(1.1 * most, 1e15)) + 100)
 
 
 def _shift_changes(scenario: Scenario) -> dict[str, Any]:
-    """Return the weekly changes of who is on duty; a resource without working hours always is."""
+    """Return the weekly changes of who is on duty; a resource without working hours always is; none with rosters."""
+    if scenario.rosters or scenario.at_end_of_duty == "pause":
+        scenario = scenario.model_copy(update={"working_hours": {}, "rosters": {}})
     on = np.ones(len(scenario.resources), np.int64)
     changes: list[tuple[float, int, int]] = []
     for r, name in enumerate(scenario.resources):
@@ -203,7 +273,7 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
 
 def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
     """Return the fields ``duty...`` of the parameters."""
-    hour = scenario.hour if scenario.working_hours else math.nan
+    hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
     rows: list[tuple[float, float]] = []
     first = [0]
     for activity in scenario.activities:

@@ -23,9 +23,12 @@ def feature_weights(routing: Routing) -> np.ndarray:
 def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:
     """Return float32[P + 1], the logits of the pairs and of postpone before the action features are added."""
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
-    fastest = np.minimum.reduceat(p.pair_mean, p.activity_pairs[:-1])
+    fastest = np.full(activities, np.inf)
+    np.minimum.at(fastest, p.pair_activity, p.pair_mean)
     counts = np.bincount(p.pair_activity, minlength=activities)
-    typical = counts / np.bincount(p.pair_activity, 1.0 / p.pair_mean, activities)
+    speed = np.bincount(p.pair_activity, 1.0 / p.pair_mean, activities)
+    # Nobody does an automatic activity: it is no work.
+    typical = np.divide(counts, speed, out=np.full(activities, 1e-9 * p.service_unit), where=counts > 0)
     slowness = np.log(p.pair_mean / typical[p.pair_activity])
     per_resource = np.maximum(np.bincount(p.pair_resource, minlength=resources), 1)
     own_average = np.bincount(p.pair_resource, slowness, resources) / per_resource

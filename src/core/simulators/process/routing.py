@@ -1,8 +1,8 @@
 """The flow of a case as a table of nodes for compiled code.
 
-A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, or a first-order Markov chain over activities. Both become
-nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of them, END closes
-the case.
+A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, a first-order Markov chain over activities, or a list of
+cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of
+them, END closes the case.
 """
 
 from dataclasses import dataclass, field
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import UserError
-
-TASK, XOR, FORK, JOIN, END = range(5)
+from core.simulators.process.world.nodes import END, FORK, JOIN, TASK, XOR, TemplateTask, parse_cases, width_of
 
 _TOLERANCE = 1e-6
 _MAX_DEPTH = 50
@@ -31,6 +30,10 @@ class Routing:
     joins: list[int] = field(default_factory=list)  # number of branches that each join waits for
     width: int = 1  # largest number of tasks of one case that can wait at once
     inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
+    delay: list[float] = field(default_factory=list)  # open time before each TASK that is its own, 0 for none
+    mean_width: float = 1.0  # mean of the same as width over the cases
+    depth: int = 0  # most nodes that one token can lead to at one time
+    visits: list[float] = field(default_factory=list)  # of each node, where known without solving
 
     def add(
         self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None, inside: int = -1
@@ -38,6 +41,7 @@ class Routing:
         """Append a node and return its index."""
         self.kind.append(kind)
         self.inside.append(inside)
+        self.delay.append(0.0)
         self.target.append(target)
         self.successors.append(successors)
         self.probabilities.append(probabilities or [1.0] * len(successors))
@@ -59,6 +63,8 @@ class Routing:
         Raises:
             UserError: a case that reaches some activity can never end.
         """
+        if self.visits:
+            return np.array(self.visits)
         n, reached = len(self.kind), self.reachable()
         transition = np.zeros((n, n))
         for i in reached:
@@ -107,10 +113,58 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
     end = routing.add(END, -1, [])
     if set(flow) == {"start", "next"}:
         _markov(routing, flow, index, end)
+    elif set(flow) == {"cases"}:
+        _cases(routing, *parse_cases(flow["cases"], index), end)
+        return routing
     else:
         routing.root = _tree(routing, flow, index, end, "flow", 0, -1)
         routing.width = _width(flow)
+    routing.mean_width, routing.depth = float(routing.width), len(routing.kind) + 1
     return routing
+
+
+def _cases(routing: Routing, cases: list[list[TemplateTask]], probabilities: list[float], end: int) -> None:
+    """Add the nodes of a list of cases, the last task of each first; a join is known by its size and number."""
+    columns: dict[tuple[int, int], int] = {}
+    roots, widths = [], []
+    routing.visits = [1.0]
+    for tasks, p in zip(cases, probabilities, strict=True):
+        before = len(routing.kind)
+        roots.append(_case(routing, tasks, columns, end))
+        routing.visits += [p] * (len(routing.kind) - before)
+        routing.depth = max(routing.depth, len(routing.kind) - before + 2)
+        widths.append(width_of(tasks))
+    routing.root = roots[0] if len(roots) == 1 else routing.add(XOR, -1, roots, probabilities)
+    routing.visits += [1.0] * (len(routing.kind) - len(routing.visits))
+    routing.width, routing.mean_width = max(widths), float(np.dot(widths, probabilities))
+
+
+def _case(routing: Routing, tasks: list[TemplateTask], columns: dict[tuple[int, int], int], end: int) -> int:
+    """Add the nodes of one case and return its first."""
+    followers: list[list[int]] = [[] for _ in tasks]
+    for j, task in enumerate(tasks):
+        for i in task.after:
+            followers[i].append(j)
+    joins: dict[int, int] = {}
+
+    def join(size: int, after: int) -> int:
+        joins[size] = joins.get(size, -1) + 1
+        column = columns.setdefault((size, joins[size]), len(routing.joins))
+        if column == len(routing.joins):
+            routing.joins.append(size)
+        return routing.add(JOIN, column, [after])
+
+    def all_of(nodes: list[int]) -> int:
+        return nodes[0] if len(nodes) == 1 else routing.add(FORK, -1, nodes)
+
+    last = sum(not f for f in followers)
+    final = end if last == 1 else join(last, end)
+    entry = [final] * len(tasks)
+    for i in reversed(range(len(tasks))):
+        node = routing.add(TASK, tasks[i].activity, [all_of([entry[j] for j in followers[i]] or [final])])
+        routing.delay[node] = tasks[i].delay
+        entry[i] = join(len(tasks[i].after), node) if len(tasks[i].after) > 1 else node
+    return all_of([entry[i] for i, task in enumerate(tasks) if not task.after])
 
 
 def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int, inside: int) -> int:

@@ -5,42 +5,50 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from core.errors import UserError
+from core.simulators.process.world.schema import (
+    Day,
+    Delay,
+    DutyPlan,
+    Strict,
+    Waiting,
+    problems_of_clock,
+    problems_of_delays,
+    problems_of_rosters,
+)
 
 _CLOCK = r"^([01]\d|2[0-4]):[0-5]\d$"
-_Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-DAYS = get_args(_Day)
+DAYS = get_args(Day)
 HOURS_PER_UNIT = {"seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
 HOURS_PER_WEEK = 168
 _NEED_REAL_TIME = "hours of the week need a time_unit of seconds, minutes, hours or days."
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
-
-
-class Horizon(_Strict):
+class Horizon(Strict):
     """Length of an episode, in time units."""
 
     stop: Literal["time"] = "time"
     value: float = Field(gt=0)
 
 
-class Arrivals(_Strict):
+class Arrivals(Strict):
     """Arrivals of cases: ``poisson`` (rate), ``weekly`` (rate of each hour of the week) or ``replay`` (times).
 
-    Rates are cases per time unit; times are time units since the start of the episode.
+    Rates are cases per time unit; times are time units since the start of the episode. ``gaps`` of weekly arrivals are
+    quantiles, in even steps of probability, of the expected number of arrivals from one to the next (mean 1); without
+    them arrivals are a Poisson process.
     """
 
     process: Literal["poisson", "weekly", "replay"]
     rate: float | None = Field(default=None, gt=0)
     rates: list[float] | None = None
     times: list[float] | None = None
+    gaps: list[float] | None = Field(default=None, min_length=2)
 
 
-class Service(_Strict):
+class Service(Strict):
     """Service time of a resource for an activity that it can do, in time units.
 
     ``exponential`` and ``constant`` need mean; ``lognormal`` needs mean and cv (standard deviation / mean);
@@ -59,22 +67,22 @@ class Service(_Strict):
     observations: int | None = Field(default=None, ge=0)
 
 
-class Shift(_Strict):
+class Shift(Strict):
     """An interval of working hours, the same on each of some days; ``to`` may be 24:00."""
 
-    days: list[_Day] = Field(min_length=1)
+    days: list[Day] = Field(min_length=1)
     from_: str = Field(alias="from", pattern=_CLOCK)
     to: str = Field(pattern=_CLOCK)
 
 
-class Capacity(_Strict):
+class Capacity(Strict):
     """Limits at which an episode ends with a message."""
 
     open_cases: int | None = Field(default=None, ge=1)
     waiting_tasks: int | None = Field(default=None, ge=1)
 
 
-class Scenario(_Strict):
+class Scenario(Strict):
     """A process: its arrivals, activities, resources, service times, flow and working hours.
 
     Time 0 of an episode is a Monday, 00:00, where ``time_unit`` is a real unit.
@@ -92,6 +100,12 @@ class Scenario(_Strict):
     service: list[Service] = Field(min_length=1)
     flow: dict[str, Any]
     working_hours: dict[str, list[Shift]] = Field(default_factory=dict)
+    rosters: dict[str, list[DutyPlan]] = Field(default_factory=dict)
+    at_end_of_duty: Literal["finish", "pause"] = "finish"
+    delays: list[Delay] = Field(default_factory=list)
+    delay_clock: list[float] | None = None
+    automatic: list[Delay] = Field(default_factory=list)
+    waiting: Waiting | None = None
     capacity: Capacity = Field(default_factory=Capacity)
     queue_discipline_within_activity: Literal["earliest enabled first"] = "earliest enabled first"
 
@@ -103,17 +117,22 @@ class Scenario(_Strict):
     @property
     def has_clock(self) -> bool:
         """Whether the hour of the week matters."""
-        return bool(self.working_hours) or self.arrivals.rates is not None
+        return bool(self.working_hours or self.rosters) or self.arrivals.rates is not None
+
+    @property
+    def has_delays(self) -> bool:
+        """Whether cases can wait for nobody; a flow of cases states delays itself."""
+        return bool(self.delays or self.automatic) or set(self.flow) == {"cases"}
 
     def weekly_hours(self, names: set[str]) -> list[tuple[float, float]]:
         """Return the hours of the week in which at least one of some resources is on duty, as merged intervals."""
-        if any(name not in self.working_hours for name in names):
+        if any(name not in self.working_hours and name not in self.rosters for name in names):
             return [(0.0, float(HOURS_PER_WEEK))]
         intervals = sorted(
-            (24.0 * DAYS.index(day) + hour_of(shift.from_), 24.0 * DAYS.index(day) + hour_of(shift.to))
+            (24.0 * DAYS.index(day) + hour_of(start), 24.0 * DAYS.index(day) + hour_of(end))
             for name in names
-            for shift in self.working_hours[name]
-            for day in shift.days
+            for days, start, end in self._stretches(name)
+            for day in days
         )
         merged: list[tuple[float, float]] = []
         for start, end in intervals:
@@ -122,6 +141,14 @@ class Scenario(_Strict):
             else:
                 merged.append((start, end))
         return merged
+
+    def _stretches(self, name: str) -> Iterator[tuple[list[Day], str, str]]:
+        """Yield days, start and end of the hours at which a resource may be on duty."""
+        for shift in self.working_hours.get(name, ()):
+            yield shift.days, shift.from_, shift.to
+        for plan in self.rosters.get(name, ()):
+            for stretch in plan.hours:
+                yield plan.days, stretch[:5], stretch[6:]
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -145,11 +172,20 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from _problems_of_arrivals(scenario, scenario.arrivals)
     yield from _problems_of_services(scenario)
     yield from _problems_of_hours(scenario)
+    yield from problems_of_delays(scenario.delays, "delays", scenario.activities)
+    yield from problems_of_delays(scenario.automatic, "automatic", scenario.activities)
+    yield from problems_of_clock(scenario.delay_clock)
+    if scenario.time_unit == "abstract" and (scenario.delay_clock or scenario.at_end_of_duty == "pause"):
+        yield f"delay_clock, at_end_of_duty: {_NEED_REAL_TIME}"
 
 
 def _problems_of_arrivals(scenario: Scenario, arrivals: Arrivals) -> Iterator[str]:
     needed = {"poisson": "rate", "weekly": "rates", "replay": "times"}[arrivals.process]
     given = arrivals.model_dump(exclude_none=True, exclude={"process"})
+    if scenario.arrivals.gaps is not None and needed == "rates":
+        del given["gaps"]
+        if min(scenario.arrivals.gaps) < 0 or max(scenario.arrivals.gaps) == 0:
+            yield "arrivals.gaps: gaps must not be negative, nor all zero."
     if set(given) != {needed}:
         yield f"arrivals: {arrivals.process} arrivals need {needed} and nothing else, not {sorted(given)}."
     rates, times = arrivals.rates, arrivals.times
@@ -187,12 +223,17 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
         q = service.quantiles
         if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
             yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
+    automatic = {delay.activity for delay in scenario.automatic}
     for activity in scenario.activities:
-        if not any(s.activity == activity for s in scenario.service):
+        if activity not in automatic and not any(s.activity == activity for s in scenario.service):
             yield f"service: nobody can do {activity!r}; add a service with this activity."
 
 
 def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
+    yield from problems_of_rosters(scenario.rosters, scenario.resources, set(scenario.working_hours))
+    if scenario.rosters and scenario.time_unit == "abstract":
+        yield f"rosters: {_NEED_REAL_TIME}"
+    by_the_hour = bool(scenario.rosters) or scenario.at_end_of_duty == "pause"
     for resource, shifts in scenario.working_hours.items():
         if resource not in scenario.resources:
             yield f"working_hours: {resource!r} is not listed in the scenario's resources."
@@ -201,9 +242,14 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
         for i, shift in enumerate(shifts):
             if not 0 <= hour_of(shift.from_) < hour_of(shift.to) <= 24:
                 yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
+            if by_the_hour and (hour_of(shift.from_) % 1 or hour_of(shift.to) % 1):
+                yield (
+                    f"working_hours.{resource}[{i}]: beside rosters or pauses, working hours are whole hours, not "
+                    f"{shift.from_} to {shift.to}."
+                )
     for activity in scenario.activities:
         able = [s.resource for s in scenario.service if s.activity == activity]
-        if all(scenario.working_hours.get(r) == [] for r in able):
+        if able and all(scenario.working_hours.get(r, scenario.rosters.get(r)) == [] for r in able):
             yield f"working_hours: nobody who can do {activity!r} is ever on duty."
 
 

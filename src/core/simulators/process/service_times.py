@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from core.simulators.process.scenario import Service
+from core.simulators.process.world.schema import Delay
 
 EXPONENTIAL, CONSTANT, UNIFORM, LOGNORMAL, QUANTILES = range(5)
 _KINDS = "exponential", "constant", "uniform", "lognormal", "quantiles"
@@ -54,7 +55,7 @@ def service_mean(entry: Service) -> float:
     return entry.mean
 
 
-def service_arrays(entries: Sequence[Service]) -> dict[str, Any]:
+def service_arrays(entries: Sequence[Service] | Sequence[Delay]) -> dict[str, Any]:
     """Return the arrays ``service_...`` and ``pair_least_rest`` of the parameters for the entries of all pairs."""
     rows: list[tuple[int, float, float, float]] = []
     tables, tails = [np.zeros(0)], [np.zeros(0)]

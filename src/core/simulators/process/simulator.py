@@ -22,7 +22,8 @@ class ProcessSimulator(Simulator):
     Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
     the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
     Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
-    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals.
+    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. Where
+    cases can wait for nobody, only those count of which a task waits for a resource or is served.
 
     Attributes:
         scenario: checked scenario that is simulated.
@@ -59,9 +60,9 @@ class ProcessSimulator(Simulator):
         self.action_feature_size = len(self.initial_feature_weights)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
-        self.metrics_dtype = metrics.metrics_dtype(resources)
+        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays)
         self.labels = _labels(scenario, parameters, self.action_feature_size)
-        self.metric_units = metrics.metric_units(scenario.time_unit)
+        self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays)
         self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
@@ -103,8 +104,9 @@ class ProcessSimulator(Simulator):
 
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
         and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
-        queue's head in mean service times) and queue length; log(1 + open cases) and open cases. Where the hour
-        matters, then whether each resource is on duty, and sine and cosine of the hour of the day and of the week.
+        queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those that
+        wait for nobody. Where the hour matters, then whether each resource is on duty, and sine and cosine of the hour
+        of the day and of the week.
         """
         p = parameters
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
@@ -127,9 +129,9 @@ class ProcessSimulator(Simulator):
                 observation[k + a], observation[k + activities + a] = math.log1p(length), math.log1p(age)
             observation[k + 2 * activities + a] = length
         k += 3 * activities
-        observation[k] = math.log1p(state.open)
+        observation[k] = math.log1p(state.open - state.resting)
         k += 1
-        observation[k] = state.open
+        observation[k] = state.open - state.resting
         if k + 1 < len(observation):
             for r in range(resources):
                 observation[k + 1 + r] = state.on_duty[r]

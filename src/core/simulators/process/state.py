@@ -14,11 +14,14 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     """Return the dtype of the state record; times in the scenario's unit, index -1 for none.
 
     ``stack_node`` and ``stack_stream`` are scratch of the event loop. ``done`` and ``asked`` are scratch of the action
-    features and 0 at all other times.
+    features and 0 at all other times. ``able`` counts the available resources of each activity. ``busy_heap`` holds the
+    ``busy`` resources at work. Where cases can wait for nobody (``has_delays``), ``active`` and ``served`` count the
+    tasks of a case that wait or are served, and that are served; ``resting`` are the open cases without the former,
+    ``serving`` those with the latter, and ``resting_time`` and ``serving_time`` their integrals.
     """
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
-    joins, depth = len(parameters.join_size), len(parameters.node_kind) + 1
+    joins, depth = len(parameters.join_size), sizes.depth
     rows: list[tuple[type, str, tuple[int, ...]]] = [
         (np.float64, "time next_arrival next_shift", ()),
         (np.int64, "shift", ()),
@@ -41,5 +44,14 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.uint64, "stack_stream", (depth,)),
         (np.float64, "done", (pairs,)),
         (np.uint8, "asked", (pairs,)),
+        (np.int64, "able", (activities,)),
+        (np.int64, "busy timers resting serving day change_hours", ()),
+        (np.int64, "busy_heap duty_mask", (resources,)),
+        (np.float64, "work duty_time", (resources,)),
+        (np.float64, "resting_time serving_time", ()),
+        (np.int32, "active served", (sizes.cases if parameters.has_delays else 1,)),
+        (np.float64, "timer_time", (sizes.timers,)),
+        (np.int64, "timer_case timer_node", (sizes.timers,)),
+        (np.uint64, "timer_stream", (sizes.timers,)),
     ]
     return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])

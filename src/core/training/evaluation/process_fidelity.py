@@ -2,23 +2,25 @@
 
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from core.errors import UserError
-from core.jit_cache.cache import cached
-from core.rollout.episode_loop import build_heuristic_chooser, build_play
 from core.seeding import stream
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.event_logs.working_hours import HOUR, worked_time
-from core.simulators.process.metrics import time_on_duty
-from core.simulators.process.routing import TASK, build_routing
+from core.simulators.process.metrics import duty_so_far
+from core.simulators.process.mining.play_logged import play_logged
+from core.simulators.process.parameters import as_record, build_parameters
+from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import OK, describe_fault, new_state
+from core.simulators.process.world.nodes import TASK
 from core.text import format_duration
+from core.training.evaluation.log_distances import Events
+from core.training.evaluation.verdict import Shares, differing_activities, hours_by_activity, logged_shares, verdict
 
 HEURISTIC = "logged"
 
@@ -68,6 +70,9 @@ class _Episodes(NamedTuple):
     cycle_times: np.ndarray
     busy: np.ndarray
     message: str | None
+    on_duty: float
+    shares: Shares
+    by_activity: np.ndarray  # float64[A], hours a case of each activity and the wait before it
 
 
 def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
@@ -91,7 +96,6 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
     activities = _compare_activities(log, scenario, played.arrived)
     resources = _compare_resources(log, work, scenario, played.busy)
     worked = _total(resources)
-    on_duty = float(time_on_duty(simulator.parameters, scenario.horizon.value).sum()) / scenario.hour
     figures = Fidelity(
         log=log.source,
         scenario=scenario.name,
@@ -106,34 +110,68 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
         cycle_time_ks=float(ks_2samp(logged, simulated).statistic),
         hours_a_case=Compared(float(work.sum()) / len(log.cases), float(played.busy.sum()) / max(played.arrived, 1.0)),
         hours_worked=worked,
-        utilisation=Compared(worked.logged / on_duty, worked.simulated / on_duty),
+        utilisation=Compared(worked.logged / played.on_duty, worked.simulated / played.on_duty),
         activities=activities,
         resources=resources,
         open_cases=played.open_cases,
     )
-    return replace(figures, sentences=(*filter(None, [played.message]), *_sentences(figures)))
+    said = [] if not scenario.has_delays else _verdict(log, scenario, played, figures)
+    return replace(figures, sentences=(*filter(None, [played.message]), *said, *_sentences(figures)))
+
+
+def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fidelity) -> list[str]:
+    """Return where the time goes, and which activities differ."""
+    cycle = figures.mean_cycle_time.simulated * scenario.hour
+    sentences = verdict(logged_shares(log, scenario), played.shares, scenario, cycle)
+    number = np.array([scenario.activities.index(name) for name in log.activities])
+    logged = hours_by_activity(Events(log.case, number[log.activity], log.start, log.end), len(scenario.activities))
+    mean = figures.mean_cycle_time.logged
+    differing = differing_activities(logged, played.by_activity, scenario.activities, mean)
+    return [*sentences, *filter(None, [differing])]
 
 
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
-    """Play episodes of the ``logged`` heuristic."""
-    chooser = build_heuristic_chooser(simulator.action_space, simulator.heuristics[HEURISTIC])
-    play = cached(build_play(simulator, chooser))
-    states, hour = new_state(simulator), simulator.scenario.hour
-    arrived, still_open, busy, cycle_times, messages = [], [], [], [], []
+    """Play episodes under the logged habits."""
+    hour, (parameters, sizes) = simulator.scenario.hour, build_parameters(simulator.scenario)
+    record = as_record(parameters)
+    arrived, still_open, busy, cycle_times, messages, on_duty = [], [], [], [], [], []
+    shares, by_activity = [], []
     for episode in range(episodes):
-        rng, policy_rng = stream(seed, "fidelity", episode), stream(seed, "fidelity policy", episode)
-        steps, _, status = play(states, simulator.parameters, None, rng, policy_rng)
-        if status != OK:
-            raise describe_fault(status, simulator, str(episode), steps)
-        state = states[0]
+        luck = int(stream(seed, "fidelity", episode).integers(2**31))
+        played = play_logged(record, parameters, sizes, luck)
+        state = played.state
         completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
         cycle_times.append((completed - began)[completed >= 0.0] / hour)
         arrived.append(int(state.arrived))
         still_open.append(int(state.open))
-        busy.append((state.busy_time + np.where(state.busy_pair >= 0, state.time - state.started, 0.0)) / hour)
+        working = np.where(state.busy_pair >= 0, np.minimum(state.time - state.started, state.work), 0.0)
+        busy.append((state.busy_time + working) / hour)
         messages.append(simulator.message(state))
+        on_duty.append(float(duty_so_far(state, simulator.parameters).sum()) / hour)
+        shares.append(_shares(state))
+        done = played.end <= state.time
+        columns = played.case, parameters.node_target[played.node], played.start * HOUR / hour, played.end * HOUR / hour
+        events = Events(*(column[done] for column in columns))
+        by_activity.append(hours_by_activity(events, len(simulator.scenario.activities)) if done.any() else 0.0)
     message = next(filter(None, messages), None)
-    return _Episodes(fmean(arrived), fmean(still_open), np.concatenate(cycle_times), sum(busy) / episodes, message)
+    return _Episodes(
+        fmean(arrived),
+        fmean(still_open),
+        np.concatenate(cycle_times),
+        sum(busy) / episodes,
+        message,
+        max(fmean(on_duty), 1e-9),
+        Shares(*np.mean(shares, 0)),
+        np.asarray(sum(by_activity) / episodes),
+    )
+
+
+def _shares(state: Any) -> Shares:
+    """Return where the time of an episode's cases went."""
+    completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
+    total = max(float((np.where(completed >= 0.0, completed, state.time) - began).sum()), 1e-12)
+    world, work = float(state.resting_time) / total, float(state.serving_time) / total
+    return Shares(work, max(1.0 - world - work, 0.0), world)
 
 
 def _compare_activities(log: EventLog, scenario: Scenario, arrived: float) -> dict[str, Compared]:

@@ -1,25 +1,19 @@
-"""Learns a scenario from an event log: arrivals, routing, service times, who can do what, working hours.
+"""Learns a scenario from an event log: arrivals, cases with their delays, service times, who can do what, rosters.
 
 A is the number of activities of the log, R of resources. ``pairs``, bool[A, R], are the (activity, resource) pairs of
 the scenario. Functions that return notes return them last, as sentences about their decisions.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from core.errors import UserError
 from core.simulators.process.event_logs.event_log import EventLog
-from core.simulators.process.event_logs.working_hours import (
-    HOUR,
-    WorkedTime,
-    choose_hours,
-    open_time,
-    shifts_of,
-    worked_time,
-)
-from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario
+from core.simulators.process.event_logs.working_hours import HOUR, WorkedTime, open_time, worked_time
+from core.simulators.process.mining.arrivals import mine_arrivals
+from core.simulators.process.mining.world import mine_world
+from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.service_times import table_mean
 
@@ -31,6 +25,12 @@ MIN_PAIR_EVENTS = 5
 
 MIN_COVERAGE = 0.95
 """Share of the events with a resource that the kept pairs must cover."""
+
+_INSTANT = 1.0
+"""Seconds up to which an event takes no time."""
+
+_MOSTLY = 0.95
+"""Share of such events from which nobody is needed for an activity."""
 
 _QUANTILES = 41
 _SHORTEST = 1 / 3600
@@ -47,10 +47,11 @@ class MinedScenario(NamedTuple):
     notes: list[str]
 
 
-def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly") -> MinedScenario:
+def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly", close: bool = True) -> MinedScenario:
     """Learn a scenario in hours; it has the length of the log, and time 0 is the Monday 00:00 before the first event.
 
-    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times).
+    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times). ``close`` lets
+    simulations decide how much of the unexplained waiting is the world's; without them all of it is.
 
     Raises:
         UserError: the log describes no possible process.
@@ -59,92 +60,57 @@ def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly") -> Mine
         raise UserError(f"arrivals: expected weekly or replay, not {arrivals!r}.")
     if log.end.max() <= log.start.min():
         raise UserError(f"{log.source}: all events happen at one moment, so nothing can be learned about time.")
-    work = worked_time(log)
-    pairs, notes = choose_pairs(log)
-    hours, hour_notes = mine_working_hours(log, work, pairs)
-    resources = [r for r in range(len(log.resources)) if pairs[:, r].any()]
+    work, automatic = worked_time(log), automatic_activities(log)
+    pairs, notes = choose_pairs(log, automatic)
+    resources = [log.resources[r] for r in range(len(log.resources)) if pairs[:, r].any()]
     services, service_notes = mine_services(log, work, pairs)
+    arrival_data, arrival_notes = mine_arrivals(log, arrivals)
     data = {
         "schema": "resource-allocation-scenario/1",
         "name": name,
         "description": f"Learned from {len(log):,} events of {len(log.cases):,} cases since {log.monday:%Y-%m-%d}.",
         "time_unit": "hours",
         "horizon": {"value": round(float(log.clock_end.max()) / HOUR, _TIME_DECIMALS)},
-        "arrivals": mine_arrivals(log, arrivals),
+        "arrivals": arrival_data,
         "activities": list(log.activities),
-        "resources": [log.resources[r] for r in resources],
+        "resources": resources,
         "service": services,
-        "flow": mine_routing(log),
-        "working_hours": {log.resources[r]: hours[log.resources[r]] for r in resources},
     }
-    notes = [*log.notes, *_notes_on_time(log, work), *notes, *service_notes, *hour_notes]
-    return MinedScenario(parse_scenario(data, f"the scenario learned from {log.source}"), notes)
+    if automatic.any():
+        times = [service_distribution(work.hours[log.activity == a]) for a in np.flatnonzero(automatic)]
+        names = [log.activities[a] for a in np.flatnonzero(automatic)]
+        data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
+        notes.append(f"Nobody is needed for {_some(names)}: nearly all logged times are zero.")
+    source = f"the scenario learned from {log.source}"
+    world, world_notes = mine_world(log, work, data, source, close)
+    notes = [*log.notes, *_notes_on_time(log, work), *notes, *service_notes, *arrival_notes, *world_notes]
+    return MinedScenario(parse_scenario(data | world, source), notes)
 
 
-def mine_arrivals(log: EventLog, process: str) -> dict[str, Any]:
-    """Return the arrivals of a scenario; a case arrives at its first start.
-
-    A weekly rate is the number of arrivals in an hour of the week, divided by how often the log touches that hour
-    between its first start and its last end. ``process`` is ``weekly`` or ``replay``.
-    """
-    first = np.full(len(log.cases), np.inf)
-    np.minimum.at(first, log.case, log.clock_start)
-    first /= HOUR
-    if process == "replay":
-        return {"process": "replay", "times": [round(float(t), _TIME_DECIMALS) for t in np.sort(first)]}
-    exposure = exposure_by_hour(float(first.min()), float(log.clock_end.max()) / HOUR)
-    counts = np.bincount(first.astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
-    rates = np.divide(counts, exposure, out=np.zeros(HOURS_PER_WEEK), where=exposure > 0)
-    return {"process": "weekly", "rates": [_rounded(rate) for rate in rates]}
+def automatic_activities(log: EventLog) -> np.ndarray:
+    """Return bool[A], activities that take no time in nearly all events, while others of the log do."""
+    instant = log.end - log.start <= _INSTANT
+    share = np.bincount(log.activity, instant, len(log.activities)) / np.bincount(log.activity)
+    automatic = share >= _MOSTLY
+    return automatic & ~automatic.all()
 
 
-def exposure_by_hour(start: float, end: float) -> np.ndarray:
-    """Return int64[168], how often [start, end] (hours since a Monday 00:00) touches each hour of the week.
-
-    A touched hour counts as a whole: a log that begins a second before ten must not get a rate per second.
-    """
-    touched = np.arange(int(start), max(math.ceil(end), int(start) + 1))
-    return np.bincount(touched % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
-
-
-def mine_routing(log: EventLog) -> dict[str, Any]:
-    """Return the flow of a scenario, the probabilities of the next activity, from :func:`order_of_events`."""
-    order = order_of_events(log)
-    case, activity = log.case[order], log.activity[order]
-    end = len(log.activities)
-    last = np.append(case[1:] != case[:-1], True)
-    next_activity = np.where(last, end, np.append(activity[1:], end))
-    counts = np.zeros((end + 1, end + 1), np.int64)
-    np.add.at(counts, (activity, next_activity), 1)
-    np.add.at(counts, (end, activity[np.append(True, last[:-1])]), 1)
-    names = [*log.activities, None]
-
-    def choices(row: np.ndarray) -> list[dict[str, Any]]:
-        # In full precision, so that the probabilities add up to 1 far within the tolerance of scenarios.
-        return [{"p": float(row[j] / row.sum()), "activity": names[j]} for j in np.flatnonzero(row)]
-
-    return {"start": choices(counts[end]), "next": {log.activities[a]: choices(counts[a]) for a in range(end)}}
-
-
-def order_of_events(log: EventLog) -> np.ndarray:
-    """Return int64[n], the order of the events by case, start, end and place in the file."""
-    return np.lexsort((np.arange(len(log)), log.end, log.start, log.case))
-
-
-def choose_pairs(log: EventLog) -> tuple[np.ndarray, list[str]]:
+def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
     """Decide who can do what: pairs with at least five events, or fewer if those cover under 95 % of the events.
 
     Each activity keeps its most frequent resource. If no named resource ever did it, all kept resources can do it.
-    Returns the pairs and notes.
+    Nobody does ``automatic`` activities, bool[A]. Returns the pairs and notes.
     """
     counts = pair_counts(log)
+    if automatic is not None:
+        counts[automatic] = 0
     best = np.zeros(counts.shape, np.bool_)
     best[np.arange(len(counts)), counts.argmax(1)] = counts.max(1) > 0
     for least in range(MIN_PAIR_EVENTS, 0, -1):
         kept = best | (counts >= least)
         if counts[kept].sum() >= MIN_COVERAGE * counts.sum():
             break
-    unassigned = ~kept.any(1)
+    unassigned = ~kept.any(1) & (True if automatic is None else ~automatic)
     kept[unassigned] = kept.any(0)
     share = counts[kept].sum() / counts.sum()
     notes = [
@@ -209,21 +175,6 @@ def service_distribution(hours: np.ndarray) -> dict[str, Any]:
     return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles]}
 
 
-def mine_working_hours(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tuple[dict[str, Any], list[str]]:
-    """Return the shifts of each resource by name, and notes."""
-    weeks = float(log.clock_end.max() - log.clock_start.min()) / HOUR / HOURS_PER_WEEK
-    hours, total = {}, 0
-    for r, name in enumerate(log.resources):
-        seen = work.seen[r] if work.seen[r].any() else work.open_hours.astype(np.int64)
-        chosen = choose_hours(seen, weeks)
-        hours[name] = [shift.model_dump(by_alias=True) for shift in shifts_of(chosen)]
-        total += int(chosen.sum()) * bool(pairs[:, r].any())
-    return hours, [
-        f"Working hours: each resource has as many hours a week as the log shows it at work on average, those it is "
-        f"seen in most often; {total:,} hours a week in all."
-    ]
-
-
 def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
     """Return how logged durations became service times, and what of the log a scenario cannot express."""
     logged = float((log.end - log.start).sum()) / HOUR
@@ -238,17 +189,6 @@ def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
         notes.append(
             f"{unnamed:.1%} of the events name no resource; they count for routing and their activity's times."
         )
-    order = order_of_events(log)
-    same_case = log.case[order][1:] == log.case[order][:-1]
-    share = (same_case & (log.start[order][1:] < log.end[order][:-1])).sum() / len(log)
-    if share > 0.01:
-        notes.append(
-            f"{share:.0%} of the events begin before the previous one of their case has ended; the routing does one "
-            "after another, so cases can take longer in the scenario."
-        )
-    tail = (log.end.max() - log.case_times()[0].max()) / (log.end.max() - log.start.min())
-    if tail > 0.02:
-        notes.append(f"No case begins in the last {tail:.0%} of the log; rates are averages over the whole of it.")
     return notes
 
 

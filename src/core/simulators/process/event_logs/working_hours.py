@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
-from core.simulators.process.scenario import DAYS, HOURS_PER_WEEK, Shift
+from core.simulators.process.scenario import HOURS_PER_WEEK
 
 HOUR = 3600.0
 """Seconds."""
@@ -22,9 +22,6 @@ shift of eight hours start and end only at its edges."""
 
 IDLE_GAP = 2
 """Longest gap in hours between records that counts as on duty and idle."""
-
-_NEIGHBOUR_WEIGHT = 1e-3
-"""Weight of the adjacent hours in a tie between equally frequent hours."""
 
 
 class WorkedTime(NamedTuple):
@@ -66,7 +63,7 @@ def find_open_hours(log: EventLog) -> np.ndarray:
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)
     is_open[order[rare]] = False
     # Three weeks in a row, so that a gap may extend across the end of the week.
-    return _without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+    return without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
 
 
 def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
@@ -93,17 +90,33 @@ def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     An hour counts if a record begins in it or fills it to its end. An hour in which a record only ends does not count:
     as in the simulator, a resource finishes its task after its shift but takes no new one.
     """
-    first = np.asarray(start // HOUR, np.int64)
-    last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
-    change = np.zeros(int(last.max()) + 2, np.int64)
-    np.add.at(change, first, 1)
-    np.add.at(change, last + 1, -1)
-    touched = _without_short_gaps(np.cumsum(change[:-1]) > 0, IDLE_GAP)
+    first, present = present_hours(start, end)
+    touched = np.concatenate([np.zeros(first, np.bool_), present])
     touched = np.pad(touched, (0, -len(touched) % HOURS_PER_WEEK))
     return np.asarray(touched.reshape(-1, HOURS_PER_WEEK).sum(0))
 
 
-def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
+def present_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | None = None) -> tuple[int, np.ndarray]:
+    """Return an hour, counted from the Monday 00:00, and bool[n], whether one resource is there in it and those after.
+
+    It is there in the hours of :func:`weeks_seen`; short gaps between them are filled. Of the hours that are not among
+    ``open_hours``, bool[168], if these are given, only those count in which a record begins: a record that stays open
+    over night is no sign of somebody who works at night.
+    """
+    first = np.asarray(start // HOUR, np.int64)
+    last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
+    origin = int(first.min())
+    change = np.zeros(int(last.max()) - origin + 2, np.int64)
+    np.add.at(change, first - origin, 1)
+    np.add.at(change, last - origin + 1, -1)
+    touched = np.cumsum(change[:-1]) > 0
+    if open_hours is not None:
+        touched &= open_hours[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
+        touched[first - origin] = True
+    return origin, without_short_gaps(touched, IDLE_GAP)
+
+
+def without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
     """Return bool[n] in which gaps of up to ``longest`` between True values are filled."""
     at = np.flatnonzero(touched)
     gaps = np.diff(at) - 1
@@ -111,29 +124,3 @@ def _without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
     for i in np.flatnonzero((gaps > 0) & (gaps <= longest)):
         filled[at[i] : at[i + 1]] = True
     return filled
-
-
-def choose_hours(seen: np.ndarray, weeks: float) -> np.ndarray:
-    """Return bool[168], one resource's working hours: its most frequent ones, as many as in an average week.
-
-    So the scenario gives each resource the total hours that the log shows, up to one hour a week. ``seen``, int64[168],
-    is the number of weeks, of all ``weeks`` of the log, in which it is on duty in each hour.
-    """
-    wanted = int(np.ceil(seen.sum() / weeks - 1e-9))
-    score = seen + _NEIGHBOUR_WEIGHT * (np.roll(seen, 1) + np.roll(seen, -1))
-    chosen = np.zeros(HOURS_PER_WEEK, np.bool_)
-    chosen[np.argsort(-score, kind="stable")[:wanted]] = True
-    return chosen & (seen > 0)
-
-
-def shifts_of(chosen: np.ndarray) -> list[Shift]:
-    """Return the shifts of bool[168] working hours; equal intervals of several days become one shift."""
-    days: dict[tuple[int, int], list[str]] = {}
-    for day, hours in zip(DAYS, chosen.reshape(7, 24), strict=True):
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], hours.astype(np.int64), [0]])))
-        for start, end in edges.reshape(-1, 2):
-            days.setdefault((int(start), int(end)), []).append(day)
-    return [
-        Shift.model_validate({"days": names, "from": f"{start:02d}:00", "to": f"{end:02d}:00"})
-        for (start, end), names in sorted(days.items())
-    ]

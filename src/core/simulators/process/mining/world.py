@@ -1,0 +1,102 @@
+"""The part of a scenario that no allocation can change, learned from a log: cases, delays and rosters."""
+
+from typing import Any
+
+import numpy as np
+
+from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.working_hours import HOUR, WorkedTime, open_time
+from core.simulators.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
+from core.simulators.process.mining.case_order import order_cases
+from core.simulators.process.mining.clock import delay_clock
+from core.simulators.process.mining.closure import MIN_CASES, WIDENINGS, LoggedTimes, Rehearsal, Share
+from core.simulators.process.mining.delays import Waits, find_waits
+from core.simulators.process.mining.rosters import mine_rosters
+from core.simulators.process.mining.weights import case_weights
+from core.simulators.process.scenario_file import parse_scenario
+
+_PAUSED = 1.25
+"""Logged hours over those within open hours, from which tasks rest outside of them."""
+
+_DIGITS = 6
+
+
+def mine_world(
+    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, close: bool = True
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the keys of a scenario about cases, delays and rosters, and notes.
+
+    Args:
+        log: event log.
+        work: its working time.
+        data: the other keys of the scenario.
+        source: name of the scenario in messages.
+        close: whether simulations decide what the log leaves open, where it has enough cases.
+    """
+    cases, weights = order_cases(log), delay_clock(log)
+    waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
+    kept = choose_cases(log, cases, of_case)
+    pause = _pauses(log, work)
+    more = np.maximum(waits.span - work.hours[cases.order], 0.0)
+    times = LoggedTimes(
+        activity=log.activity[cases.order],
+        least=waits.world,
+        room=waits.waiting - waits.world + more,
+        total=waits.waiting + waits.span,
+    )
+    named = set(data["resources"])
+
+    def rosters(widening: float) -> dict[str, list[dict[str, Any]]]:
+        return {name: plans for name, plans in mine_rosters(log, work.open_hours, widening).items() if name in named}
+
+    def keys(share: Share) -> dict[str, Any]:
+        return {
+            "flow": case_flow(log, cases, kept, of_case, times.delays(share.beta)),
+            "rosters": rosters(share.widening),
+            "at_end_of_duty": "pause" if pause else "finish",
+            "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
+        }
+
+    share = Share(WIDENINGS[-1], np.ones(len(log.activities)))
+    if close and len(log.cases) >= MIN_CASES:
+        draft = parse_scenario(data | keys(Share(0.5, np.zeros(len(log.activities)))), source)
+        rehearsal = Rehearsal(draft, rosters, times, events_of_tasks(cases, kept), weights)
+        share = rehearsal.close(len(log.cases))
+    world = keys(share) | {"waiting": _waiting(log, waits, times, share)}
+    return world, _notes(log, waits, times, share, pause)
+
+
+def _pauses(log: EventLog, work: WorkedTime) -> bool:
+    """Whether logged events span much more than open hours: people put tasks down when they leave."""
+    logged = float((log.end - log.start).sum()) / HOUR
+    opened = open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)
+    return logged > _PAUSED * float(opened.sum())
+
+
+def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, share: Share) -> dict[str, float]:
+    first, last = log.case_times()
+    cases = len(log.cases)
+    figures = {
+        "cycle": float((last - first).mean()) / HOUR,
+        "waiting": float(waits.waiting.sum()) / cases,
+        "world_at_least": float(waits.world.sum()) / cases,
+        "world": float(times.delays(share.beta).sum()) / cases,
+    }
+    return {name: float(f"{value:.{_DIGITS}g}") for name, value in figures.items()}
+
+
+def _notes(log: EventLog, waits: Waits, times: LoggedTimes, share: Share, pause: bool) -> list[str]:
+    waiting, proven = float(waits.waiting.sum()), float(waits.world.sum())
+    delays = float(times.delays(share.beta).sum())
+    notes = [
+        f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. In {proven / max(waiting, 1e-9):.0%} of it the "
+        "person was free and on duty, so it is the world's: customers, other systems, other work. "
+        f"{max(delays - proven, 0.0) / max(waiting, 1e-9):.0%} is unexplained and counted as the world's."
+    ]
+    notes.append(
+        "Rosters: each resource has the days that the log shows, as often as it shows them"
+        + (f"; {share.widening:.0%} of the days have all hours at which it was ever seen." if share.widening else ".")
+    )
+    if pause:
+        notes.append("Logged times span nights and weekends, so tasks rest while their resource is off duty.")
+    return notes

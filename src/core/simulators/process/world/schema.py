@@ -1,0 +1,117 @@
+"""Keys of scenario files for what no allocation can change: delays, automatic activities, rosters, logged waiting."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_TOLERANCE = 1e-6
+
+
+class Strict(BaseModel):
+    """A part of a scenario; unknown keys, NaN and infinity are refused."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Delay(Strict):
+    """A time of an activity for which nobody is needed, in time units; distributions as in ``service``."""
+
+    activity: str
+    distribution: Literal["exponential", "constant", "uniform", "lognormal", "quantiles"]
+    mean: float | None = Field(default=None, gt=0)
+    cv: float | None = Field(default=None, gt=0, le=100)
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, gt=0)
+    quantiles: list[float] | None = Field(default=None, min_length=2)
+
+
+class DutyPlan(Strict):
+    """Working hours of a resource on some days of the week, with the probability of such a day.
+
+    ``hours`` are whole hours of the day like ``"09:00-17:00"``. The probabilities of a day add up to at most 1; on
+    the other days the resource is absent.
+    """
+
+    days: list[Day] = Field(min_length=1)
+    p: float = Field(gt=0, le=1)
+    hours: list[str] = Field(min_length=1)
+
+    def mask(self) -> int:
+        """Return a bit for each hour of the day, the lowest for 00:00-01:00."""
+        bits = 0
+        for stretch in self.hours:
+            first, last = int(stretch[:2]), int(stretch[6:8])
+            bits |= (1 << last) - (1 << first)
+        return bits
+
+
+class Waiting(Strict):
+    """Where the time of a logged case went, means a case in time units; delays are in open time.
+
+    Waiting of which the log proves that its person was free is ``world_at_least``. ``world`` is what the delays of the
+    scenario hold: the rest of it is unexplained and counted as the world's.
+    """
+
+    cycle: float = Field(ge=0)
+    waiting: float = Field(ge=0)
+    world_at_least: float = Field(ge=0)
+    world: float = Field(ge=0)
+
+
+def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
+    """Yield what is wrong with the delays or automatic activities of a scenario."""
+    needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
+    for i, delay in enumerate(delays):
+        where = f"{key}[{i}]"
+        if delay.activity not in activities:
+            yield f"{where}.activity: {delay.activity!r} is not listed in the scenario."
+        if sum(other.activity == delay.activity for other in delays) > 1:
+            yield f"{where}: {delay.activity!r} stands twice."
+        expected = needed.get(delay.distribution, {"mean"})
+        given = set(delay.model_dump(exclude_none=True)) - {"activity", "distribution"}
+        if given != expected:
+            yield f"{where}: {delay.distribution} needs {sorted(expected)}, not {sorted(given)}."
+        if delay.low is not None and delay.high is not None and delay.low > delay.high:
+            yield f"{where}: low {delay.low:g} is above high {delay.high:g}."
+        q = delay.quantiles
+        if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
+            yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
+
+
+def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
+    """Yield what is wrong with the clock of the delays."""
+    if weights is None:
+        return
+    if len(weights) != 168:
+        yield f"delay_clock: expected 168 numbers, one for each hour of the week, not {len(weights)}."
+    if min(weights, default=0.0) < 0 or sum(weights) == 0:
+        yield "delay_clock: the numbers must not be negative, nor all zero."
+
+
+def problems_of_rosters(rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str]) -> Iterator[str]:
+    """Yield what is wrong with the rosters; ``fixed`` are the resources with working hours."""
+    for name, plans in rosters.items():
+        if name not in resources:
+            yield f"rosters: {name!r} is not listed in the scenario's resources."
+        if name in fixed:
+            yield f"rosters: {name!r} has working_hours, too; keep one of them."
+        total: dict[str, float] = {}
+        for i, plan in enumerate(plans):
+            for stretch in plan.hours:
+                if not _stretch(stretch):
+                    yield f"rosters.{name}[{i}].hours: {stretch!r} is not a stretch of whole hours like 09:00-17:00."
+            for day in plan.days:
+                total[day] = total.get(day, 0.0) + plan.p
+        for weekday, p in total.items():
+            if p > 1 + _TOLERANCE:
+                yield f"rosters.{name}: the probabilities of {weekday} add up to {p:.6g}, more than 1."
+
+
+def _stretch(text: str) -> bool:
+    parts = text.split("-")
+    if len(parts) != 2 or any(len(part) != 5 or part[2:] != ":00" or not part[:2].isdigit() for part in parts):
+        return False
+    return 0 <= int(parts[0][:2]) < int(parts[1][:2]) <= 24
