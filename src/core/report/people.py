@@ -80,7 +80,8 @@ def hours_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Tab
             [Cell(person), *(Cell(f"{100 * of[r]:.0f}", heat=min(of[r], 1.0)) for of in whole.values()), *cells]
         )
     team = [_team(simulator, trace) for trace in traces.values()]
-    last = [work[:, h].sum() / on_duty[:, h].sum() for h in hours]
+    there = on_duty > 1e-9  # in an hour the team is those on duty then: others who work late have no cell either
+    last = [work[there[:, h], h].sum() / on_duty[:, h].sum() for h in hours]
     shown = [Cell(f"{100 * share:.0f}", heat=min(share, 1.0)) for share in (*team, *last)]
     rows.append([Cell("all together"), *shown])
     return Table(title, ["person", *policies, *(f"{h}h" for h in hours)], rows, caption)
