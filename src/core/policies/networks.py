@@ -63,9 +63,10 @@ class ActorCritic(nn.Module):
         """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
         return self.tensors.get(LOG_STD, self.flat[:0])
 
-    def normalise(self, observations: Tensor) -> Tensor:
-        """Return float32[B, O] observations shifted, scaled and clipped."""
-        shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
+    def normalise(self, observations: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return float32[B, O] observations shifted, scaled and clipped; see :meth:`logits` for the tensors."""
+        held = self.tensors if tensors is None else tensors
+        shifted = (observations - held["observation_mean"]) * held["observation_scale"]
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(
@@ -97,6 +98,14 @@ class ActorCritic(nn.Module):
         there are observations; the further inputs are 0.
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
+
+    def logits_and_states(
+        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory
+    ) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`logits` does without action features, and float32[B, S], the states after single steps."""
+        states: list[Tensor] = []
+        logits = self._forward("actor", normalised, tensors, memory, states)
+        return logits, torch.cat(states, dim=2)[:, 0]
 
     def values_and_states(self, normalised: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return what :meth:`values` does, and float32[C, K, S], the critic's states after each step."""
