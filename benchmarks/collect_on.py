@@ -1,8 +1,9 @@
 """Steps a second of the compiled loop beside the batched collector with torch, for several policies and streams.
 
-``python benchmarks/collect_on.py [--repeats 3] [--steps 16] [--threads 1] [--gpu]``: Pendulum, whose episodes have 200
-steps, in rollouts of a fixed length; the two take turns, and the median counts. ``--gpu`` adds the forward pass on a
-GPU.
+``python benchmarks/collect_on.py [--repeats 3] [--steps 16] [--threads 1] [--gpu]``: whole episodes of Pendulum, of
+so many steps, as many at once as there are streams; eight side by side in the compiled loop. The collectors take turns,
+and the median counts: of the processor's time with one thread, which a busy machine changes less, else of the clock's.
+``--gpu`` adds the forward pass on a GPU.
 """
 
 import argparse
@@ -18,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
+from core.hardware.planning.choices import MOST_SIDE_BY_SIDE
 from core.learning.steps.cuda_graph import CudaGraphs
 from core.policies.batched_forward import TorchForward
 from core.policies.compiled.forward import align_params
@@ -26,7 +28,7 @@ from core.policies.spec import spec_for
 from core.rollout.batched.arrays import half_batches
 from core.rollout.batched.collector import BatchedCollector
 from core.rollout.collector import RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
+from core.rollout.episode_collector import EpisodeCollector
 from core.simulators.classic_control.pendulum import Pendulum
 
 
@@ -34,7 +36,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--streams", type=int, nargs="+", default=[32, 256])
@@ -52,12 +54,12 @@ def main() -> None:
 
 def measure(width: int, streams: int, options: argparse.Namespace) -> dict[str, float]:
     """Return steps a second of each collector."""
-    simulator = Pendulum()
+    simulator = Pendulum(max_steps=options.steps)
     model = ActorCritic(spec_for(simulator, (width,) * 3, (8,), "relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
-    plan = RolloutPlan(0, streams, options.steps, options.threads)
-    collectors = {"loop": FixedLengthCollector(simulator, model.spec, plan)}
+    plan = RolloutPlan(0, streams, threads=options.threads, side_by_side=MOST_SIDE_BY_SIDE)
+    collectors = {"loop": EpisodeCollector(simulator, model.spec, plan)}
     places = {"torch": (torch.device("cpu"), None)}
     if options.gpu:
         places["gpu"] = torch.device("cuda"), CudaGraphs(torch.device("cuda"))
@@ -67,12 +69,13 @@ def measure(width: int, streams: int, options: argparse.Namespace) -> dict[str, 
     for collector in collectors.values():
         collector.compile(weights)
         collector.collect(weights, 0, streams)
+    clock = time.process_time if options.threads == 1 and not options.gpu else time.perf_counter
     times = {name: [] for name in collectors}
     for _ in range(options.repeats):
         for name, collector in collectors.items():
-            begin = time.perf_counter()
+            begin = clock()
             collector.collect(weights, 0, streams)
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(clock() - begin)
     return {name: streams * options.steps / statistics.median(seconds) for name, seconds in times.items()}
 
 

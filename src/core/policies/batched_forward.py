@@ -7,7 +7,7 @@ Draws are made by the collector, from the outputs.
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -70,15 +70,16 @@ class TorchForward:
         self._states = torch.zeros(halves, rows, spec.state_size, device=device)
         self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
         self._has_memory = spec.has_memory
-        self._ready = [torch.cuda.Event() for _ in range(halves if self._on_gpu else 0)]
+        self._ready: list[Any] = [_new_event() for _ in range(halves if self._on_gpu else 0)]
         self._launches: list[Callable[[], None]] = []
 
     def prepare(self) -> float:
         """Capture the step of each half; return the seconds it took."""
         begin = time.perf_counter()
         if not self._launches:
+            states = self._states.clone()
             self._launches = [self._prepared(half) for half in range(len(self._states))]
-            self._states.zero_()
+            self._states.copy_(states)  # which the runs before a capture change
         return time.perf_counter() - begin
 
     def _prepared(self, half: int) -> Callable[[], None]:
@@ -135,3 +136,7 @@ class TorchForward:
     def set_states(self, half: int, states: np.ndarray) -> None:
         """Set the states of the first rows of a half, float32[n, state_size]."""
         self._states[half, : len(states)].copy_(torch.from_numpy(states))
+
+
+def _new_event() -> Any:
+    return torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -43,7 +43,11 @@ class Instances:
         count = plan.instances
         self.states = np.zeros(count, simulator.state_dtype).view(np.recarray)
         self.policy_states = new_policy_states(spec, count)
-        self.numbers, self.over, self.terminated = np.full(count, -1), np.ones(count, np.bool_), np.zeros(count, np.bool_)
+        self.numbers, self.over, self.terminated = (
+            np.full(count, -1),
+            np.ones(count, np.bool_),
+            np.zeros(count, np.bool_),
+        )
         self._totals, self._cuts = np.zeros(count), np.zeros(count, np.int64)
         self._finished: list[list[EpisodeOutcome]] = [[] for _ in range(count)]
         arrays.simulator_words[:] = arrays.policy_words[:] = words_of(generator_in({}))
@@ -91,8 +95,9 @@ class Instances:
             SimulatorError: one of them broke the contract.
         """
         arrays, plan = self._arrays, self._plan
-        for i in np.flatnonzero(arrays.statuses[:count] != OK):
-            raise describe_fault(int(arrays.statuses[i]), self._simulator, self.name(i), int(arrays.ages[i]))
+        for faulty in map(int, np.flatnonzero(arrays.statuses[:count] != OK)):
+            status, age = int(arrays.statuses[faulty]), int(arrays.ages[faulty])
+            raise describe_fault(status, self._simulator, self.name(faulty), age)
         going_on = ~self.over[:count]
         self._totals[:count][going_on] += arrays.rewards[:count][going_on]
         collected = [
@@ -100,8 +105,8 @@ class Instances:
             for i in range(count)
         ]
         if plan.steps and not self.terminated.any():  # else the ends of episodes have a meaning
-            for i in range(count):
-                self.over[i] |= gives_up(plan, i, int(self.numbers[i]), int(arrays.ages[i]))
+            for index in range(count):
+                self.over[index] |= gives_up(plan, index, int(self.numbers[index]), int(arrays.ages[index]))
         return collected
 
     def name(self, i: int) -> str:
@@ -122,7 +127,9 @@ class Instances:
         if not self._plan.steps:
             return CollectorState({}, [])
         count = self._plan.instances
-        return CollectorState({record_name(i): self._record(i) for i in range(count)}, list(map(self._metadata, range(count))))
+        return CollectorState(
+            {record_name(i): self._record(i) for i in range(count)}, list(map(self._metadata, range(count)))
+        )
 
     def _record(self, i: int) -> np.ndarray:
         """Return uint8[*], the bytes of the simulator's state and then of the policy's."""

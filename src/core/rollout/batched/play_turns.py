@@ -63,8 +63,9 @@ def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
     functions, max_steps = compile_functions(simulator), simulator.max_steps
     step, truncated, time, variate = functions.step, functions.truncated, functions.time, functions.control_variate
     any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
-    sample, (row_size, row_dtype) = build_sampling(spec.action_space, log_std_offset(spec)).sample, row_of(
-        spec.action_space
+    sample, (row_size, row_dtype) = (
+        build_sampling(spec.action_space, log_std_offset(spec)).sample,
+        row_of(spec.action_space),
     )
     read_observation, read_choices = build_readers(simulator, functions)
 

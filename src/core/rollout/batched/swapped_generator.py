@@ -45,11 +45,11 @@ def state_of(words: np.ndarray) -> dict[str, object]:
 
 def _memory_of(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return views of a generator's memory; NumPy's ``pcg64_state`` is a pointer to four words, and half a word."""
-    address = generator.bit_generator.ctypes.state_address  # type: ignore[attr-defined]
+    address = generator.bit_generator.ctypes.state_address
     begin = ctypes.c_void_p.from_address(address).value or 0
-    state = np.frombuffer((ctypes.c_uint64 * _STATE_WORDS).from_address(begin), np.uint64)
-    rest = np.frombuffer((ctypes.c_uint64 * 1).from_address(address + ctypes.sizeof(ctypes.c_void_p)), np.uint64)
-    return state, rest
+    rest = (ctypes.c_uint64 * 1).from_address(address + ctypes.sizeof(ctypes.c_void_p))
+    state = (ctypes.c_uint64 * _STATE_WORDS).from_address(begin)
+    return np.ctypeslib.as_array(state), np.ctypeslib.as_array(rest)
 
 
 def require_known_layout() -> None:

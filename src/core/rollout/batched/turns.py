@@ -40,7 +40,7 @@ def _store_in_python(counters, line, half, value):  # type: ignore[no-untyped-de
     counters[line, half, 0] = value
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _load(context, counters, line, half):  # type: ignore[no-untyped-def]
     """Return a counter; what its writer had written before is visible afterwards."""
 
@@ -51,7 +51,7 @@ def _load(context, counters, line, half):  # type: ignore[no-untyped-def]
     return types.int64(counters, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _store(context, counters, line, half, value):  # type: ignore[no-untyped-def]
     """Write a counter after all that was written before."""
 
