@@ -95,7 +95,8 @@ def test_threads_change_no_bit(monkeypatch, spins):
     together = batched_collector(Shop(), model, 7, 60, threads=3)
     assert (alone.threads, together.threads) == (1, 3)
     for _ in range(2):
-        assert bits(together.collect(actor_weights(model), 0, 7)[0]) == bits(alone.collect(actor_weights(model), 0, 7)[0])
+        a, b = (each.collect(actor_weights(model), 0, 7)[0] for each in (together, alone))
+        assert bits(a) == bits(b)
 
 
 def test_an_instance_alone_makes_the_steps_that_it_makes_among_others():

@@ -46,5 +46,5 @@ def test_streams_that_share_a_generator_draw_what_they_draw_alone(plan):
 def test_a_numpy_of_another_layout_is_refused(monkeypatch):
     require_known_layout()
     monkeypatch.setattr(swapped_generator, "words_of", lambda generator: np.arange(5, dtype=np.uint64))
-    with pytest.raises(UserError, match="keeps the state of its generators elsewhere .* set COLLECT_ON to cpu"):
+    with pytest.raises(UserError, match=r"keeps the state of its generators elsewhere .* set COLLECT_ON to cpu"):
         require_known_layout()

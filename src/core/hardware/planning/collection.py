@@ -2,8 +2,8 @@
 
 Both are predicted as the seconds of one environment step of all instances. On the cores an instance's step takes its
 simulator and the weights of the actor. On a GPU the instances step in two half-batches in turns: while the device
-answers one, the cores step the other. The constants of the cores were measured with benchmarks/collect_on.py on one core
-of an EPYC (Zen 4), those of GPUs are assumed: nothing has run on one.
+answers one, the cores step the other. The constants of the cores were measured with benchmarks/collect_on.py on an EPYC
+(Zen 4, one core), those of GPUs are assumed: nothing has run on one.
 """
 
 from typing import Literal
@@ -12,7 +12,7 @@ from core.errors import UserError
 from core.hardware.planning.gpu_catalog import Card, card_of
 from core.hardware.planning.roofline import REPLAY_SECONDS, bus_bytes_per_second
 from core.hardware.types import CollectionWork, Gpu, PlanSettings
-from core.text import format_duration
+from core.text import counted, format_duration
 
 CollectOn = Literal["cpu", "gpu", "torch"]
 """Where the policy answers: in the compiled loop; on the GPU; in torch on the CPU, with the GPU's collector."""
@@ -34,6 +34,12 @@ one thread, the rest assumed."""
 ANSWER_SECONDS = 20e-6
 """Time from the launch of a captured forward pass to its outputs in the host's memory, beside its operations and bytes:
 assumed."""
+
+MARGIN = 1.5
+"""How many times as fast a GPU must be predicted to be: most of what is known of it is assumed."""
+
+MOST_INSTANCES = 4096
+"""Most environment instances of a run."""
 
 _HALVES = 2
 
@@ -63,10 +69,11 @@ def answer_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> f
 
 
 def crossover(work: CollectionWork, threads: int, side_by_side: int, card: Card, tf32: bool, most: int) -> int | None:
-    """Return the fewest streams, at most so many, from which on a card is predicted to be faster; None for never."""
+    """Return the fewest streams, at most so many, from which on a card is faster by the margin; None for never."""
     slower = 0
     for streams in range(1, most + 1):
-        if batched_seconds(work, streams, threads, card, tf32) >= loop_seconds(work, streams, threads, side_by_side):
+        loop = loop_seconds(work, streams, threads, side_by_side)
+        if MARGIN * batched_seconds(work, streams, threads, card, tf32) >= loop:
             slower = streams
     return slower + 1 if slower < most else None
 
@@ -74,7 +81,7 @@ def crossover(work: CollectionWork, threads: int, side_by_side: int, card: Card,
 def collect_on(
     settings: PlanSettings, gpu: Gpu | None, why_device: str, tf32: bool, threads: int, side_by_side: int
 ) -> tuple[CollectOn, str]:
-    """Choose where the policy answers: as the user says, else where a step of all streams is predicted to be shorter.
+    """Choose where the policy answers: as the user says, else on a GPU where that is predicted to be much faster.
 
     Raises:
         UserError: COLLECT_ON demands what the machine or the run does not have.
@@ -86,29 +93,28 @@ def collect_on(
         )
     if wanted in ("gpu", "torch") and work.problem:
         raise UserError(f"COLLECT_ON is {wanted}, but {work.problem}; set it to auto or cpu.")
-    if wanted == "gpu":
-        return "gpu", "COLLECT_ON is gpu"
+    card = card_of(gpu) if gpu else None
     if wanted == "torch":
-        return "torch", "COLLECT_ON is torch: the GPU's collector with torch on the CPU"
-    if wanted == "cpu":
-        return "cpu", "COLLECT_ON is cpu"
-    return _faster(settings, gpu, tf32, threads, side_by_side)
-
-
-def _faster(
-    settings: PlanSettings, gpu: Gpu | None, tf32: bool, threads: int, side_by_side: int
-) -> tuple[CollectOn, str]:
-    """Choose what is predicted to be faster."""
-    work, streams = settings.collection, settings.parallel_episodes
+        return wanted, "COLLECT_ON is torch: the GPU's collector with torch on the CPU"
     if gpu is None:
-        return "cpu", "no GPU"
-    if work.problem:
-        return "cpu", work.problem
-    card = card_of(gpu)
-    if card is None:
-        return "cpu", "no figures of this GPU are known"
+        return "cpu", "COLLECT_ON is cpu" if wanted == "cpu" else "no GPU"
+    if card is None or work.problem:
+        why = work.problem or "no figures of this GPU are known"
+        return ("cpu", why) if wanted == "auto" else (wanted, f"COLLECT_ON is {wanted}")
+    faster, times = _compared(settings, card, tf32, threads, side_by_side)
+    if wanted == "auto":
+        return "gpu" if faster else "cpu", times
+    return wanted, f"COLLECT_ON is {wanted}; {times}"
+
+
+def _compared(settings: PlanSettings, card: Card, tf32: bool, threads: int, side_by_side: int) -> tuple[bool, str]:
+    """Return whether a card is predicted to be faster by the margin, and both predictions in words."""
+    work, streams = settings.collection, settings.parallel_episodes
     loop = loop_seconds(work, streams, threads, side_by_side)
     batched = batched_seconds(work, streams, threads, card, tf32)
-    times = f"{format_duration(batched)} on the GPU, {format_duration(loop)} in the compiled loop"
-    reason = f"a step of {streams:,} instances takes {times}, both predicted from assumed constants"
-    return ("gpu" if batched < loop else "cpu"), reason
+    first = crossover(work, threads, side_by_side, card, tf32, MOST_INSTANCES)
+    limit = f"with {first:,} or more" if first else "with no number"
+    return MARGIN * batched < loop, (
+        f"a step of {counted(streams, 'instance')} takes {format_duration(batched)} on the GPU, "
+        f"{format_duration(loop)} in the compiled loop (predicted, not measured); auto takes the GPU {limit}"
+    )

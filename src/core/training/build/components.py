@@ -106,6 +106,12 @@ def _build_forward(setup: Setup, plan: Plan) -> TorchForward:
     return TorchForward(setup.spec, *half_batches(setup.size.instances), device, graphs)
 
 
+def collector_lines(collector: Collector) -> list[str]:
+    """Return what a user should read of a collector that was compiled: why its forward pass is not captured."""
+    forward = collector.forward if isinstance(collector, BatchedCollector) else None
+    return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
+
+
 def build_updater(setup: Setup, plan: Plan) -> Updater:
     """Build the updater with a freshly initialised model."""
     config = setup.config
