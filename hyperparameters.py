@@ -281,10 +281,10 @@ EPISODE_TIME_LIMIT = 3600.0
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
-# Where the policy answers while rollouts are collected. "cpu": in the compiled loop, on the cores. "gpu": the cores step
-# the simulators, and one forward pass on the GPU answers half of all instances at once, for wide policies and many
-# instances (docs/how-to/collect-on-a-gpu.md). "torch": the same with torch on the CPU, for tests. "auto": the GPU where it
-# is predicted to be 1.5 times as fast, else "cpu". Not for GRPO and Gymnasium environments. The results differ by
+# Where the policy answers while rollouts are collected. "cpu": in the compiled loop, on the cores. "gpu": the cores
+# step the simulators, and one forward pass on the GPU answers half of all instances at once, for wide policies and many
+# instances (docs/how-to/collect-on-a-gpu.md). "torch": the same with torch on the CPU, for tests. "auto": the GPU where
+# it is predicted to be 1.5 times as fast, else "cpu". Not for GRPO and Gymnasium environments. The results differ by
 # rounding.
 COLLECT_ON = "auto"
 
