@@ -274,7 +274,7 @@ GRADIENT_CHECKPOINTING = False
 GROW_ROLLOUTS = True
 
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.
-# Integer 0 .. 1024; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set. Where a policy starts
+# Integer 0 .. 4096; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set. Where a policy starts
 # from a rule, 0 is for as many whole episodes as make about 62,000 steps: one of the loan desk's half years, 12 of a
 # process with 5,000 steps. Otherwise they make about 372,000 steps. More: less noise in each update, fewer updates for
 # the same data, more memory; the update takes proportionally longer.
@@ -294,6 +294,13 @@ EPISODE_TIME_LIMIT = 3600.0
 # physical cores that the affinity and the quota (of a container) leave. On the CPU the result depends on neither.
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
+
+# Where the policy answers while rollouts are collected. "cpu": in the compiled loop, on the cores. "gpu": the cores
+# step the simulators, and one forward pass on the GPU answers half of all instances at once, for wide policies and many
+# instances (docs/how-to/collect-on-a-gpu.md). "torch": the same with torch on the CPU, for tests. "auto": the GPU where
+# it is predicted to be 1.5 times as fast, else "cpu". Not for GRPO and Gymnasium environments. The results differ by
+# rounding.
+COLLECT_ON = "auto"
 
 # How the steps of an update run. "eager": by torch, operation by operation. "compile": by torch.compile. On the CPU
 # also "compiled": kernels of our own in FP32, which take about 4 s to compile, once. On a GPU also "graph": captured

@@ -92,11 +92,12 @@ class Config(BaseModel):
     use_tf32: bool = True
     gradient_checkpointing: bool = False
     grow_rollouts: bool = True
-    episodes_per_update: int = Field(default=0, ge=0, le=1024)
+    episodes_per_update: int = Field(default=0, ge=0, le=4096)
     rollout_steps: int = Field(default=0, ge=0, le=10_000_000)
     episode_time_limit: float = Field(default=3600.0, ge=0, le=threading.TIMEOUT_MAX)
     simulation_threads: int = Field(default=0, ge=0, le=4096)
     update_threads: int = Field(default=0, ge=0, le=4096)
+    collect_on: Literal["auto", "cpu", "gpu", "torch"] = "auto"
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields

@@ -77,6 +77,16 @@ class HostRollout:
 
 
 @dataclass(frozen=True)
+class CollectionWork:
+    """What the policy computes while rollouts are collected."""
+
+    weights: int = 0  # numbers of the actor's matrices, each used once for an observation
+    operations: int = 0  # of a forward pass of a batch
+    row_bytes: int = 0  # bytes that cross the bus for an observation and its outputs
+    problem: str = ""  # why a batch cannot answer, a phrase; empty if it can
+
+
+@dataclass(frozen=True)
 class PlanSettings:
     """Wishes of the user and needs of the run, as far as they depend on the machine."""
 
@@ -102,3 +112,5 @@ class PlanSettings:
     # operations of an eager step in one piece, by whether half precision is used
     step_launches: dict[bool, int] = field(default_factory=dict)
     rollout: HostRollout = HostRollout()  # memory of the trajectories on the host
+    collect_on: Literal["auto", "cpu", "gpu", "torch"] = "cpu"  # where the policy answers, or "auto"
+    collection: CollectionWork = CollectionWork()  # what it computes there

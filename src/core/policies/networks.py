@@ -65,9 +65,10 @@ class ActorCritic(nn.Module):
         """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
         return self.tensors.get(LOG_STD, self.flat[:0])
 
-    def normalise(self, observations: Tensor) -> Tensor:
-        """Return float32[B, O] observations shifted, scaled and clipped."""
-        shifted = (observations - self.tensors["observation_mean"]) * self.tensors["observation_scale"]
+    def normalise(self, observations: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return float32[B, O] observations shifted, scaled and clipped; see :meth:`logits` for the tensors."""
+        held = self.tensors if tensors is None else tensors
+        shifted = (observations - held["observation_mean"]) * held["observation_scale"]
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def logits(
@@ -99,6 +100,15 @@ class ActorCritic(nn.Module):
         there are observations; the further inputs are 0.
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
+
+    def logits_and_states(
+        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory
+    ) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`logits` does without action features, and float32[B, S], the states after single steps."""
+        rows = torch.arange(len(normalised), device=normalised.device)
+        each = Steps(rows, torch.zeros_like(rows))
+        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, each)
+        return self._head("actor", hidden, tensors), states
 
     def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
         """Return what :meth:`values` does, and float32[N, S], the critic's states after some steps."""

@@ -8,16 +8,20 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numba.core.errors import NumbaError
 
+from core.errors import UserError
 from core.jit_cache.cache import compile_for
 from core.policies.spec import PolicySpec
 from core.rollout.branches import Branches, BranchPlan
-from core.rollout.fault_locator import ReplayedInstance
+from core.rollout.fault_locator import ReplayedInstance, StepSnapshot
 from core.rollout.trajectory import Trajectory
 from core.simulators.compile_errors import describe_compile_error
 from core.simulators.simulator import Simulator
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_PLAYING_ON = 16
+"""Of so many instances one never gives up an episode."""
 
 
 class RolloutPlan(NamedTuple):
@@ -124,3 +128,38 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
         return list(map(function, items))
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, items))
+
+
+def gives_up(plan: RolloutPlan, index: int, number: int, age: int) -> bool:
+    """Return whether an instance begins another episode between two rollouts, as this one is too old.
+
+    The first ones end one by one. A few instances play on, so that what comes late in an episode is seen, too.
+    """
+    oldest = plan.restart_after if number > 0 else plan.restart_after * (index + 1) // plan.instances
+    return index % _PLAYING_ON != 0 and 0 < oldest <= age
+
+
+def record_name(index: int) -> str:
+    """Return the name of an instance's record in a checkpoint."""
+    return f"rollout.{index}.state"
+
+
+def bytes_of_size(record: np.ndarray | None, size: int) -> bytes:
+    """Return the bytes of a record.
+
+    Raises:
+        UserError: it has not so many.
+    """
+    if record is None or record.size != size:
+        found = "is missing" if record is None else f"has {record.size} bytes, not {size}"
+        raise UserError(
+            f"The state of an unfinished episode in the checkpoint {found}; resume with the simulator that the "
+            "run began with."
+        )
+    return record.tobytes()
+
+
+def snapshot_of(record: np.ndarray, metadata: dict[str, Any]) -> StepSnapshot:
+    """Return the next step of an instance with a record and metadata, as a checkpoint keeps them."""
+    number, age = (metadata["number"] + 1, -1) if metadata["over"] else (metadata["number"], metadata["age"])
+    return StepSnapshot(number, age, record.tobytes(), metadata["rng"], metadata["policy_rng"])

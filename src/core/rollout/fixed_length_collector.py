@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from core.errors import UserError
 from core.jit_cache.cache import cached
 from core.policies.spec import PolicySpec
 from core.rollout.branches import Branches, BranchPlayer, new_branches
@@ -18,17 +17,18 @@ from core.rollout.collector import (
     EpisodeOutcome,
     InstanceTrajectory,
     RolloutPlan,
+    bytes_of_size,
     compile_loop,
+    gives_up,
     in_threads,
+    record_name,
+    snapshot_of,
 )
-from core.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
+from core.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
 from core.rollout.loop_arrays import new_loop_arrays
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
-
-_PLAYING_ON = 16
-"""Of so many instances one never gives up an episode."""
 
 _METADATA = ("number", "age", "total", "over", "terminated")
 
@@ -96,20 +96,20 @@ class FixedLengthCollector:
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
-        records = {_record_name(i): instance.record() for i, instance in enumerate(self._instances)}
+        records = {record_name(i): instance.record() for i, instance in enumerate(self._instances)}
         return CollectorState(records, [instance.metadata() for instance in self._instances])
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; instances without a state begin with their first one."""
         for i, (instance, metadata) in enumerate(zip(self._instances, state.metadata, strict=False)):
-            instance.load(state.records.get(_record_name(i)), metadata)
+            instance.load(state.records.get(record_name(i)), metadata)
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances of a collection as they were before it; none where branches were played, too."""
         if self.plan.branches is not None:
             return []
         return [
-            instance.replayed(before.records[_record_name(i)], before.metadata[i])
+            instance.replayed(before.records[record_name(i)], before.metadata[i])
             for i, instance in enumerate(self._instances[:count])
         ]
 
@@ -173,13 +173,8 @@ class _Instance:
         self._generators = self._streams(self.number)
 
     def give_up_old_episode(self) -> None:
-        """Let the next rollout begin another episode where this one is too old; the first ones end one by one.
-
-        A few instances play on, so that what comes late in an episode is seen, too.
-        """
-        plan = self._collector.plan
-        oldest = plan.restart_after if self.number > 0 else plan.restart_after * (self._index + 1) // plan.instances
-        self.over = self.over or (self._index % _PLAYING_ON != 0 and 0 < oldest <= self.age)
+        """Let the next rollout begin another episode where this one is too old."""
+        self.over = self.over or gives_up(self._collector.plan, self._index, self.number, self.age)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row; return the row after."""
@@ -222,22 +217,14 @@ class _Instance:
     def load(self, record: np.ndarray | None, metadata: dict[str, Any]) -> None:
         """Continue the episode of a record and its metadata, or raise if the record does not fit the simulator."""
         size = self.states.nbytes + self._arrays.policy_states.nbytes
-        if record is None or record.size != size:
-            found = "is missing" if record is None else f"has {record.size} bytes, not {size}"
-            raise UserError(
-                f"The state of an unfinished episode in the checkpoint {found}; resume with the simulator that the "
-                "run began with."
-            )
-        load_record(record.tobytes(), self.states, self._arrays.policy_states)
+        load_record(bytes_of_size(record, size), self.states, self._arrays.policy_states)
         for name in _METADATA:
             setattr(self, name, metadata.get(name, False))
         self._generators = generator_in(metadata["rng"]), generator_in(metadata["policy_rng"])
 
     def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:
         """Return this instance as it was when it had a record and its metadata."""
-        number, age = (metadata["number"] + 1, -1) if metadata["over"] else (metadata["number"], metadata["age"])
-        snapshot = StepSnapshot(number, age, record.tobytes(), metadata["rng"], metadata["policy_rng"])
-        return ReplayedInstance(self._suffix, self._streams, snapshot, self._collector.steps)
+        return ReplayedInstance(self._suffix, self._streams, snapshot_of(record, metadata), self._collector.steps)
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode of this instance."""
@@ -292,7 +279,3 @@ def fill_to(end: int, steps: int, policy: Any, instance: Fillable, filled: Fille
         if trajectory.truncated[filled.row - 1] and filled.row < steps:
             trajectory.cut_observations[filled.cuts] = trajectory.observations[filled.row]
             filled.cuts += 1
-
-
-def _record_name(index: int) -> str:
-    return f"rollout.{index}.state"

@@ -267,6 +267,8 @@ def test_the_printed_plan_of_a_gpu():
         "48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
+        "collect on cpu: COLLECT_ON is cpu; a step of 1 instance takes 66.3 µs on the GPU, 1.3 µs in the compiled loop "
+        "(predicted, not measured); auto takes the GPU with no number",
         "update threads 8: 8 usable cores",
         "update execution auto: the first update keeps the fastest that computes what eager steps do",
         "compile on: usual on this card",
@@ -286,6 +288,7 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "trajectory 9.5 MB an iteration: 1 instance of 62,000 steps; 48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
+        "collect on cpu: COLLECT_ON is cpu",
         "update threads 8: 8 usable cores",
         "update execution compiled: compiled kernels are faster than torch on the CPU, most of all for small networks",
     ]
@@ -369,8 +372,8 @@ def test_the_schema_of_plan_json():
     assert content["schema"] == 3
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
-        *("microbatch", "parallel_episodes", "trajectory_bytes", "simulation_threads", "lockstep", "update_threads"),
-        "update_execution",
+        *("microbatch", "parallel_episodes", "trajectory_bytes", "simulation_threads", "lockstep", "collect_on"),
+        *("update_threads", "update_execution"),
         *("compile", "graph_capture", "gradient_checkpointing", "allocator", "reasons"),
     ]
     assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile"]

@@ -87,6 +87,8 @@ def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measu
     if not with_update:  # a GPU will make it, and how is not for this CPU
         changes["precision"] = "auto"
         changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
+    if config.collect_on == "gpu":
+        changes["collect_on"] = "cpu"
     config = config.model_copy(update=changes)
     setup = set_up(config, loaded.simulator)
     plan = apply_plan(plan_run(setup, machine))

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from core.hardware.planning import choices
+from core.hardware.planning.collection import CollectOn, collect_on
 from core.hardware.planning.gpu_catalog import Tier, TierDefaults, tier_defaults, tier_of
 from core.hardware.planning.host_memory import trajectories
 from core.hardware.planning.precision import plan_precision, plan_tf32
@@ -36,6 +37,7 @@ class Plan:
     trajectory_bytes: int  # bytes of the host's memory that their trajectories take
     simulation_threads: int  # threads that play them
     lockstep: int  # most episodes that a thread plays side by side
+    collect_on: CollectOn  # where the policy answers meanwhile
     update_threads: int  # torch's threads
     # execution of the steps; "auto" for the fastest of what the next two allow
     update_execution: Execution | Literal["auto"]
@@ -84,17 +86,19 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     execution = choices.update_execution(settings, gpu, device_reason, precision)
     usual = tier_defaults(gpu)
     threads = choices.simulation_threads(settings, machine)
+    tf32, lockstep = plan_tf32(settings, gpu), choices.lockstep(settings, threads[0])
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
         "precision": (precision, precision_reason),
-        "tf32": plan_tf32(settings, gpu),
+        "tf32": tf32,
         "cudnn_benchmark": (bool(gpu), "kernels are tried once for shapes that stay the same" if gpu else "no GPU"),
         "batch_size": batch,
         "microbatch": choices.microbatch(batch[0], gpu, room, execution[0], half),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
         "trajectory_bytes": trajectories(settings.rollout, machine, gpu is not None),
         "simulation_threads": threads,
-        "lockstep": choices.lockstep(settings, threads[0]),
+        "lockstep": lockstep,
+        "collect_on": collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0]),
         "update_threads": choices.threads("UPDATE_THREADS", settings.update_threads, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),

@@ -38,6 +38,10 @@ _LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
 """Operations of a layer with memory, and the bytes that they read and write for each of its units and samples, counted
 with the scan of a GPU; its product of matrices is counted as that of another layer."""
 
+_AROUND_A_FORWARD, _AROUND_STATES, _FORWARD_OF_MEMORY = 6, 1, 20
+"""Operations of an actor's forward pass for single steps: beside its hidden layers, for states, and of a layer with
+memory; counted on the fake card."""
+
 _FORWARD_SHARE = 0.43
 """Share of both that is the forward pass."""
 
@@ -169,6 +173,14 @@ def step_launches(spec: PolicySpec, half: bool) -> int:
         return launches + (39 if spec.action_space.squashed else 4)
     multiple = 5 + 23 * (len(spec.action_space.choices) - 1) if isinstance(spec.action_space, MultiDiscrete) else 0
     return launches + multiple + (5 if spec.action_features else 0)
+
+
+def forward_operations(spec: PolicySpec) -> int:
+    """Return the operations of the actor's forward pass for a batch of single steps, copies over the bus included."""
+    layers = len(spec.matrices["actor"]) - 1
+    if not spec.has_memory:
+        return _AROUND_A_FORWARD + 2 * layers
+    return _AROUND_A_FORWARD + 2 + _AROUND_STATES + _FORWARD_OF_MEMORY * (layers - 1)
 
 
 def compiled_launches(spec: PolicySpec) -> int:

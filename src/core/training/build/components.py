@@ -9,10 +9,14 @@ from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
 from core.learning.device_transfer import host_allocator
+from core.learning.steps.cuda_graph import CudaGraphs
 from core.learning.steps.interface import UpdateSettings
 from core.learning.updater import Updater
+from core.policies.batched_forward import TorchForward
 from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
+from core.rollout.batched.arrays import half_batches
+from core.rollout.batched.collector import BatchedCollector
 from core.rollout.collector import Collector, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
@@ -79,9 +83,12 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
     rollout = RolloutPlan(
         setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep, *groups
     )
+    new = host_allocator(plan.device == "cuda")
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
-        return kind(simulator, setup.spec, rollout, host_allocator(plan.device == "cuda"))
+        if plan.collect_on != "cpu":
+            return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan), new)
+        return kind(simulator, setup.spec, rollout, new)
     except MemoryError as error:
         every_row = size.instances * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
         asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
@@ -90,6 +97,19 @@ def build_collector(setup: Setup, plan: Plan) -> Collector:
             f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
             "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
         ) from error
+
+
+def _build_forward(setup: Setup, plan: Plan) -> TorchForward:
+    """Return the policy's forward pass for half-batches, on a GPU captured."""
+    device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
+    graphs = CudaGraphs(device) if plan.collect_on == "gpu" else None
+    return TorchForward(setup.spec, *half_batches(setup.size.instances), device, graphs)
+
+
+def collector_lines(collector: Collector) -> list[str]:
+    """Return what a user should read of a collector that was compiled: why its forward pass is not captured."""
+    forward = collector.forward if isinstance(collector, BatchedCollector) else None
+    return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
 
 
 def build_updater(setup: Setup, plan: Plan) -> Updater:

@@ -8,7 +8,7 @@ import torch
 from core.config import Config
 from core.hardware.planning.host_memory import require_room
 from core.hardware.planning.plan import Plan, make_plan
-from core.hardware.planning.roofline import step_launches
+from core.hardware.planning.roofline import forward_operations, step_launches
 from core.hardware.planning.update_memory import (
     BESIDE_A_GPU,
     MemoryEstimate,
@@ -17,9 +17,10 @@ from core.hardware.planning.update_memory import (
     fixed_bytes,
     workspace_bytes,
 )
-from core.hardware.types import Gpu, Machine, PlanSettings
+from core.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from core.learning.steps.cpu_kernels.stepper import unsupported
 from core.learning.torch_settings import apply_allocator, apply_global_settings
+from core.policies.batched_forward import FAMILIES
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule
@@ -65,6 +66,26 @@ def plan_settings(setup: Setup) -> PlanSettings:
         whole_episodes=not size.steps,
         step_launches={half: step_launches(spec, half) for half in (False, True)},
         rollout=size.memory,
+        collect_on=config.collect_on,
+        collection=collection_work(setup),
+    )
+
+
+def collection_work(setup: Setup) -> CollectionWork:
+    """Return what the policy computes while rollouts are collected, or why no batch can answer."""
+    config, spec = setup.config, setup.spec
+    problem = ""
+    if not setup.simulator.compiled:
+        problem = "the environments are Gymnasium's, which Python steps one after another"
+    elif config.algorithm == "grpo":
+        problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
+    elif spec.family not in FAMILIES:
+        problem = f"POLICY_NETWORK is {spec.family}, which has no forward pass for batches of single steps"
+    return CollectionWork(
+        weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
+        operations=forward_operations(spec),
+        row_bytes=4 * (spec.observation_size + spec.action_space.outputs),
+        problem=problem,
     )
 
 

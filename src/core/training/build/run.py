@@ -15,7 +15,7 @@ from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.text import Say
-from core.training.build.components import build_evaluation, build_trainer
+from core.training.build.components import build_evaluation, build_trainer, collector_lines
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, train_command
@@ -143,7 +143,7 @@ def build_run(
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(config, directory.path) if resume else []
         seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
-        for line in [*changes, *kernel_lines(seconds, CACHE_STATS)]:
+        for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
         settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}
         write_json(directory.config, settings)

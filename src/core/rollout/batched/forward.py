@@ -1,0 +1,34 @@
+"""What a batched collector asks of the policy: one forward pass for the rows of a half-batch."""
+
+from typing import Protocol
+
+import numpy as np
+
+
+class BatchedForward(Protocol):
+    """The actor for half-batches of a fixed number of rows, of which any may be empty.
+
+    No row depends on what is in another one. On a GPU the arrays are pinned memory.
+    """
+
+    observations: np.ndarray  # float32[halves, rows, O], not normalised; the collector writes them
+    begins: np.ndarray  # bool[halves, rows, 1], whether an observation is the first of an episode
+    outputs: np.ndarray  # float32[halves, rows, outputs], logits without action features, or means
+
+    def prepare(self) -> float:
+        """Prepare what the first forward pass needs; return the seconds it took."""
+
+    def load(self, actor_params: np.ndarray) -> None:
+        """Take the parameters of the actor, float32[*] in the flat layout."""
+
+    def launch(self, half: int) -> None:
+        """Begin to answer the observations of a half, which must stay until :meth:`wait`."""
+
+    def wait(self, half: int) -> None:
+        """Wait until the outputs of a half are there."""
+
+    def states(self, half: int) -> np.ndarray:
+        """Return float32[rows, state_size], the policy's states of a half, after the last forward pass has ended."""
+
+    def set_states(self, half: int, states: np.ndarray) -> None:
+        """Set the policy's states of the first rows of a half, float32[n, state_size]."""
