@@ -13,6 +13,7 @@ from core.seeding import stream
 from core.simulators.process import dynamics
 from core.simulators.process.counter_rng import advance, uniform
 from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.process.world.duty import duty_stretches, pause_until_done
 from core.simulators.simulator import Function, compiled, metrics_of, naming_the_episode, new_state
 
 _STEP = np.dtype(
@@ -70,7 +71,7 @@ def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, stream
         decisions=steps[["time", "pair", "waiting", "free"]],
         arrivals=np.array(state.arrival_time[: state.arrived]),
         completions=np.where(completions < 0.0, np.nan, completions),
-        on_duty=shifts_until(simulator, float(state.time)),
+        on_duty=_shifts(simulator, state),
         metrics=metrics_of(simulator, states),
     )
 
@@ -98,7 +99,11 @@ def _build_replay() -> Function:
                 slot = state.queue_head[p.pair_activity[pair]]
                 row.pair, row.case, row.enabled = pair, state.slot_case[slot], state.slot_enabled[slot]
                 u = uniform(advance(state.slot_stream[slot]))
-                row.finish = state.time + dynamics.draw_service(p, pair, u)
+                work = dynamics.draw_service(p, pair, u)
+                row.finish = state.time + work
+                if p.pause and p.has_rosters:
+                    done = pause_until_done(state, p, p.pair_resource[pair], state.time, work)
+                    row.finish = min(done, p.horizon)
             step(state, p, pair, rng)
 
     return replay
@@ -113,6 +118,19 @@ def _still_waiting(state: Any) -> np.ndarray:
             waiting.append((activity, float(state.slot_enabled[slot])))
             slot = int(state.slot_next[slot])
     return np.array(waiting, _fields(activity=np.int64, enabled=np.float64))
+
+
+def _shifts(simulator: ProcessSimulator, state: Any) -> np.ndarray:
+    """Return the shifts of every resource in an episode: by its rosters, where it has such, else the weekly ones."""
+    end, hour = float(state.time), simulator.scenario.hour
+    if not simulator.parameters.has_rosters:
+        return shifts_until(simulator, end)
+    rows = []
+    for r in range(len(simulator.scenario.resources)):
+        for first, last in duty_stretches(state, simulator.parameters, r, int(end / (24.0 * hour)) + 1):
+            if first * hour < end:
+                rows.append((r, first * hour, min(last * hour, end)))
+    return np.array(rows, _fields(resource=np.int64, start=np.float64, end=np.float64))
 
 
 def shifts_until(simulator: ProcessSimulator, end: float) -> np.ndarray:

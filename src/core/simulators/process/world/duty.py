@@ -126,3 +126,10 @@ def pause_until_done(state, p, r, start, work):  # type: ignore[no-untyped-def]
             work -= end - time
         time, hour = end, hour + 1
     return math.inf
+
+
+def duty_stretches(state: Any, p: Any, r: int, days: int) -> list[tuple[int, int]]:
+    """Return the first hours and the hours after the last of a resource's duty in some days, counted from time 0."""
+    hours = np.array([(int(mask_of(state, p, r, day)) >> hour) & 1 for day in range(days) for hour in range(24)])
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], hours, [0]])))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
