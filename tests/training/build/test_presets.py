@@ -188,7 +188,7 @@ def test_the_large_transformer_is_planned_on_a_card():
     spec = setup.spec
     assert (len(spec.actor_hidden), spec.attention_heads, spec.block(1024)[2], spec.context) == (8, 16, (1024, 4096), 0)
     assert 100e6 < sum((a + 1) * b for a, b in spec.matrices["actor"]) < 102e6
-    plan = plan_run(setup, machine_with(CARDS["H100"]))
+    plan = plan_run(setup, machine_with(next(card for card in CARDS if card.name == "H100 SXM")))
     assert (plan.device, plan.precision, plan.batch_size) == ("cuda", "bf16", 32_768)
-    assert plan.microbatch < plan.batch_size
+    assert plan.microbatch == plan.batch_size
     assert "what the policy remembers" in plan.reasons["trajectory_bytes"]
