@@ -20,6 +20,6 @@ def test_uncompiled(name):
     }
     options = ["-q", "-p", "no:xdist", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning"]
     command = [sys.executable, "-m", "pytest", *options, str(FOLDER / f"{name}.py")]
-    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert run.returncode == 0, run.stdout + run.stderr
     assert " passed" in run.stdout
