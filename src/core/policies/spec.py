@@ -70,7 +70,7 @@ class PolicySpec:
     @property
     def has_memory(self) -> bool:
         """Whether an action depends on the observations before it in the episode."""
-        return self.family != "mlp"
+        return self.family in ("mingru", "transformer")
 
     @property
     def chunk(self) -> int:
