@@ -196,7 +196,7 @@ def require_groups(config: Config, simulator: Simulator) -> None:
     if config.policy_network != "mlp":
         _require_no_comparison_of_states(
             config,
-            "learns from many steps together" if config.policy_network == "mingru" else "scores lists of actions",
+            "scores lists of actions" if config.policy_network == "pointer" else "learns from many steps together",
         )
     if config.algorithm != "grpo":
         return
