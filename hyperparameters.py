@@ -92,6 +92,8 @@ LOG_ARRIVALS = "weekly"
 # recurrent units); take it where the observation hides a part of the state. It takes three times the parameters and
 # trains without compiled kernels. "transformer" sees the last CONTEXT_LENGTH observations of the episode; take it where
 # the action depends on which ones they were. docs/how-to/train-a-policy-with-memory.md compares them.
+# "pointer" scores each feasible action by its description, for any number of actions: for simulators that describe
+# them, as the process does. Take it where pairs of people and activities are many.
 POLICY_NETWORK = "mlp"
 
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.
@@ -276,8 +278,9 @@ GROW_ROLLOUTS = True
 # Environment instances that play in each iteration, with different random streams, in parallel on the cores.
 # Integer 0 .. 4096; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set. Where a policy starts
 # from a rule, 0 is for as many whole episodes as make about 62,000 steps: one of the loan desk's half years, 12 of a
-# process with 5,000 steps. Otherwise they make about 372,000 steps. More: less noise in each update, fewer updates for
-# the same data, more memory; the update takes proportionally longer.
+# process with 5,000 steps. Otherwise they make about 372,000 steps. 0 plays fewer, or a part of an episode, where these
+# would take more than 4 GiB of memory with their copy for the update. More: less noise in each update, fewer updates
+# for the same data, more memory; the update takes proportionally longer.
 EPISODES_PER_UPDATE = 0
 
 # Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator

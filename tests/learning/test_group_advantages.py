@@ -29,6 +29,7 @@ def member(rewards, elapsed=None, terminated=(), truncated=()):
         features=np.zeros((n, 2, 0), np.float32),
         states=np.zeros((n, 0), np.float32),
         begins=np.zeros((n, 0), np.bool_),
+        feasible=np.zeros((n, 0), np.int64),
         elapsed=np.zeros(n) if elapsed is None else np.array(elapsed, np.float64),
         control_variate=np.zeros(n, np.float32),
         terminated=np.isin(np.arange(n), terminated),

@@ -138,6 +138,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         features=np.zeros((n, 4, 0), np.float32),
         states=np.zeros((n, 0), np.float32),
         begins=np.zeros((n, 0), np.bool_),
+        feasible=np.zeros((n, 0), np.int64),
         elapsed=np.ones(n),
         control_variate=np.zeros(n, np.float32),
         terminated=np.zeros(n, np.bool_),

@@ -15,7 +15,22 @@ def spec(action_features=0):
 def test_shapes_and_dtypes():
     trajectory = allocate(spec(7), 5)
     shapes = [a.shape for a in trajectory]
-    assert shapes == [(6, 3), (5,), (5,), (5,), (5, 2), (5, 2, 7), (5, 0), (5, 0), (5,), (5,), (5,), (5,), (0, 3)]
+    assert shapes == [
+        (6, 3),
+        (5,),
+        (5,),
+        (5,),
+        (5, 2),
+        (5, 2, 7),
+        (5, 0),
+        (5, 0),
+        (5, 0),
+        (5,),
+        (5,),
+        (5,),
+        (5,),
+        (0, 3),
+    ]
     assert [a.dtype.name for a in trajectory] == [
         "float32",
         "int64",
@@ -25,6 +40,7 @@ def test_shapes_and_dtypes():
         "float32",
         "float32",
         "bool",
+        "int64",
         "float64",
         "float32",
         "bool",

@@ -1,6 +1,7 @@
 """``longstride.evaluate``: a trained policy beside heuristics and bounds, as a table."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from core.api.train import TrainingRun, console_for, import_pandas, load
 from core.commands.evaluate import closing_lines, compare_policies, require_same_simulator
 from core.config import Config
 from core.errors import UserError
+from core.policies.spec import spec_on
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.text import say_on
@@ -61,7 +63,9 @@ def evaluate(
         except UserError as error:
             raise UserError(f"{error} Or pass the simulator: evaluate({str(run)!r}, simulator).") from None
     require_same_simulator(played, metadata, directory)
-    trained = with_untrained(trained_policy(tensors, metadata), directory, played)
+    trained = trained_policy(tensors, metadata)
+    trained = replace(trained, spec=spec_on(trained.spec, played))
+    trained = with_untrained(trained, directory, played)
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 

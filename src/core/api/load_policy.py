@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
+from core.policies.loaded_listed import LoadedListPolicy
 from core.policies.loaded_policy import LoadedPolicy
 from core.training.evaluation.trained_policy import load_trained_policy
 
 
-def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> LoadedPolicy:
-    """Return the policy of a run.
+def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> LoadedPolicy | LoadedListPolicy:
+    """Return the policy of a run; one that scores actions takes a list of them (``POLICY_NETWORK = "pointer"``).
 
     A newer checkpoint that is damaged is passed over with a warning.
 
@@ -26,4 +27,5 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
     policy = load_trained_policy(Path(directory), damaged.append)
     for sentence in damaged:
         warnings.warn(sentence, stacklevel=2)
-    return LoadedPolicy(policy.spec, policy.actor_params, seed)
+    kind = LoadedListPolicy if policy.spec.scores_actions else LoadedPolicy
+    return kind(policy.spec, policy.actor_params, seed)

@@ -1,6 +1,6 @@
 """--mode evaluate: compare a trained policy, heuristics and bounds; print a table and write evaluation.json."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
+from core.policies.spec import spec_on
 from core.simulators.loading import LoadedSimulator, from_source
 from core.simulators.simulator import Simulator
 from core.text import Say
@@ -25,6 +26,9 @@ from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 from core.training.run_directory.plots import plot_learning_curve
+
+_OF_A_SIMULATOR = ("observation_size", "actions", "action_features", "simulator")
+"""What must be the same of a checkpoint's simulator and of the one that its policy plays."""
 
 SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 """Flags that name another simulator than that of a checkpoint."""
@@ -77,7 +81,9 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(checkpoint, say)
     loaded = simulator_of(config, sources, metadata, checkpoint)
-    return loaded, with_untrained(trained_policy(tensors, metadata), checkpoint, loaded.simulator)
+    trained = trained_policy(tensors, metadata)
+    trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))
+    return loaded, with_untrained(trained, checkpoint, loaded.simulator)
 
 
 def simulator_of(
@@ -131,9 +137,12 @@ def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], check
     Raises:
         UserError: the simulator is another one, or its observations or actions are.
     """
-    description = simulator.description()
-    for name in ("observation_size", "actions", "action_features", "simulator"):
-        saved, present = metadata["simulator"].get(name), description.get(name)
+    description, policy = simulator.description(), metadata["policy"]
+    pairs = {name: (metadata["simulator"].get(name), description.get(name)) for name in _OF_A_SIMULATOR}
+    if policy.get("family") == "pointer":  # which plays with any number of actions
+        sizes = {"observation_size": simulator.summary_size, "action_features": simulator.description_size}
+        pairs = {**{name: (policy.get(name), size) for name, size in sizes.items()}, "simulator": pairs["simulator"]}
+    for name, (saved, present) in pairs.items():
         same = _class_name(saved) == _class_name(present) if name == "simulator" else saved == present
         if not same:
             raise UserError(

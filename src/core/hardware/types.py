@@ -107,6 +107,7 @@ class PlanSettings:
     joining_bytes: int = 0  # bytes needed on the device before the first step
     update_execution: Execution | Literal["auto"] = "auto"  # "auto", or the execution that the user insists on
     kernel_problem: str = ""  # why the compiled kernels cannot take the steps, a phrase; empty if they can
+    varying_shapes: str = ""  # why steps can be neither captured nor compiled by torch, a phrase; empty if they can
     checkpointing: bool = False  # whether the backward pass computes activations again
     whole_episodes: bool = True  # whether each instance plays one episode from its beginning to its end
     # operations of an eager step in one piece, by whether half precision is used

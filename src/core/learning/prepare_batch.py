@@ -12,6 +12,7 @@ from core.hardware.planning.update_memory import value_rows
 from core.learning.advantages import next_values_of
 from core.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers
+from core.learning.listed.samples import list_places, with_lists
 from core.learning.memory.chunks import ChunkedSamples, ChunkRows
 from core.learning.memory.values import ValuesInOrder, values_in_order
 from core.learning.normalization import renormalise_values
@@ -122,6 +123,8 @@ def prepare_batch(
         )
 
     samples: AnySamples = stepper.memory.run("upload", len(values), upload)
+    if model.spec.scores_actions:
+        samples = with_lists(samples._asdict(), list_places(trajectories))
     sizes = None
     kept = targets.learned_from if targets.learned_from is not None and targets.learned_from.any() else None
     if chunks is not None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,8 @@ from core.errors import UserError
 from core.policies.distributions import distribution_of
 from core.policies.memory import Memory, Steps
 from core.policies.mingru import remember_all
-from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from core.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from core.policies.pointer import ActionList, initialise_scores, one_of_each_list, scores
 from core.policies.spec import CHUNK, PolicySpec
 from core.policies.transformer import no_memory, transform
 
@@ -31,7 +33,7 @@ class ActorCritic(nn.Module):
     def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
         super().__init__()
         self.spec, self.layout = spec, layout_of(spec)
-        self.distribution = distribution_of(spec.action_space)
+        self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
         self.tensors: dict[str, Tensor] = {}
@@ -44,6 +46,8 @@ class ActorCritic(nn.Module):
             self.tensors[name] = view
         self.tensors["observation_scale"].fill_(1.0)
         self.tensors["value_std"].fill_(1.0)
+        if spec.scores_actions:
+            self.tensors[ACTION_SCALE].fill_(1.0)
 
     def layers(self, part: str, tensors: Mapping[str, Tensor] | None = None) -> list[tuple[Tensor, Tensor]]:
         """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"`` from first to last, or such of others."""
@@ -74,16 +78,19 @@ class ActorCritic(nn.Module):
     def logits(
         self,
         normalised: Tensor,
-        features: Tensor | None = None,
+        features: Tensor | ActionList | None = None,
         tensors: Mapping[str, Tensor] | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
         """Return float32[B, outputs], unmasked logits or a Gaussian's means, for float32[B, O] and [B, outputs, k].
 
         ``tensors``, by default the model's own, are the parameters to compute with; see :meth:`values`. Without a
-        memory, each observation is the first of an episode.
+        memory, each observation is the first of an episode. A policy that scores actions returns float32[A], the
+        scores of the A feasible actions of all observations.
         """
         logits = self._forward("actor", normalised, tensors, memory)
+        if isinstance(features, ActionList):
+            return scores(logits, features, {**self.tensors, **(tensors or {})}, self.activation)
         if self.spec.action_features == 0 or features is None:
             return logits
         weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
@@ -202,6 +209,10 @@ def initialise(
                     _spread_memory(bias, generator)
                 if is_hidden and model.spec.family == "transformer" and i % 2 == 0:
                     weight.mul_((len(layers) / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
+    if model.spec.scores_actions:
+        initialise_scores(
+            model.tensors, model.layers("actor")[-1][0], partial(_initialise_matrix, method=method), generator
+        )
     with torch.no_grad():
         model.log_std.fill_(initial_log_std)
         if initial_logits is not None:
@@ -215,7 +226,7 @@ def _is_threefold(spec: PolicySpec, layer: int) -> bool:
     return spec.family == "mingru" or (spec.family == "transformer" and layer % 4 == 1)
 
 
-def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None) -> None:
+def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None = None) -> None:
     """Draw a matrix [inputs, outputs] of a hidden layer, or of a head with a gain."""
     if method == "orthogonal":
         gain = 2.0**0.5 if head_gain is None else head_gain

@@ -1,7 +1,8 @@
 """Where each tensor of a policy lies in the one flat float32 array that holds all of them.
 
 Order: observation mean, observation scale, actor layers, for a Gaussian policy the logarithms of its standard
-deviations, the weights of the action features, value mean and standard deviation, critic layers. A layer is its weight
+deviations, the network that scores actions, the weights of the action features, mean and scale of the descriptions of
+actions, value mean and standard deviation, critic layers. A layer is its weight
 matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the actor
 parameters are the front of the array, and crossing the bus is one copy.
 """
@@ -20,6 +21,12 @@ LOG_STD = "actor.log_std"
 
 FEATURE_WEIGHTS = "actor.feature_weights"
 """Name of the weights of the action features, float32[action features]."""
+
+DESCRIBE, MIX, MIX_BIAS, SCORE = "actor.describe", "actor.mix", "actor.mix_bias", "actor.score"
+"""Names of the matrices and vectors of a network that scores actions (:mod:`core.policies.pointer`)."""
+
+ACTION_MEAN, ACTION_SCALE = "action_mean", "action_scale"
+"""Names of mean and 1 / standard deviation of the descriptions of actions, float32[figures]."""
 
 OBSERVATION_CLIP = 10.0
 """Normalised observations are clipped to +- this many standard deviations, as Stable-Baselines3 does."""
@@ -70,7 +77,9 @@ def layout_of(spec: PolicySpec) -> ParameterLayout:
         "observation_scale": (spec.observation_size,),
         **_layers("actor", spec.matrices["actor"]),
         **({LOG_STD: (spec.action_space.outputs,)} if spec.is_gaussian else {}),
+        **(_scores(spec) if spec.scores_actions else {}),
         **({FEATURE_WEIGHTS: (spec.action_features,)} if spec.action_features else {}),
+        **(dict.fromkeys((ACTION_MEAN, ACTION_SCALE), (spec.action_features,)) if spec.scores_actions else {}),
         "value_mean": (1,),
         "value_std": (1,),
         **_layers("critic", spec.matrices["critic"]),
@@ -86,6 +95,11 @@ def log_std_offset(spec: PolicySpec) -> int:
 def feature_weights_offset(spec: PolicySpec) -> int:
     """Return the index of the weights of the action features; 0 where there are none."""
     return layout_of(spec).offsets.get(FEATURE_WEIGHTS, 0)
+
+
+def _scores(spec: PolicySpec) -> dict[str, tuple[int, ...]]:
+    figures, units = spec.action_features, spec.score_units
+    return {DESCRIBE: (figures, units), MIX: (units, units), MIX_BIAS: (units,), SCORE: (units,)}
 
 
 def _layers(name: str, matrices: Sequence[tuple[int, int]]) -> dict[str, tuple[int, ...]]:

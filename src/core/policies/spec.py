@@ -1,18 +1,21 @@
 """What a policy is: its family, sizes and action space, without its parameters."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
+from core.errors import UserError
 from core.simulators.simulator import Simulator
 from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
-Family = Literal["mlp", "mingru", "transformer"]
+Family = Literal["mlp", "mingru", "transformer", "pointer"]
 """``mlp``: multilayer perceptrons for actor and critic, without memory. ``mingru``: a layer that reads the observation,
 then minimal gated recurrent units, which remember (:mod:`core.policies.mingru`). ``transformer``: such a layer, then
-blocks of attention to the last observations and of a perceptron (:mod:`core.policies.transformer`)."""
+blocks of attention to the last observations and of a perceptron (:mod:`core.policies.transformer`). ``pointer``:
+multilayer perceptrons that read a summary, and one small network that scores each feasible action
+(:mod:`core.policies.pointer`)."""
 
 CHUNK = 128
 """Steps, one after another, that a policy with memory learns from together."""
@@ -42,11 +45,32 @@ class PolicySpec:
     context_length: int = 0
     attention_heads: int = 0
     feed_forward_factor: int = 0
+    expected_actions: float = 0.0  # feasible actions of a usual decision, where they are scored; for plans alone
+
+    @property
+    def scores_actions(self) -> bool:
+        """Whether each feasible action is scored by its description, so that no parameter depends on their number."""
+        return self.family == "pointer"
+
+    @property
+    def score_units(self) -> int:
+        """Units of the hidden layers of the network that scores an action."""
+        return max(self.actor_hidden[-1] // 2, 8)
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of the actor's layers: those of the action space, or what the scores of actions are computed from."""
+        return self.score_units if self.scores_actions else self.action_space.outputs
+
+    @property
+    def mask_size(self) -> int:
+        """Values of a mask: of all choices; none where a list of the feasible actions stands for it."""
+        return 0 if self.scores_actions else sum(self.action_space.choices)
 
     @property
     def has_memory(self) -> bool:
         """Whether an action depends on the observations before it in the episode."""
-        return self.family != "mlp"
+        return self.family in ("mingru", "transformer")
 
     @property
     def chunk(self) -> int:
@@ -90,7 +114,7 @@ class PolicySpec:
     @cached_property
     def actor_sizes(self) -> tuple[int, ...]:
         """Widths of the actor's layers: observation, hidden layers, outputs of the action space."""
-        return (self.observation_size, *self._hidden(self.actor_hidden), self.action_space.outputs)
+        return (self.observation_size, *self._hidden(self.actor_hidden), self.outputs)
 
     @cached_property
     def critic_sizes(self) -> tuple[int, ...]:
@@ -154,10 +178,42 @@ def spec_for(
     """Return the spec of a policy with these hidden layers that plays a simulator.
 
     Of a transformer, ``attention`` are context length, heads and the multiple of the width for its perceptrons.
+
+    Raises:
+        UserError: the policy scores actions by their descriptions, and the simulator describes none.
     """
     observations, space = simulator.observation_size, simulator.action_space
-    features = simulator.action_feature_size
-    return PolicySpec(observations, space, actor_hidden, critic_hidden, activation, features, family, *attention)
+    features, expected = simulator.action_feature_size, 0.0
+    if family == "pointer":
+        observations, features, expected = (
+            simulator.summary_size,
+            simulator.description_size,
+            simulator.expected_actions,
+        )
+        if not (features and simulator.compiled):
+            raise UserError(
+                "POLICY_NETWORK = 'pointer' scores actions by their descriptions, but "
+                f"{type(simulator).__name__} has no describe_actions; set it to 'mlp', or write that function "
+                "(docs/reference/simulator-contract.md)."
+            )
+    return PolicySpec(
+        observations,
+        space,
+        actor_hidden,
+        critic_hidden,
+        activation,
+        features,
+        family,
+        *attention,
+        expected_actions=expected,
+    )
+
+
+def spec_on(spec: PolicySpec, simulator: Simulator) -> PolicySpec:
+    """Return the spec of a trained policy on a simulator that may have other actions, where it can play it."""
+    if not spec.scores_actions:
+        return spec
+    return replace(spec, action_space=simulator.action_space, expected_actions=simulator.expected_actions)
 
 
 def _space_to_json(space: ActionSpace) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from core.policies.compiled.forward import build_network
 from core.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
+from core.rollout.collect_listed import build_collect_listed
 from core.simulators.observe import build_readers, new_guarded
 from core.simulators.simulator import (
     OK,
@@ -30,6 +31,11 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
         ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records, at least as many pairs
         of generators (simulator's, policy's), :class:`core.rollout.loop_arrays.LoopArrays`. One at fault stops alone.
     """
+    return (build_collect_listed if spec.scores_actions else _build_collect_masked)(simulator, spec)
+
+
+def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
+    """Compile the loop for policies with an output for each action, or for each number of one."""
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
     step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
     network = build_network(spec)

@@ -19,10 +19,10 @@ from core.rollout.collector import (
     in_threads,
 )
 from core.rollout.fault_locator import ReplayedInstance, StepSnapshot
-from core.rollout.loop_arrays import new_loop_arrays, zeros_apart
-from core.rollout.trajectory import Allocate, allocate, allocate_plain
+from core.rollout.loop_arrays import new_loop_arrays, with_more_room, zeros_apart
+from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode
+from core.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, naming_the_episode
 
 
 class EpisodeCollector:
@@ -35,9 +35,12 @@ class EpisodeCollector:
     def __init__(
         self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
-        self.simulator, self.spec, self.plan = simulator, spec, plan
+        self.simulator, self.spec = simulator, spec
         self.threads = min(plan.threads, plan.instances)
+        self.plan = plan._replace(side_by_side=1) if spec.scores_actions else plan
         self._loop = cached(build_collect_steps(simulator, spec))
+        self._longer: dict[int, np.ndarray] = {}  # features of instances whose lists needed more room
+        self._allocate = new
         self._rows = allocate(
             spec,
             simulator.max_steps,
@@ -74,6 +77,12 @@ class EpisodeCollector:
         snapshots = [StepSnapshot(first_episode + i, -1, record, {}, {}) for i in range(count)]
         return [ReplayedInstance("", self._streams, snapshot, None) for snapshot in snapshots]
 
+    def _select(self, which: int | slice) -> Trajectory:
+        """Return the trajectory of an instance, or those of a group of instances."""
+        rows, number = self._rows.select(which), which if isinstance(which, int) else which.start
+        longer = self._longer.get(number)
+        return rows if longer is None else rows._replace(features=longer if isinstance(which, int) else longer[None])
+
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode."""
         seed, group = self.plan.seed, number // self.plan.group_size
@@ -84,7 +93,7 @@ class EpisodeCollector:
         # The loop is compiled for so many generators: those of the last episode fill up.
         numbers = [first_episode + min(group.start + k, group[-1]) for k in range(self.plan.side_by_side)]
         states = zeros_apart(len(group), self.simulator.state_dtype).view(np.recarray)
-        arrays = new_loop_arrays(self._rows.select(slice(group.start, group.stop)), self.spec)
+        arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec)
         return states, tuple(map(self._streams, numbers)), self.simulator.parameters, actor_params, arrays
 
     def _collect_group(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[InstanceTrajectory]:
@@ -94,6 +103,10 @@ class EpisodeCollector:
         names = [str(first_episode + k) for k in group]
         with naming_the_episode(self.simulator, lambda: names[arrays.playing[0]]):
             self._loop(*arguments)
+            while arrays.statuses[0] == LISTS_FULL:  # an episode with lists is alone in its group
+                arrays = with_more_room(arrays, self._allocate)
+                self._longer[group[0]] = arrays.rows.features[0]
+                self._loop(*arguments[:-1], arrays)
         for name, row, status in zip(names, arrays.next_rows, arrays.statuses, strict=True):
             if status != OK:
                 raise describe_fault(int(status), self.simulator, name, int(row))
@@ -102,7 +115,7 @@ class EpisodeCollector:
             with naming_the_episode(self.simulator, name):
                 metrics, message = metrics_of(self.simulator, states[k : k + 1]), self.simulator.message(states[k])
             outcome = EpisodeOutcome(float(arrays.rewards[k]), metrics, message)
-            trajectory = self._rows.select(number).first(int(arrays.next_rows[k]))
+            trajectory = self._select(number).first(int(arrays.next_rows[k]))
             collected.append(InstanceTrajectory(trajectory, [outcome]))
         return collected
 

@@ -25,10 +25,18 @@ from core.rollout.collector import (
     snapshot_of,
 )
 from core.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
-from core.rollout.loop_arrays import new_loop_arrays
+from core.rollout.loop_arrays import new_loop_arrays, with_more_room
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
-from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
+from core.simulators.simulator import (
+    LISTS_FULL,
+    OK,
+    Simulator,
+    describe_fault,
+    metrics_of,
+    naming_the_episode,
+    new_state,
+)
 
 _METADATA = ("number", "age", "total", "over", "terminated")
 
@@ -127,6 +135,7 @@ class _Instance:
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self._suffix, self._index = collector, f" of instance {index}", index
+        self._allocate = new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
@@ -182,6 +191,11 @@ class _Instance:
         arrays.next_rows[0], arrays.ages[0], arrays.rewards[0] = begin, self.age, 0.0
         with self._named():
             self._collector.loop(*self.arguments(actor_params))
+            while arrays.statuses[0] == LISTS_FULL:
+                self._arrays = arrays = with_more_room(arrays, self._allocate)
+                self._room = self._room._replace(features=arrays.rows.features[0])
+                self.trajectory = self.trajectory._replace(features=arrays.rows.features[0])
+                self._collector.loop(*self.arguments(actor_params))
         row, self.age, self.total = int(arrays.next_rows[0]), int(arrays.ages[0]), self.total + float(arrays.rewards[0])
         if arrays.statuses[0] != OK:
             raise describe_fault(int(arrays.statuses[0]), self._simulator, f"{self.number}{self._suffix}", self.age)

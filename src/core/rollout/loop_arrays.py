@@ -7,7 +7,7 @@ import numpy as np
 from core.policies.compiled.forward import new_policy_states, workspace
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
-from core.rollout.trajectory import Trajectory
+from core.rollout.trajectory import Allocate, Trajectory
 
 _CACHE_LINE = 64
 """Bytes of a cache line."""
@@ -41,6 +41,15 @@ def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
         playing=playing,
         workspace=workspace(spec, count),
     )
+
+
+def with_more_room(arrays: LoopArrays, new: Allocate) -> LoopArrays:
+    """Return the arrays of one instance with room for half as many further feasible actions; the loop goes on there."""
+    rows, t = arrays.rows, int(arrays.next_rows[0])
+    used, old = int(rows.feasible[0, t - 1, 0]) if t else 0, rows.features
+    longer = new((1, old.shape[1] + old.shape[1] // 2 + 1, old.shape[2]), old.dtype)
+    longer[0, :used] = old[0, :used]
+    return arrays._replace(rows=rows._replace(features=longer))
 
 
 def zeros_apart(count: int, dtype: np.dtype) -> np.ndarray:

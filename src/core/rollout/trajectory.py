@@ -28,10 +28,14 @@ class Trajectory(NamedTuple):
     actions: np.ndarray  # int64[T] (Discrete), int64[T, choices] (MultiDiscrete) or float32[T, numbers] (Box)
     log_probs: np.ndarray  # float32[T], log-probabilities of the actions under the policy that chose them
     rewards: np.ndarray  # float32[T], reward of step t
-    masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box
-    features: np.ndarray  # float32[T, values of all choices, F], the action features
+    masks: np.ndarray  # bool[T, values of all choices], True where allowed; bool[T, 0] for a Box and for lists
+    # float32[T, values of all choices, F], the action features; of a policy that scores actions float32[A, F], the
+    # descriptions of the feasible actions of all steps, one step after another
+    features: np.ndarray
     states: np.ndarray  # float32[kept, state_size], the policy's state before every chunk, or before the first alone
     begins: np.ndarray  # bool[T, 1], whether step t is the first of an episode; bool[T, 0] for a policy without memory
+    # int64[T, 2], the row of ``features`` after the feasible actions of step t, and that of the chosen one; else [T, 0]
+    feasible: np.ndarray
     elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
     control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
     terminated: np.ndarray  # bool[T], whether the process ended after t, so that nothing follows
@@ -51,15 +55,26 @@ class Trajectory(NamedTuple):
             observations=self.observations[: steps + 1],
             states=self.states[: self.chunks(steps)],
             cut_observations=self.cut_observations[:cuts],
-            **rows,
+            **{**rows, "features": self.features[: self.feature_rows(steps)]},
         )
 
     def shortened(self, steps: int) -> "Trajectory":
         """Return a view of the same memory with room for fewer steps."""
         rows = {name: getattr(self, name)[:steps] for name in (*_ROWS, "cut_observations")}
+        if self.has_lists:  # as many actions as there is room for
+            rows["features"] = self.features
         return self._replace(
             observations=self.observations[: steps + 1], states=self.states[: self.chunks(steps)], **rows
         )
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether the features are lists of the feasible actions."""
+        return bool(self.feasible.shape[-1] > 0)
+
+    def feature_rows(self, steps: int) -> int:
+        """Return the number of rows that the features of the first steps take."""
+        return int(self.feasible[steps - 1, 0]) if self.has_lists and steps else steps
 
     def chunks(self, steps: int) -> int:
         """Return the number of states that are kept of so many steps, at most."""
@@ -101,22 +116,32 @@ def allocate(
     that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is the
     exception).
     """
-    space, values, beside = spec.action_space, sum(spec.action_space.choices), beside or new
+    space, values, beside = spec.action_space, spec.mask_size, beside or new
+    lists = spec.scores_actions
     return Trajectory(
         observations=new((steps + 1, spec.observation_size), np.dtype(np.float32)),
         actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
         rewards=beside((steps,), np.dtype(np.float32)),
         masks=new((steps, values), np.dtype(np.bool_)),
-        features=new((steps, values, spec.action_features), np.dtype(np.float32)),
+        features=new(
+            (list_rows(spec, steps) if lists else steps, *(() if lists else (values,)), spec.action_features),
+            np.dtype(np.float32),
+        ),
         states=new((spec.kept_states(steps), spec.state_size), np.dtype(np.float32)),
         begins=new((steps, int(spec.has_memory)), np.dtype(np.bool_)),
+        feasible=beside((steps, 2 * lists), np.dtype(np.int64)),
         elapsed=beside((steps,), np.dtype(np.float64)),
         control_variate=beside((steps,), np.dtype(np.float32)),
         terminated=beside((steps,), np.dtype(np.bool_)),
         truncated=beside((steps,), np.dtype(np.bool_)),
         cut_observations=beside((cuts, spec.observation_size), np.dtype(np.float32)),
     )
+
+
+def list_rows(spec: PolicySpec, steps: int) -> int:
+    """Return the rows for the feasible actions of some steps with which a trajectory begins; it gets more if needed."""
+    return int(steps * spec.expected_actions) + spec.action_space.outputs
 
 
 def trajectory_bytes(spec: PolicySpec, steps: int, cuts: int = 0) -> int:

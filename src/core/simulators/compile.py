@@ -42,12 +42,15 @@ def _arguments(simulator: Simulator) -> dict[str, tuple[Any, ...]]:
     space, rng = simulator.action_space, stream(0, "compile")
     both, mask = (new_state(simulator)[0], simulator.parameters), np.ones(sum(space.choices), np.bool_)
     features = np.zeros((len(mask), simulator.action_feature_size), np.float32)
+    described = np.zeros((len(mask), simulator.description_size), np.float32)
     row = () if isinstance(space, Discrete) else (np.zeros(space.shape, space.dtype),)  # a heuristic fills an array
     return {
         "reset": (*both, rng),
         "observe": (*both, np.zeros(simulator.observation_size, np.float32)),
         "action_mask": (*both, mask),
         "action_features": (*both, mask, features),
+        "summarise": (*both, np.zeros(simulator.summary_size, np.float32)),
+        "describe_actions": (*both, np.zeros(len(mask), np.int32), described),
         "step": (*both, *(row or (0,)), rng),
         "truncated": both,
         "time": both,

@@ -15,6 +15,7 @@ from core.simulators.simulator import (
     Compiled,
     Function,
     Simulator,
+    compile_functions,
 )
 from core.simulators.spaces import ActionSpace
 
@@ -66,6 +67,11 @@ def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, 
     any_features, space = simulator.action_feature_size > 0, simulator.action_space
     read_choices = _build_read_choices(functions.action_mask, functions.action_features, any_features, space)
     return _build_read_observation(functions.observe, simulator.observation_size), read_choices
+
+
+def build_read_summary(simulator: Simulator) -> Function:
+    """Build ``read_summary(state, parameters, guarded, summary) -> status``, the same for float32[summary_size]."""
+    return _build_read_observation(compile_functions(simulator).summarise, simulator.summary_size)
 
 
 @cache

@@ -21,7 +21,7 @@ from core.simulators.spaces import ActionSpace, MultiDiscrete, description
 Function = Callable[..., Any]
 
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
-POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE = 5, 6, 7
+POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL = 5, 6, 7, 8
 
 
 class Simulator:
@@ -38,6 +38,11 @@ class Simulator:
     * ``action_features(state, parameters, mask, features)`` (optional, not for Box) writes float32[n,
       action_feature_size], figures about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to
       its logits. All actions share the learned weights ``w``, so a known figure need not be learned for each action.
+    * ``summarise(state, parameters, summary)`` and ``describe_actions(state, parameters, ids, descriptions) -> count``
+      (optional, for Discrete, both or neither): what ``POLICY_NETWORK = "pointer"`` chooses from. The first writes
+      float32[summary_size], which comes in all 0: an observation whose size does not depend on how many things the
+      simulator holds. The second writes a row for each action that the mask allows, ids int32[n] and descriptions
+      float32[n, description_size], the first ``count`` rows of both; they come in with any numbers.
     * ``truncated(state, parameters) -> bool`` (optional) cuts the episode where the process itself does not end. The
       value of the last state is bootstrapped. ``max_steps`` truncates as well.
     * ``control_variate(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under
@@ -67,6 +72,12 @@ class Simulator:
             the output biases), or None; not for Box.
         action_feature_size: number of figures per action that ``action_features`` writes.
         initial_feature_weights: float[action_feature_size], shared weights of an untrained policy, or None for 0.
+        summary_size: number of float32 values that ``summarise`` writes.
+        description_size: number of figures about an action that ``describe_actions`` writes.
+        initial_description_weights: float[description_size], weights of the descriptions in the scores of an untrained
+            policy, or None for 0.
+        expected_actions: feasible actions of a usual decision, for plans of memory; the memory grows where they are
+            more.
         main_metric: name of the metric that progress shows and that chooses the best checkpoint.
         main_metric_lower_is_better: True for costs and times.
         metric_units: mapping from a metric to its unit, such as ``"minutes"``, ``"share"`` or ``"items"``. Times
@@ -100,6 +111,10 @@ class Simulator:
     initial_logits: np.ndarray | None = None
     action_feature_size: int = 0
     initial_feature_weights: np.ndarray | None = None
+    summary_size: int = 0
+    description_size: int = 0
+    initial_description_weights: np.ndarray | None = None
+    expected_actions: float = 0.0
     main_metric: str = "return"
     main_metric_lower_is_better: bool = False
     metric_units: Mapping[str, str] = {}
@@ -141,6 +156,8 @@ class Compiled(NamedTuple):
     step: Function
     action_mask: Function
     action_features: Function
+    summarise: Function
+    describe_actions: Function
     truncated: Function
     time: Function
     control_variate: Function
@@ -203,7 +220,8 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         EMPTY_MASK: empty_mask(simulator.action_space),
         REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
         POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
-        FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
+        FEATURE_NOT_FINITE: "action_features or describe_actions wrote a NaN or an infinite value",
+        LISTS_FULL: "there was no room for the descriptions of its feasible actions",
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids or that is not finite",
     }[status]
     kind = PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError
@@ -250,6 +268,16 @@ def _no_features(state, parameters, mask, features):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True)
+def _no_summary(state, parameters, summary):  # type: ignore[no-untyped-def]
+    pass
+
+
+@njit(nogil=True)
+def _no_descriptions(state, parameters, ids, descriptions):  # type: ignore[no-untyped-def]
+    return 0
+
+
+@njit(nogil=True)
 def _never(state, parameters):  # type: ignore[no-untyped-def]
     return False
 
@@ -262,6 +290,8 @@ def _zero(state, parameters):  # type: ignore[no-untyped-def]
 _DEFAULTS: dict[str, Function] = {
     "action_mask": _all_allowed,
     "action_features": _no_features,
+    "summarise": _no_summary,
+    "describe_actions": _no_descriptions,
     "truncated": _never,
     "time": _zero,
     "control_variate": _zero,

@@ -6,7 +6,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.simulator import Simulator, function_of
-from core.simulators.spaces import ActionSpace, Box
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 
 def require_complete(simulator: Simulator) -> None:
@@ -48,5 +48,22 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
         yield f"{name} has a Box of actions, which has no logits to add to: remove action_features."
     if weights is not None and np.shape(weights) != (size,):
         yield f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers."
+    yield from _problems_of_descriptions(simulator, name)
     if np.dtype(simulator.state_dtype).names is None:
         yield f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...])."
+
+
+def _problems_of_descriptions(simulator: Simulator, name: str) -> Iterator[str]:
+    """Yield what is wrong with what policies read that score lists of actions."""
+    sizes = {"summarise": simulator.summary_size, "describe_actions": simulator.description_size}
+    given = {function: function_of(simulator, function) is not None for function in sizes}
+    if len({*given.values(), *(size > 0 for size in sizes.values())}) > 1:
+        yield (
+            f"{name}: summarise, describe_actions, a positive summary_size and a positive description_size belong "
+            "together; set all four."
+        )
+    if given["describe_actions"] and not isinstance(simulator.action_space, Discrete):
+        yield f"{name} describes actions, which are not of a Discrete space: remove describe_actions."
+    weights, size = simulator.initial_description_weights, sizes["describe_actions"]
+    if weights is not None and np.shape(weights) != (size,):
+        yield f"{name}.initial_description_weights must be an array of description_size = {size} numbers."

@@ -10,6 +10,7 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch, with_branches
+from core.learning.listed.scales import PREFIX, DescriptionScales
 from core.learning.normalization import AverageReward, RewardScale, rescale_values
 from core.learning.policy_health import policy_health, some_rows
 from core.learning.schedule import Coefficients
@@ -54,7 +55,8 @@ class Trainer:
         self.settings, self.metadata = settings, metadata
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
         self.model = updater.host
-        self.statistics = RunningStatistics.empty(simulator.observation_size)
+        self.statistics = RunningStatistics.empty(self.model.spec.observation_size)
+        self.description_scales = DescriptionScales(self.model)
         self.reward_scale = RewardScale(settings.instances)
         self.growth = RolloutGrowth(settings.growth) if settings.growth else None
         self.average_reward = AverageReward() if settings.average_reward else None
@@ -229,6 +231,7 @@ class Trainer:
         shift, scale = self.statistics.shift_and_scale()
         self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
         self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
+        self.description_scales.learn(collected.trajectories)
 
     def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due; return what the record says of it."""
@@ -293,6 +296,7 @@ class Trainer:
         tensors, metadata = self.updater.state_dict()
         arrays = {f"statistics.{name}": array for name, array in vars(self.statistics).items()} | unfinished.records
         arrays |= {f"rewards.{name}": array for name, array in self.reward_scale.arrays().items()}
+        arrays |= self.description_scales.arrays()
         metadata |= {
             **self.metadata,
             "rollout": unfinished.metadata,
@@ -316,6 +320,7 @@ class Trainer:
         self.updater.load_state_dict(tensors, metadata)
         for name in vars(self.statistics):
             setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
+        self.description_scales.restore({n: t.numpy() for n, t in tensors.items() if n.startswith(PREFIX)})
         records = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("rollout.")}
         self.collector.load_state_dict(CollectorState(records, metadata.get("rollout", [])))
         rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}

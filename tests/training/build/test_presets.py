@@ -147,6 +147,37 @@ def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
     assert chosen(62_000, {"grow_rollouts": "flag"}) == 0
 
 
+def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
+    """With its copy: 100,000 observations are 400 kB a step. A single trajectory, which is not copied, may have all."""
+
+    def chosen(steps, size=100_000, **values):
+        ruled = Bandit()
+        ruled.initial_logits, ruled.expected_steps, ruled.observation_size = [0.0] * 4, steps, size
+        config, _, lines = with_prior(Config(**values), {}, ruled)
+        return config.episodes_per_update, config.rollout_steps, lines[1:]
+
+    episodes, steps, (line,) = chosen(1_000)
+    assert steps == 0
+    assert episodes * 1_000 * 4 * 100_000 * 2 < 2**32 < (episodes + 1) * 1_000 * 4 * 100_100 * 2
+    assert f"An iteration plays {episodes} of the usual 62 episodes: each step takes 801.0 kB" in line
+    episodes, steps, (line,) = chosen(500_000)
+    assert episodes == 1
+    assert 0.99 * 2**32 < steps * 4 * 100_000 < 2**32
+    assert f"a part of an episode, {steps:,} of about 500,000 steps" in line
+    assert chosen(500_000, size=10) == (1, 0, [])
+    assert chosen(1_000, episodes_per_update=7) == (7, 0, [])
+    ungrown = set_up(Config(grow_rollouts=False, normalise_observations=False), _huge()).size
+    assert ungrown.instances == 5  # of the usual 372 episodes of 1,000 steps
+    assert ungrown.samples * 4 * 100_000 * 2 < 2**32
+    assert set_up(Config(training_episodes=1000), _huge()).size.samples * 4 * 100_000 * 2 < 1.7 * 2**32
+
+
+def _huge():
+    huge = Bandit()
+    huge.observation_size, huge.expected_steps = 100_000, 1_000
+    return huge
+
+
 def test_without_a_discount_a_rule_brings_none():
     ruled = Bandit()
     ruled.initial_logits = [0.0] * 4

@@ -83,6 +83,11 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str
     tensors, metadata = load_run(checkpoint, say)
     policy = trained_policy(tensors, metadata)
     spec, params = policy.spec, np.array(policy.actor_params, np.float32)
+    if spec.scores_actions:
+        raise UserError(
+            f"The policy in {checkpoint} scores lists of actions (POLICY_NETWORK = 'pointer'), which is not exported; "
+            "use longstride.load_policy, or train another network."
+        )
     if not np.isfinite(params).all():
         raise UserError(f"The parameters of the policy in {checkpoint} are not finite; name an earlier checkpoint.")
     simulator, labels = None, Labels()

@@ -68,17 +68,18 @@ def parameter_count(matrices: Sequence[tuple[int, int]]) -> int:
 
 def column_bytes(spec: PolicySpec) -> dict[str, int]:
     """Return the bytes of a sample in each column of a rollout on the device, in the order in which they go up."""
-    space, values = spec.action_space, sum(spec.action_space.choices)
+    space, listed = spec.action_space, spec.expected_actions if spec.scores_actions else spec.mask_size
     numbers = space.outputs if isinstance(space, Box) else 2 * len(space.choices)  # float32 numbers or int64 choices
     return {
         "observations": 4 * spec.actor_sizes[0],
         "actions": 4 * numbers,
         "log_probs": 4,
-        "masks": values,
-        "features": 4 * values * spec.action_features,
+        "masks": spec.mask_size,
+        "features": round(4 * listed * spec.action_features),
         "advantages": 4,
         "returns": 4,
         "values": 4,
+        **({"lists": 24} if spec.scores_actions else {}),
         **(
             {"begins": 1, "chunks": math.ceil(12 * spec.rows_per_sample + 8 / spec.chunk) + _kept_bytes(spec)}
             if spec.has_memory
@@ -128,7 +129,7 @@ def _forward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Memo
         head = 4 * sizes[-2] if half else 0  # computes in float32
         yield MemoryStage(alive + head + 4 * sizes[-1], 0)
         alive = (kept if checkpointing else alive + head) + 4 * sizes[-1]
-    for distribution in _distribution(spec.action_space):
+    for distribution in [_listed_bytes(spec)] if spec.scores_actions else _distribution(spec.action_space):
         yield MemoryStage(alive + distribution, 0)
 
 
@@ -153,6 +154,7 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
     networks = spec.actor_sizes, spec.critic_sizes
     alive = columns["features"] + columns["observations"]  # normalised, or two half-precision copies
     alive += 4 * spec.actor_sizes[-1]  # the gradient of the logits
+    alive += _listed_bytes(spec) if spec.scores_actions else 0
     alive += 0 if checkpointing else sum(_hidden_bytes(spec, sizes, half) for sizes in networks)
     gradients = 0  # of the parameters: in half precision those of hidden layers, as their copies are
     for part, sizes in (("critic", spec.critic_sizes), ("actor", spec.actor_sizes)):
@@ -185,6 +187,11 @@ def _hidden_bytes(spec: PolicySpec, sizes: Sequence[int], half: bool) -> int:
     if spec.has_memory:
         remembered += sum(layer_bytes(spec, units, half).kept for units in sizes[2:-1])
     return (2 if half else 4) * sum(without_memory) + remembered + (4 * sizes[-2] if half else 0)
+
+
+def _listed_bytes(spec: PolicySpec) -> int:
+    """Return the bytes of a sample's feasible actions: descriptions, hidden layers, scores, as autograd keeps them."""
+    return round(4 * spec.expected_actions * (3 * spec.action_features + 6 * spec.score_units + 16)) + _SCALARS
 
 
 def _half_row(spec: PolicySpec) -> int:

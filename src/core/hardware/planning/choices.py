@@ -146,6 +146,8 @@ def update_execution(
         _check_execution(wanted, settings, gpu, why_device, precision)
         checked = ", checked against eager steps first" if wanted in COMPILED_BY_TORCH | CAPTURED else ""
         return wanted, f"UPDATE_EXECUTION is {wanted}{checked}"
+    if settings.varying_shapes:
+        return "eager", settings.varying_shapes
     if gpu:
         return "auto", "the first update keeps the fastest that computes what eager steps do"
     if settings.kernel_problem:
@@ -171,6 +173,8 @@ def _check_execution(
     elif gpu is None and wanted in CAPTURED:
         problem = f"which is for a GPU, but the update runs on the CPU ({why_device}); set it to auto, compiled, "
         problem += "compile or eager"
+    elif wanted in COMPILED_BY_TORCH | CAPTURED and settings.varying_shapes:
+        problem = f"but {settings.varying_shapes}; set it to auto or eager"
     elif wanted == "compiled" and settings.kernel_problem:
         problem = f"but {settings.kernel_problem}; set it to auto or eager"
     elif wanted == "compiled" and settings.checkpointing:

@@ -34,6 +34,9 @@ _SAMPLE_TRAFFIC = 700
 _BASE_LAUNCHES, _ONCE_A_STEP = 125, 17
 """Operations of a step beside those of the hidden layers; of them, those that microbatches do not repeat."""
 
+_LAUNCHES_OF_LISTS = 40
+"""Operations that gather lists of actions and score them, about, not measured."""
+
 _LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
 """Operations of a layer with memory, and the bytes that they read and write for each of its units and samples, counted
 with the scan of a GPU; its product of matrices is counted as that of another layer."""
@@ -168,6 +171,8 @@ def saved_by_another_gpu(times: dict[str, float]) -> float:
 def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4
+    if spec.scores_actions:
+        return _BASE_LAUNCHES + (8 if half else 0) + layers * 6 + _LAUNCHES_OF_LISTS
     launches = _BASE_LAUNCHES + (8 if half else 0) + layers * 6 + _launches_of_memory(spec, half)
     if isinstance(spec.action_space, Box):
         return launches + (39 if spec.action_space.squashed else 4)
@@ -250,6 +255,8 @@ def _attention_flops(spec: PolicySpec, units: int) -> int:
 def _distribution_traffic(spec: PolicySpec) -> int:
     """Return the bytes a sample of distribution and head outputs, counted operation by operation."""
     space, outputs = spec.action_space, spec.action_space.outputs
+    if spec.scores_actions:
+        return round(spec.expected_actions * (40 * spec.action_features + 48 * spec.score_units + 200))
     if isinstance(space, Box):
         return outputs * (2160 if space.squashed else 152)
     several = 88 * len(space.choices) + 8 * outputs if isinstance(space, MultiDiscrete) else 0
@@ -265,6 +272,8 @@ def _matrix_flops(spec: PolicySpec) -> tuple[int, int]:
         heads += 3 * products[-1]
         widths = spec.actor_hidden if part == "actor" else spec.critic_hidden
         hidden += round(3.5 * sum(_attention_flops(spec, units) for units in widths))  # scores are computed again
+    if spec.scores_actions:
+        heads += round(6 * spec.expected_actions * spec.score_units * (spec.action_features + spec.score_units + 1))
     return hidden, heads
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.learning.listed.samples import ListedSamples
 from core.learning.memory.chunks import ChunkedSamples
 from core.rollout.trajectory import Trajectory
 
@@ -91,8 +92,10 @@ class Samples(NamedTuple):
         """Nothing."""
 
 
-AnySamples = Samples | ChunkedSamples
-"""Samples of a policy without or with memory. Both have the columns that a loss reads, with a row for each step."""
+AnySamples = Samples | ChunkedSamples | ListedSamples
+"""Samples of a policy without or with memory, or of one that scores lists of actions.
+
+All have the columns that a loss reads, with a row for each step."""
 
 
 class PolicyOutputs(NamedTuple):

@@ -22,6 +22,7 @@ _CACHE_LINE = 16
 
 _BUILDERS: dict[Family, Callable[[PolicySpec], Network]] = {
     "mlp": build_mlp,
+    "pointer": build_mlp,  # of the summary; its outputs go to the scores of actions
     "mingru": build_mingru,
     "transformer": build_transformer,
 }

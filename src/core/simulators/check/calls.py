@@ -94,7 +94,23 @@ class Calls:
             self.fail("action_features wrote a NaN or an infinite value; write finite numbers", "action_features")
         if (given != mask).any():
             self.fail("action_features changed the mask; only action_mask may", "action_features")
+        self._descriptions(state, mask)
         return features
+
+    def _descriptions(self, state: Any, mask: np.ndarray) -> None:
+        """Check the summary and the descriptions of a simulator that has them: finite, of the allowed actions, once."""
+        if "describe_actions" not in self.functions:
+            return
+        summary = np.zeros(self.simulator.summary_size, np.float32)
+        self.reading("summarise", state, watched(summary, self.hints, "summary"))
+        ids, rows = np.full(len(mask), -1, np.int32), np.zeros((len(mask), self.simulator.description_size), np.float32)
+        arrays = watched(ids, self.hints, "ids"), watched(rows, self.hints, "descriptions")
+        count = self.reading("describe_actions", state, *arrays)
+        for function, values in (("summarise", summary), ("describe_actions", rows[:count])):
+            if not np.isfinite(values).all():
+                self.fail(f"{function} wrote a NaN or an infinite value; write finite numbers", function)
+        if sorted(ids[:count].tolist()) != np.flatnonzero(mask).tolist():
+            self.fail("describe_actions did not list each action that the mask allows once", "describe_actions")
 
     def outcome(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[float, bool]:
         """Make a step with a copy of the action; return its reward and whether it terminated."""

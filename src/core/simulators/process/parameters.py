@@ -1,6 +1,8 @@
 """A scenario as the arrays that the compiled simulator reads."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,11 +179,11 @@ def _world(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def as_record(parameters: Parameters) -> np.ndarray:
-    """Return an array of one record with the fields of ``parameters``; empty arrays become one zero."""
+def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = MappingProxyType({})) -> np.ndarray:
+    """Return an array of one record: the fields of ``parameters`` and further ones; empty arrays become one zero."""
     columns = {
         name: np.zeros(1, value.dtype) if isinstance(value, np.ndarray) and value.size == 0 else np.asarray(value)
-        for name, value in parameters._asdict().items()
+        for name, value in {**parameters._asdict(), **further}.items()
     }
     dtype = np.dtype([(name, column.dtype, column.shape) for name, column in columns.items()])
     record = np.zeros(1, dtype).view(np.recarray)

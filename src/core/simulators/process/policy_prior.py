@@ -11,17 +11,34 @@ import numpy as np
 from core.simulators.process.parameters import Parameters
 from core.simulators.process.routing import Routing
 
-_SLOWER_THAN_FASTEST, _SLOWER_THAN_OWN_AVERAGE, _WORK_AHEAD, _POSTPONE = -2.4, -1.5, -1.0, -9.0
-_FEATURE_WEIGHTS = 0.7, 6.0, -2.0
+WEIGHTS = -2.4, -1.5, -1.0
+"""Weights of the three figures of a pair that do not change, in the order of :func:`fixed_figures`."""
+
+POSTPONE = -9.0
+"""Logit of postpone."""
+
+FEATURE_WEIGHTS = 0.7, 6.0, -2.0
+"""Weights of the action features."""
 
 
 def feature_weights(routing: Routing) -> np.ndarray:
     """Return float32[F], the initial weights of the action features; a flow without joins has only two."""
-    return np.array(_FEATURE_WEIGHTS if routing.joins else _FEATURE_WEIGHTS[:2], np.float32)
+    return np.array(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2], np.float32)
 
 
 def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:
     """Return float32[P + 1], the logits of the pairs and of postpone before the action features are added."""
+    slower, own, ahead = fixed_figures(p, routing)
+    pairs = WEIGHTS[0] * slower + WEIGHTS[1] * own + WEIGHTS[2] * ahead[p.pair_activity]
+    return np.append(pairs, POSTPONE).astype(np.float32)
+
+
+def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what does not change: two figures of each pair, float64[P], and of each activity, float64[A].
+
+    They are logarithms: how slow the person is compared with the fastest, compared with what is usual for this person,
+    and how much work a case has ahead compared with the mean of all activities.
+    """
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     fastest = np.full(activities, np.inf)
     np.minimum.at(fastest, p.pair_activity, p.pair_mean)
@@ -33,9 +50,5 @@ def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:
     per_resource = np.maximum(np.bincount(p.pair_resource, minlength=resources), 1)
     own_average = np.bincount(p.pair_resource, slowness, resources) / per_resource
     ahead = np.log(routing.expected_work_ahead(typical))
-    pairs = (
-        _SLOWER_THAN_FASTEST * np.log(p.pair_mean / fastest[p.pair_activity])
-        + _SLOWER_THAN_OWN_AVERAGE * (slowness - own_average[p.pair_resource])
-        + _WORK_AHEAD * (ahead - ahead.mean())[p.pair_activity]
-    )
-    return np.append(pairs, _POSTPONE).astype(np.float32)
+    slower = np.log(p.pair_mean / fastest[p.pair_activity])
+    return slower, slowness - own_average[p.pair_resource], ahead - ahead.mean()

@@ -124,6 +124,12 @@ class Scenario(Strict):
         """Whether cases can wait for nobody; a flow of cases states delays itself."""
         return bool(self.delays or self.automatic) or set(self.flow) == {"cases"}
 
+    @property
+    def on_duty(self) -> float:
+        """Share of the time that a resource is on duty, the mean over the resources."""
+        hours = sum(end - start for name in self.resources for start, end in self.weekly_hours({name}))
+        return hours / (HOURS_PER_WEEK * len(self.resources))
+
     def weekly_hours(self, names: set[str]) -> list[tuple[float, float]]:
         """Return the hours of the week in which at least one of some resources is on duty, as merged intervals."""
         if any(name not in self.working_hours and name not in self.rosters for name in names):

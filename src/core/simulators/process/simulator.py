@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.simulators.process import action_features, arrivals, dynamics, heuristics, metrics, policy_prior
+from core.simulators.process.pairs import describe, figures, summary
 from core.simulators.process.parameters import Parameters, as_record, build_parameters
 from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
@@ -40,13 +41,14 @@ class ProcessSimulator(Simulator):
     bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
     reset = staticmethod(dynamics.start)
     action_features = staticmethod(action_features.action_features)
+    summarise = staticmethod(summary.summarise)
+    describe_actions = staticmethod(describe.describe_actions)
     control_variate = staticmethod(arrivals.arrivals_in_excess)
     episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         parameters, self.sizes = build_parameters(scenario)
-        self.parameters = as_record(parameters)[0]
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
@@ -55,9 +57,13 @@ class ProcessSimulator(Simulator):
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
+        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing))[0]
         self.initial_logits = policy_prior.initial_logits(parameters, routing)
         self.initial_feature_weights = policy_prior.feature_weights(routing)
         self.action_feature_size = len(self.initial_feature_weights)
+        self.summary_size, self.description_size = summary.SIZE, figures.SIZE
+        self.initial_description_weights = figures.initial_weights()
+        self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays)

@@ -148,10 +148,10 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     """Return a freshly initialised model on the host."""
     model = ActorCritic(spec, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    logits, feature_weights = (
-        None if prior is None else torch.tensor(prior, dtype=torch.float32)
-        for prior in (simulator.initial_logits, simulator.initial_feature_weights)
-    )
+    priors = simulator.initial_logits, simulator.initial_feature_weights
+    if spec.scores_actions:
+        priors = None, simulator.initial_description_weights
+    logits, feature_weights = (None if prior is None else torch.tensor(prior, dtype=torch.float32) for prior in priors)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
 

@@ -62,6 +62,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         update_threads=config.update_threads,
         update_execution=config.update_execution,
         kernel_problem=unsupported(spec, build_algorithm(config), (schedule.start.loss, schedule.end.loss)),
+        varying_shapes="lists of actions differ in length from step to step" if spec.scores_actions else "",
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,
         step_launches={half: step_launches(spec, half) for half in (False, True)},

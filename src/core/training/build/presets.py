@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 from core.config import Config
 from core.simulators.simulator import Simulator
-from core.text import format_duration
-from core.training.build.setup import MOST_INSTANCES, group_size, names_a_size, whole_groups
+from core.text import format_bytes, format_duration
+from core.training.build.setup import (
+    LARGEST_ROLLOUT,
+    MOST_INSTANCES,
+    group_size,
+    most_samples,
+    names_a_size,
+    whole_groups,
+)
 from core.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 
@@ -83,7 +90,9 @@ def with_prior(
 
     Sources are ``"prior"`` for what changed, and a line for people says so.
     """
-    if simulator.initial_logits is None and simulator.initial_feature_weights is None:
+    scores_actions = config.policy_network == "pointer"
+    rules = simulator.initial_logits, simulator.initial_feature_weights
+    if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
         return config, sources, []
     fields = Config.model_fields
     others = WITH_PRIOR.keys() - {"gamma"} if config.average_reward else WITH_PRIOR.keys()
@@ -93,14 +102,36 @@ def with_prior(
         if name in others and getattr(config, name) == fields[name].default and sources.get(name) != "flag"
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
+    fewer: list[str] = []
     if "grow_rollouts" in changes and not names_a_size(config, simulator):
-        episodes = round(_STEPS_WITH_PRIOR / (simulator.expected_steps or simulator.max_steps))
-        changes["episodes_per_update"] = whole_groups(min(max(episodes, 1), MOST_INSTANCES), group_size(config))
+        sizes, fewer = _sizes_with_prior(config, simulator)
+        changes |= sizes
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
     lines = (
         [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []
     )
-    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "prior"), lines
+    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "prior"), [*lines, *fewer]
+
+
+def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
+    """Return the size of rollouts as far as memory allows it, and a line where that makes them smaller."""
+    episode, group = simulator.expected_steps or simulator.max_steps, group_size(config)
+    most, usual = most_samples(config, simulator), round(_STEPS_WITH_PRIOR / episode)
+    episodes = min(max(usual, 1), MOST_INSTANCES)
+    fitting = min(episodes, max(most // episode, 1))
+    sizes = {"episodes_per_update": whole_groups(fitting, group)}
+    if episode > 2 * most and group == 1:  # a single trajectory is not copied for the update
+        sizes["rollout_steps"] = 2 * most
+        reason = f"a part of an episode, {2 * most:,} of about {episode:,} steps"
+    elif fitting < episodes:
+        reason = f"{fitting} of the usual {episodes} episodes"
+    else:
+        return sizes, []
+    each = format_bytes(LARGEST_ROLLOUT // most)
+    return sizes, [
+        f"An iteration plays {reason}: each step takes {each} with its copy for the update "
+        "(set EPISODES_PER_UPDATE or ROLLOUT_STEPS for another size)."
+    ]
 
 
 def with_preset(

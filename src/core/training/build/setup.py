@@ -14,6 +14,10 @@ from core.training.rollout_growth import LARGEST_SHARE
 
 _USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
 
+LARGEST_ROLLOUT = 4 << 30
+"""Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
+so that the same settings learn the same everywhere."""
+
 _FIRST_STEPS, _STREAMS, _ENVIRONMENTS = 8_192, 32, 8
 """Steps of the first rollout where rollouts grow, and the instances, or Gymnasium environments, that they come from."""
 
@@ -90,11 +94,25 @@ class Setup:
 
 def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None = None) -> Setup:
     """Return what follows from settings and a simulator."""
+    spec = policy_spec(config, simulator)
+    return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
+
+
+def most_samples(config: Config, simulator: Simulator) -> int:
+    """Return the most environment steps of a rollout whose size nobody named, by the memory that they take."""
+    spec = policy_spec(config, simulator)
+    return max(LARGEST_ROLLOUT // (2 * _bytes_of_a_step(spec)), _FEWEST_STEPS)
+
+
+def _bytes_of_a_step(spec: PolicySpec) -> int:
+    return -(-trajectory_bytes(spec, 1_000) // 1_000)
+
+
+def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
+    """Return the spec of the policy that settings ask for."""
     widths = config.actor_hidden_size, config.critic_hidden_size
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
-    attention = _attention(config)
-    spec = spec_for(simulator, actor, critic, config.activation, config.policy_network, attention)
-    return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
+    return spec_for(simulator, actor, critic, config.activation, config.policy_network, _attention(config))
 
 
 def _attention(config: Config) -> tuple[int, int, int]:
@@ -135,7 +153,8 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     elif steps:
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
-        instances = min(max(round(_USUAL_SAMPLES / expected), 1), MOST_INSTANCES)
+        usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+        instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
@@ -175,7 +194,10 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         UserError: they cannot.
     """
     if config.policy_network != "mlp":
-        _require_no_comparison_of_states(config)
+        _require_no_comparison_of_states(
+            config,
+            "scores lists of actions" if config.policy_network == "pointer" else "learns from many steps together",
+        )
     if config.algorithm != "grpo":
         return
     if config.group_method == "branch" and config.kl_coefficient > 0.0:
@@ -208,17 +230,15 @@ def _require_one_objective(config: Config) -> None:
         )
 
 
-def _require_no_comparison_of_states(config: Config) -> None:
-    """Check that nothing asks a policy with memory about single steps."""
+def _require_no_comparison_of_states(config: Config, kind: str) -> None:
+    """Check that nothing asks a policy of some kind, a phrase, about single steps alone."""
     problem = ""
     if config.algorithm == "grpo" and config.group_method == "branch":
         problem = "GROUP_METHOD = 'branch' learns from single decisions; set it to 'crn', or ALGORITHM to 'ppo'"
     elif config.kl_coefficient > 0.0:
         problem = "KL_COEFFICIENT compares single decisions with the first policy; set it to 0"
     if problem:
-        raise UserError(
-            f"POLICY_NETWORK is '{config.policy_network}', which learns from many steps together, but {problem}."
-        )
+        raise UserError(f"POLICY_NETWORK is '{config.policy_network}', which {kind}, but {problem}.")
 
 
 def whole_groups(instances: int, group_size: int) -> int:
@@ -234,7 +254,8 @@ def _growing_size(
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
     unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
     first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
-    steps = max(min(_USUAL_SAMPLES, config.training_episodes * unit // LARGEST_SHARE), first) // instances
+    usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+    steps = max(min(usual, config.training_episodes * unit // LARGEST_SHARE), first) // instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
     restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0

@@ -6,13 +6,14 @@ from pathlib import Path
 from core.config import load_values
 from core.errors import UserError
 from core.policies.compiled.forward import align_params
+from core.policies.parameter_layout import ACTION_MEAN, ACTION_SCALE
 from core.simulators.simulator import Simulator
 from core.training.build.components import new_model
 from core.training.build.run_settings import values_of_a_run
 from core.training.evaluation.trained_policy import TrainedPolicy
 from core.training.run_directory.directory import run_directory_of
 
-_SCALES = ("observation_mean", "observation_scale")
+_SCALES = ("observation_mean", "observation_scale", ACTION_MEAN, ACTION_SCALE)
 
 
 def with_untrained(trained: TrainedPolicy, directory: Path, simulator: Simulator) -> TrainedPolicy:
@@ -34,7 +35,7 @@ def with_untrained(trained: TrainedPolicy, directory: Path, simulator: Simulator
         return trained
     model = new_model(config, simulator, trained.spec)
     params = model.flat[: model.layout.actor_size].numpy().copy()
-    for name in _SCALES:
-        offset, size = model.layout.offsets[name], trained.spec.observation_size
+    for name in filter(model.layout.shapes.__contains__, _SCALES):
+        offset, (size,) = model.layout.offsets[name], model.layout.shapes[name]
         params[offset : offset + size] = trained.actor_params[offset : offset + size]
     return replace(trained, untrained_params=align_params(params, trained.spec))

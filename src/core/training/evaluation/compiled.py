@@ -10,6 +10,7 @@ from core.jit_cache.cache import cached
 from core.policies.compiled.forward import new_actor_arrays
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
+from core.rollout.collect_listed import build_listed_chooser
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
 from core.simulators.compile import compile_heuristic
@@ -92,7 +93,12 @@ class CompiledPlayer:
 
     def _build_loop(self, name: str) -> Function:
         if self._spec is not None and name in POLICIES:
-            choose = build_policy_chooser(self._spec, greedy=POLICIES[name])
+            listed = self._spec.scores_actions
+            choose = (
+                build_listed_chooser(self._simulator, self._spec, POLICIES[name])
+                if listed
+                else build_policy_chooser(self._spec, POLICIES[name])
+            )
         else:
             compile_heuristic(self._simulator, name)
             choose = build_heuristic_chooser(self._simulator.action_space, self._simulator.heuristics[name])
