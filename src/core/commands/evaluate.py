@@ -19,7 +19,7 @@ from core.training.build.untrained import with_untrained
 from core.training.evaluation.comparison import as_json, comparison_sentence
 from core.training.evaluation.evaluate import Evaluation, evaluate
 from core.training.evaluation.plain_words import plain_words
-from core.training.evaluation.table import evaluation_table
+from core.training.evaluation.table import evaluation_tables
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from core.training.evaluation.world_share import world_share_sentence
 from core.training.run_directory.checkpoint import load_run
@@ -59,7 +59,8 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
     for line in loaded.notes:
         say(line)
     result = compare_policies(config, loaded.simulator, trained, names, say)
-    console.print(evaluation_table(result, loaded.simulator))
+    for table in evaluation_tables(result, loaded.simulator, console.width):
+        console.print(table)
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
     scenario = loaded.scenario

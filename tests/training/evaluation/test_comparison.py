@@ -1,9 +1,11 @@
 """Verdicts of the paired interval, in the sentence, the table, evaluation.json and in plain words."""
 
+import io
 import json
 
 import pytest
 from oracles.toy_simulators import Shop
+from rich.console import Console
 
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
@@ -11,7 +13,7 @@ pytest.importorskip("scipy")
 from core.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
 from core.training.evaluation.evaluate import Evaluation
 from core.training.evaluation.plain_words import plain_words
-from core.training.evaluation.table import evaluation_cells, evaluation_table
+from core.training.evaluation.table import evaluation_cells, evaluation_table, evaluation_tables
 
 
 class Costs(Shop):
@@ -124,6 +126,21 @@ def test_the_table_has_units_verdicts_and_a_bold_best():
         column.header for column in evaluation_table(clinic(), Clinic()).columns if column._cells[0].style == "bold"
     ]
     assert bold == ["policy", *cells.headers]
+
+
+@pytest.mark.parametrize(("width", "headers"), [(200, [3]), (60, [2, 1]), (40, [1, 1, 1]), (10, [1, 1, 1])])
+def test_what_a_terminal_has_no_room_for_is_a_table_of_its_own(width, headers):
+    """Nothing is cut but where one column alone is too wide."""
+    tables = evaluation_tables(clinic(), Clinic(), width)
+    assert [len(table.columns) - 1 for table in tables] == headers
+    names = [str(column.header) for table in tables for column in table.columns]
+    assert [name for name in names if name != "policy"] == evaluation_cells(clinic(), Clinic()).headers
+    if width >= 40:
+        text = io.StringIO()
+        console = Console(file=text, width=width)
+        for table in tables:
+            console.print(table)
+        assert "…" not in text.getvalue()
 
 
 def test_plain_words_name_only_differences_that_are_shown():

@@ -1,5 +1,6 @@
 """The table of an evaluation as cells of text, and for a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -11,6 +12,9 @@ from core.simulators.simulator import Simulator
 from core.text import Scale, format_number, in_words, scale_of
 from core.training.evaluation.comparison import kind_of, verdicts
 from core.training.evaluation.evaluate import Evaluation, best_heuristic
+
+_PADDING, _BORDERS = 3, 5
+"""Letters that a column of a table takes beside its text, and that the table takes with its first column."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,36 @@ def evaluation_cells(result: Evaluation, simulator: Simulator) -> EvaluationCell
 
 
 def evaluation_table(result: Evaluation, simulator: Simulator) -> Table:
-    """Return :func:`evaluation_cells` for a terminal; the row with the best mean is bold."""
+    """Return :func:`evaluation_cells` as one table, however wide; the row with the best mean is bold."""
     cells = evaluation_cells(result, simulator)
-    table = Table(title=cells.title)
+    return _table(cells, range(len(cells.headers)), cells.title)
+
+
+def evaluation_tables(result: Evaluation, simulator: Simulator, width: int) -> list[Table]:
+    """Return :func:`evaluation_cells` as tables for a terminal of ``width`` letters, in each as many columns as fit."""
+    cells = evaluation_cells(result, simulator)
+    room = width - max(len(row.name) for row in cells.rows) - _BORDERS
+    parts: list[list[int]] = [[]]
+    left = room
+    for column, header in enumerate(cells.headers):
+        wide = max(len(header), *(len(row.cells[column]) for row in cells.rows)) + _PADDING
+        if wide > left and parts[-1]:
+            parts.append([])
+            left = room
+        parts[-1].append(column)
+        left -= wide
+    return [_table(cells, part, "" if i else cells.title) for i, part in enumerate(parts)]
+
+
+def _table(cells: EvaluationCells, columns: Sequence[int], title: str) -> Table:
+    """Return some of the columns as a table."""
+    table = Table(title=title or None)
     table.add_column("policy", no_wrap=True)
-    for header in cells.headers:
-        table.add_column(header, justify="right", no_wrap=True)
+    for column in columns:
+        table.add_column(cells.headers[column], justify="right", no_wrap=True)
     for row in cells.rows:
-        table.add_row(*(Text(cell, style="bold" if row.best else "") for cell in (row.name, *row.cells)))
+        shown = row.name, *(row.cells[column] for column in columns)
+        table.add_row(*(Text(cell, style="bold" if row.best else "") for cell in shown))
     return table
 
 
