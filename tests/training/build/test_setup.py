@@ -105,7 +105,7 @@ def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, 
 
     monkeypatch.setattr(components, "host_allocator", allocator)
     setup = set_up(Config.model_validate(values), simulator)
-    plan = SimpleNamespace(simulation_threads=1, lockstep=0, device="cuda")
+    plan = SimpleNamespace(simulation_threads=1, lockstep=0, device="cuda", collect_on="cpu")
     arrays = arrays_of(components.build_collector(setup, plan))
     plain = [array for array in arrays if not any(array is other for other in pinned)]
     assert len(arrays) - len(plain) == len(pinned)
