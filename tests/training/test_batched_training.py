@@ -5,6 +5,8 @@ import json
 import pytest
 from oracles import toy_simulators
 
+pytest.importorskip("pydantic")
+
 from core.commands.cli import main
 from core.training.run_directory.metrics_log import read_metrics
 

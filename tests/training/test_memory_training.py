@@ -177,7 +177,8 @@ def test_what_asks_about_single_decisions_is_refused(kind, tmp_path, capsys):
 
 def test_an_unknown_network_is_a_sentence(tmp_path, capsys):
     assert main(["--mode", "train", "--policy-network", "lstm", "--run-directory", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "error: --policy-network: 'lstm' should be 'mlp', 'mingru' or 'transformer'.\n"
+    said = "error: --policy-network: 'lstm' should be 'mlp', 'mingru', 'transformer' or 'pointer'.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_compiled_kernels_are_refused_with_a_reason(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.policies.memory import Memory
+from core.policies.memory import Memory, Steps
 from core.policies.networks import ActorCritic
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
@@ -33,18 +33,20 @@ class Graphs(Protocol):
         """Run a function some times, capture its launches, and return a function that repeats them."""
 
 
-def build_step(spec: PolicySpec, actor: Tensor) -> Step:
-    """Return the step of a policy whose actor parameters are float32[*], on any device; it is one of FAMILIES."""
+def build_step(spec: PolicySpec, actor: Tensor, rows: int) -> Step:
+    """Return the step of so many rows of a policy of FAMILIES, whose actor parameters are float32[*] on any device."""
     model = ActorCritic(spec, "meta")  # its structure; the tensors are those of `actor`
     names = (name for name, offset in model.layout.offsets.items() if offset < model.layout.actor_size)
     tensors = {name: model.layout.view(actor, name) for name in names}
+    each = torch.arange(rows, device=actor.device)  # a chunk of one step in each row
+    after = Steps(each, torch.zeros_like(each))
 
     def plain(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         return model.logits(model.normalise(observations, tensors), None, tensors), states
 
     def remembering(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         normalised = model.normalise(observations, tensors)
-        return model.logits_and_states(normalised, tensors, Memory(states, begins))
+        return model.logits_and_states(normalised, tensors, Memory(states, begins), after)
 
     return remembering if spec.has_memory else plain
 
@@ -61,7 +63,7 @@ class TorchForward:
     ) -> None:
         self._on_gpu, self._graphs, self.note = device.type == "cuda", graphs, ""
         self._actor = torch.zeros(layout_of(spec).actor_size, device=device)
-        self._step = build_step(spec, self._actor)
+        self._step = build_step(spec, self._actor, rows)
         shapes = (spec.observation_size, torch.float32), (1, torch.bool), (spec.action_space.outputs, torch.float32)
         self._host = [
             torch.zeros(halves, rows, columns, dtype=dtype, pin_memory=self._on_gpu) for columns, dtype in shapes

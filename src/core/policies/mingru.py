@@ -68,7 +68,7 @@ def remember_all(
             states.append(of_layer[after.chunks, after.places])
         if hidden is not None:
             hidden.append(x)
-    return x, torch.cat(states, dim=1) if states else x.new_zeros(0, begin)
+    return x, torch.cat(states, dim=1) if states else memory.states[:0]
 
 
 class _Scan(torch.autograd.Function):

@@ -109,12 +109,10 @@ class ActorCritic(nn.Module):
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
     def logits_and_states(
-        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory
+        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory, after: Steps
     ) -> tuple[Tensor, Tensor]:
-        """Return what :meth:`logits` does without action features, and float32[B, S], the states after single steps."""
-        rows = torch.arange(len(normalised), device=normalised.device)
-        each = Steps(rows, torch.zeros_like(rows))
-        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, each)
+        """Return what :meth:`logits` does without action features, and float32[N, S], the states after some steps."""
+        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, after)
         return self._head("actor", hidden, tensors), states
 
     def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
@@ -167,7 +165,7 @@ class ActorCritic(nn.Module):
             if hidden is not None:
                 hidden.append(x)
         if memory is None:
-            return x, x.new_zeros(0, 0)
+            return x, x[:0]  # a view, where zeros would be a launch
         return remember_all(x, layers[1:], memory, after, hidden)
 
 

@@ -13,8 +13,8 @@ from core.policies.compiled.pointer import build_scorer, greedy_score, sample_sc
 from core.policies.spec import PolicySpec
 from core.simulators.observe import all_finite, build_read_summary, new_guarded
 from core.simulators.simulator import (
+    DESCRIPTION_NOT_FINITE,
     EMPTY_MASK,
-    FEATURE_NOT_FINITE,
     LISTS_FULL,
     OK,
     POLICY_NOT_FINITE,
@@ -97,7 +97,7 @@ def _build_read_list(describe: Function) -> Function:
         count = describe(state, parameters, ids, room)
         if count < 1:
             return 0, EMPTY_MASK
-        return count, OK if all_finite(room[:count].reshape(count * room.shape[1])) else FEATURE_NOT_FINITE
+        return count, OK if all_finite(room[:count].reshape(count * room.shape[1])) else DESCRIPTION_NOT_FINITE
 
     return read_list
 

@@ -21,7 +21,7 @@ from core.simulators.spaces import ActionSpace, MultiDiscrete, description
 Function = Callable[..., Any]
 
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
-POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL = 5, 6, 7, 8
+POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL, DESCRIPTION_NOT_FINITE = 5, 6, 7, 8, 9
 
 
 class Simulator:
@@ -220,7 +220,8 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         EMPTY_MASK: empty_mask(simulator.action_space),
         REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
         POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
-        FEATURE_NOT_FINITE: "action_features or describe_actions wrote a NaN or an infinite value",
+        FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
+        DESCRIPTION_NOT_FINITE: "describe_actions wrote a NaN or an infinite value",
         LISTS_FULL: "there was no room for the descriptions of its feasible actions",
         ACTION_NOT_ALLOWED: "a heuristic chose an action that the mask forbids or that is not finite",
     }[status]

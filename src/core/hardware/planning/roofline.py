@@ -41,7 +41,7 @@ _LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
 """Operations of a layer with memory, and the bytes that they read and write for each of its units and samples, counted
 with the scan of a GPU; its product of matrices is counted as that of another layer."""
 
-_AROUND_A_FORWARD, _AROUND_STATES, _FORWARD_OF_MEMORY = 6, 1, 20
+_AROUND_A_FORWARD, _AROUND_STATES, _FORWARD_OF_MEMORY = 6, 1, 21
 """Operations of an actor's forward pass for single steps: beside its hidden layers, for states, and of a layer with
 memory; counted on the fake card."""
 

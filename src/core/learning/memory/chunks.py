@@ -97,8 +97,10 @@ class ChunkedSamples(NamedTuple):
 
     def _states_before(self, kept: Tensor, starts: Tensor) -> Tensor:
         """Return float32[C, S], the states before some chunks."""
+        if len(kept) == len(self.rows):  # each chunk has one
+            return kept.index_select(0, starts)
         states = kept.index_select(0, starts.clamp(min=0))
-        return states if len(kept) == len(self.rows) else torch.where((starts >= 0).unsqueeze(1), states, 0.0)
+        return torch.where((starts >= 0).unsqueeze(1), states, 0.0)
 
     def spread(self, weights: Tensor) -> Tensor:
         """Return float32[B], the weight of each step of this minibatch, for float32[C], that of each chunk."""
