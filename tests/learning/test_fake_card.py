@@ -1,21 +1,9 @@
 """The update as CUDA would run it, on a card that is not there (helpers/fake_card), whose numbers a CPU computes."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
+from helpers.fake_card.processes import needs_a_compiler, on_a_fake_card
 
-COMPILER = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
-HEADERS = Path(find_spec("torch").origin).with_name("include") / "ATen"
-pytestmark = pytest.mark.skipif(
-    COMPILER is None or not HEADERS.is_dir() or sys.platform != "linux",
-    reason="compiling the fake card needs Linux, a C++ compiler and torch's headers",
-)
+pytestmark = needs_a_compiler
 
 SPACES, PRECISIONS = ("discrete", "choices", "gaussian", "squashed"), ("fp32", "bf16", "fp16")
 LAUNCHES = {
@@ -43,22 +31,10 @@ OTHERS = [
 CASES = [*LAUNCHES, *CAPTURED, *OTHERS]
 
 
-def in_a_process(*arguments):
-    """Run Python with the tests and the sources on its path; return what it printed."""
-    tests = Path(__file__).resolve().parents[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent / "src")])}
-    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def updates(tmp_path_factory):
     """Return what the second update of each case did."""
-    library = tmp_path_factory.mktemp("fake_card") / "guard.so"
-    build = "import pathlib, sys; from helpers.fake_card.card import build_guard; "
-    in_a_process("-c", build + "build_guard(pathlib.Path(sys.argv[1]), sys.argv[2])", library, COMPILER)
-    return json.loads(in_a_process("-m", "helpers.fake_card", library))
+    return on_a_fake_card("helpers.fake_card", tmp_path_factory.mktemp("fake_card"))
 
 
 def test_every_case_is_tested(updates):

@@ -12,6 +12,7 @@ from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
 from core.simulators.loading import LoadedSimulator, from_source
+from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.run_settings import load_configured
@@ -63,9 +64,6 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
         console.print(table)
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
-    scenario = loaded.scenario
-    if scenario is not None and (sentence := world_share_sentence(result.records, scenario)):
-        say(sentence)
     directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
     path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
     write_json(path, as_json(result, loaded.simulator))
@@ -105,10 +103,12 @@ def simulator_of(
 
 
 def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = True) -> list[str]:
-    """Return the lines below the table: the comparison, what the policy changes in plain words, messages."""
-    compared = [comparison_sentence(result, simulator)] if with_policy else []
+    """Return the lines below the table: comparison, what can change at all, what does in plain words, messages."""
+    lines = [comparison_sentence(result, simulator)] if with_policy else []
+    if isinstance(simulator, ProcessSimulator) and (share := world_share_sentence(result.records, simulator.scenario)):
+        lines.append(share)
     words = plain_words(result, simulator)
-    return [*compared, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
+    return [*lines, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
 
 
 def compare_policies(

@@ -8,6 +8,7 @@ from core.simulators.process.scenario import HOURS_PER_UNIT, Scenario
 from core.text import format_duration
 
 _BOUND = "lower_bound"
+_PARTS = {"mean_cycle_time", "mean_world_time", "mean_people_time", "mean_work_time"}
 
 
 def world_share_sentence(policies: Mapping[str, list[dict[str, Any]]], scenario: Scenario) -> str | None:
@@ -22,20 +23,22 @@ def world_share_sentence(policies: Mapping[str, list[dict[str, Any]]], scenario:
     Returns:
         The sentence, or None for a scenario in which cases never wait for nobody.
     """
-    names = [name for name, records in policies.items() if records and "mean_world_time" in records[0]]
+    whole = {name: [r for r in records if r.keys() >= _PARTS] for name, records in policies.items()}
+    names = [name for name, records in whole.items() if records]  # in some episodes no case may be finished
     if not names:
         return None
     name = "logged" if "logged" in names else names[0]
     cycle, world, people, work = (
-        fmean(record[f"mean_{part}_time"] for record in policies[name]) for part in ("cycle", "world", "people", "work")
+        fmean(record[f"mean_{part}_time"] for record in whole[name]) for part in ("cycle", "world", "people", "work")
     )
     total = max(world + people + work, 1e-12)
     sentence = (
         f"Of the cycle time under {name}, {in_words(cycle, scenario)}, {work / total:.1%} is work, "
         f"{people / total:.1%} waits for people and {world / total:.1%} for the world"
     )
-    if policies.get(_BOUND):
-        most = max(cycle - fmean(record["mean_cycle_time"] for record in policies[_BOUND]), 0.0)
+    bound = [record["mean_cycle_time"] for record in policies.get(_BOUND, ()) if "mean_cycle_time" in record]
+    if bound:
+        most = max(cycle - fmean(bound), 0.0)
         sentence += f": allocation can change at most {in_words(most, scenario)} of {in_words(cycle, scenario)}"
         unexplained = unexplained_share(scenario) * world
         if unexplained > 0.005 * total:

@@ -8,10 +8,11 @@ from numba import njit
 
 from core.jit_cache.cache import cached
 from core.simulators.process.arrivals import draw_arrival
-from core.simulators.process.dynamics import assign, clear, feasible, process_event
+from core.simulators.process.dynamics import assign, clear, process_event
 from core.simulators.process.heuristics import NOBODY
 from core.simulators.process.parameters import Parameters, Sizes
 from core.simulators.process.state import state_dtype
+from core.simulators.process.world.attendance import feasible
 from core.simulators.process.world.timers import draw_automatic, is_automatic
 
 _TRIES = 8
