@@ -4,11 +4,18 @@ import pytest
 from helpers.fake_card.processes import needs_a_compiler, on_a_fake_card
 from helpers.memory_models import memory_spec
 from helpers.toy_runs import toy_model
+from helpers.transformer_models import transformer_spec
 
 from core.hardware.planning.roofline import forward_operations
 
 pytestmark = needs_a_compiler
-SPECS = {"mlp": toy_model("shop").spec, "mingru": memory_spec(), "mingru of one layer": memory_spec(actor=(16,))}
+SPECS = {
+    "mlp": toy_model("shop").spec,
+    "mingru": memory_spec(),
+    "mingru of one layer": memory_spec(actor=(16,)),
+    "transformer": transformer_spec(),
+    "transformer of one block": transformer_spec(layers=1),
+}
 CASES = [*SPECS, *(f"{name} captured" for name in SPECS)]
 
 
@@ -29,7 +36,7 @@ def test_the_card_computes_what_the_cpu_does(forwards, case):
 def test_the_host_waits_for_the_outputs_alone(forwards, case):
     """Observations go up, for memory with the beginnings of episodes; the copy of the outputs is the one way down."""
     assert forwards[case]["mixed"] == []
-    assert forwards[case]["uploads"] == (2 if case.startswith("mingru") else 1)
+    assert forwards[case]["uploads"] == (1 if case.startswith("mlp") else 2)
     assert forwards[case]["reads"] == ["copy_"]
 
 

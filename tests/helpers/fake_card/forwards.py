@@ -26,6 +26,7 @@ def run_cases(card_class):
     from helpers.memory_models import memory_model, memory_spec
     from helpers.recorded_graphs import RecordedGraphs
     from helpers.toy_runs import toy_model
+    from helpers.transformer_models import transformer_spec
 
     from core.policies.batched_forward import TorchForward
 
@@ -33,6 +34,8 @@ def run_cases(card_class):
     results = {}
     models = {"mlp": toy_model("shop"), "mingru": memory_model(memory_spec())}
     models["mingru of one layer"] = memory_model(memory_spec(actor=(16,)))
+    models["transformer"] = memory_model(transformer_spec())
+    models["transformer of one block"] = memory_model(transformer_spec(layers=1))
     for name, model in models.items():
         for way, graphs in (("", None), (" captured", RecordedGraphs)):
             actor, rng = model.flat[: model.layout.actor_size].numpy(), np.random.default_rng(0)

@@ -42,8 +42,9 @@ _LAUNCHES_OF_MEMORY, _TRAFFIC_OF_MEMORY = 121, 1060
 with the scan of a GPU; its product of matrices is counted as that of another layer."""
 
 _AROUND_A_FORWARD, _AROUND_STATES, _FORWARD_OF_MEMORY = 6, 1, 21
+_AROUND_BLOCKS, _FORWARD_OF_BLOCK = 47, 59
 """Operations of an actor's forward pass for single steps: beside its hidden layers, for states, and of a layer with
-memory; counted on the fake card."""
+memory; beside the blocks of a transformer, and of a block. Counted on the fake card."""
 
 _FORWARD_SHARE = 0.43
 """Share of both that is the forward pass."""
@@ -185,6 +186,8 @@ def forward_operations(spec: PolicySpec) -> int:
     layers = len(spec.matrices["actor"]) - 1
     if not spec.has_memory:
         return _AROUND_A_FORWARD + 2 * layers
+    if spec.family == "transformer":
+        return _AROUND_A_FORWARD + _AROUND_BLOCKS + _FORWARD_OF_BLOCK * len(spec.actor_hidden)
     return _AROUND_A_FORWARD + 2 + _AROUND_STATES + _FORWARD_OF_MEMORY * (layers - 1)
 
 

@@ -13,6 +13,7 @@ from core.simulators.process.parameters import Parameters, as_record, build_para
 from core.simulators.process.routing import build_routing
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
+from core.simulators.process.world import attendance
 from core.simulators.simulator import Function, Simulator
 from core.simulators.spaces import Discrete
 
@@ -88,7 +89,7 @@ class ProcessSimulator(Simulator):
         postponed = action == len(parameters.pair_mean)
         if not postponed:
             dynamics.assign(state, parameters, action)
-        if postponed or not dynamics.feasible(state, parameters):
+        if postponed or not attendance.feasible(state, parameters):
             dynamics.run_to_step(state, parameters)
         reward = -state.area * parameters.reward_scale
         state.area = 0.0
