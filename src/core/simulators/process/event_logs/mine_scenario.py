@@ -12,13 +12,15 @@ from core.errors import UserError
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.event_logs.working_hours import HOUR, WorkedTime, open_time, worked_time
 from core.simulators.process.mining.arrivals import mine_arrivals
+from core.simulators.process.mining.machines import without_machines
+from core.simulators.process.mining.service_means import credible_means
 from core.simulators.process.mining.world import mine_world
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.service_times import table_mean
 
 MIN_OBSERVATIONS = 20
-"""Events below which a pair takes its activity's service times."""
+"""Events below which a pair takes the shape of its activity's service times."""
 
 MIN_PAIR_EVENTS = 5
 """Events below which a pair is left out, if the other pairs cover enough."""
@@ -60,7 +62,10 @@ def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly", close: 
         raise UserError(f"arrivals: expected weekly or replay, not {arrivals!r}.")
     if log.end.max() <= log.start.min():
         raise UserError(f"{log.source}: all events happen at one moment, so nothing can be learned about time.")
+    log, of_machines, machine_notes = without_machines(log)
     work, automatic = worked_time(log), automatic_activities(log)
+    if not (automatic | of_machines).all():  # somebody must be left to allocate work to
+        automatic = automatic | of_machines
     pairs, notes = choose_pairs(log, automatic)
     resources = [log.resources[r] for r in range(len(log.resources)) if pairs[:, r].any()]
     services, service_notes = mine_services(log, work, pairs)
@@ -80,11 +85,13 @@ def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly", close: 
         times = [service_distribution(work.hours[log.activity == a]) for a in np.flatnonzero(automatic)]
         names = [log.activities[a] for a in np.flatnonzero(automatic)]
         data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
-        notes.append(f"Nobody is needed for {_some(names)}: nearly all logged times are zero.")
+        notes.append(f"Nobody is needed for {_some(names)}: nearly all logged times are zero, or no person does it.")
     source = f"the scenario learned from {log.source}"
     world, world_notes = mine_world(log, work, data, source, close)
-    notes = [*log.notes, *_notes_on_time(log, work), *notes, *service_notes, *arrival_notes, *world_notes]
-    return MinedScenario(parse_scenario(data | world, source), notes)
+    before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
+    return MinedScenario(
+        parse_scenario(data | world, source), [*before, *notes, *service_notes, *arrival_notes, *world_notes]
+    )
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:
@@ -136,27 +143,48 @@ def pair_counts(log: EventLog) -> np.ndarray:
 
 
 def mine_services(log: EventLog, work: WorkedTime, pairs: np.ndarray) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the services of a scenario, and notes; a pair with fewer than 20 events gets its activity's times."""
+    """Return the services of a scenario, and notes.
+
+    A pair with fewer than 20 events has the shape of its activity's times. Its mean is drawn towards that of the
+    activity, the more the fewer its events are.
+    """
     counts = pair_counts(log)
     services, own, zero = [], 0, set()
     for a, activity in enumerate(log.activities):
         of_activity = log.activity == a
-        shared = service_distribution(work.hours[of_activity])
-        for r in np.flatnonzero(pairs[a]):
+        able = np.flatnonzero(pairs[a])
+        means = _means(log, work, of_activity, pairs[a])
+        for r in able:
             enough = counts[a, r] >= MIN_OBSERVATIONS
             own += enough
-            service = service_distribution(work.hours[of_activity & (log.resource == r)]) if enough else shared
+            hours = work.hours[of_activity & (log.resource == r)] if enough else work.hours[of_activity]
+            service = service_distribution(_with_mean(hours, means[r]))
             if service["distribution"] == "constant":
                 zero.add(activity)
             pair = {"activity": activity, "resource": log.resources[r], "observations": int(counts[a, r])}
             services.append(pair | service)
     notes = [
         f"Service times: {own} of {len(services)} pairs have at least {MIN_OBSERVATIONS} events and their own "
-        "quantiles; the others take those of their activity."
+        "quantiles; the others take those of their activity. Means of few events are drawn towards the activity's, "
+        "as far as the differences may be luck."
     ]
     if zero:
         notes.append(f"All logged times are zero for some of {_some(sorted(zero))}; one second is used.")
     return services, notes
+
+
+def _means(log: EventLog, work: WorkedTime, of_activity: np.ndarray, able: np.ndarray) -> np.ndarray:
+    """Return float64[R], mean service hours of an activity by each resource of ``able``, bool[R]."""
+    by_able = of_activity & (log.resource >= 0) & able[log.resource]
+    if not by_able.any():
+        return np.full(len(able), float(work.hours[of_activity].mean()))
+    return credible_means(work.hours[by_able], log.resource[by_able], len(able))
+
+
+def _with_mean(hours: np.ndarray, mean: float) -> np.ndarray:
+    """Return float64[n], the times scaled to a mean; those that are all zero stay."""
+    total = float(hours.sum())
+    return hours * (mean * len(hours) / total) if total > 0.0 else hours
 
 
 def service_distribution(hours: np.ndarray) -> dict[str, Any]:
