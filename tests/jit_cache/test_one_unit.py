@@ -6,7 +6,8 @@ from threading import Event
 import numpy as np
 import pytest
 from numba import njit, types
-from numba.core import event
+from numba.core import config, event
+from numba.core.dispatcher import Dispatcher
 
 from core.jit_cache import one_unit
 from core.jit_cache.cache import cached
@@ -39,8 +40,10 @@ VALUES = np.arange(4.0)
 
 
 @pytest.fixture(autouse=True)
-def nothing_on_disk(monkeypatch):
+def as_without_tests(monkeypatch):
+    """Keep nothing on disk, and compile only kernels in units, where the other tests do so with everything."""
     monkeypatch.setenv("LONGSTRIDE_KERNEL_CACHE", "off")
+    monkeypatch.setattr(Dispatcher, "compile", one_unit._UNIT.compile)
 
 
 @pytest.fixture
@@ -107,7 +110,7 @@ def test_a_function_whose_address_is_taken_has_one():
 
 
 def test_what_numba_keeps_on_disk_itself_is_complete(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
 
     @njit(cache=True)
     def kept(values, i):
@@ -115,6 +118,18 @@ def test_what_numba_keeps_on_disk_itself_is_complete(tmp_path, monkeypatch):
 
     assert build_kernel(kept)(VALUES) == 6.0
     assert list(kept.overloads)
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_what_is_no_kernel_is_compiled_in_numbas_way():
+    helper = build_helper()
+
+    @njit
+    def caller(values):
+        return helper(values, 3)
+
+    assert caller(VALUES) == 6.0
+    assert list(helper.overloads)
 
 
 def test_another_thread_may_call_a_callee_meanwhile(monkeypatch):

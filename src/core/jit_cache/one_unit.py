@@ -8,7 +8,8 @@ longer than all the rest. Here the functions that a kernel calls stay unoptimise
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from numba.core import sigutils
 from numba.core.caching import NullCache
@@ -18,25 +19,30 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.environment import lookup_environment
 from numba.core.errors import NumbaError
 
+F = TypeVar("F")
+
 _ENVIRONMENT = "_ZN08NumbaEnv"
 """What Numba's names of environments begin with: pointers to the Python objects that a function's code uses."""
 
 
-def compile_as_one_unit(dispatcher: Any) -> None:
-    """Let a dispatcher that Python calls compile all its callees with it; what its code computes is unchanged."""
-    compiler = dispatcher._compiler
-    compile_each = compiler.compile
+def compile_as_one_unit(function: F) -> F:
+    """Let a compiled function that Python calls compile all its callees with it; return any other as it is."""
+    if isinstance(function, Dispatcher):
+        dispatcher: Any = function
+        compiler = dispatcher._compiler
+        compiler.compile = partial(_compile_in_unit, dispatcher.targetctx, compiler.compile)
+    return function
 
-    def compile_all(arguments: Any, return_type: Any) -> Any:
-        try:
-            with _UNIT.begun(dispatcher.targetctx):
-                return compile_each(arguments, return_type)
-        except NumbaError:
-            raise
-        except Exception:  # another Numba, another way: its own way is slower and always works
-            return compile_each(arguments, return_type)
 
-    compiler.compile = compile_all
+def _compile_in_unit(context: Any, compile_one: Callable[..., Any], *arguments: Any) -> Any:
+    """Compile a function, and in the same unit everything that is compiled on the way."""
+    try:
+        with _UNIT.begun(context):
+            return compile_one(*arguments)
+    except NumbaError:
+        raise
+    except Exception:  # another Numba, another way: its own way is slower and always works
+        return compile_one(*arguments)
 
 
 class _InUnit:
@@ -50,7 +56,7 @@ class _Unit:
         self._is_open = False
         self._callees: list[tuple[Any, Any, Any]] = []  # dispatcher, key among its overloads, stand-in
         self._waiting: list[Any] = []  # their code
-        self._compile, self._add = Dispatcher.compile, Dispatcher.add_overload
+        self.compile, self._add = Dispatcher.compile, Dispatcher.add_overload
         self._get = Dispatcher.get_compile_result
 
     @contextmanager
@@ -96,14 +102,14 @@ class _Unit:
         key = tuple(key)
         # What Numba's own cache keeps on disk has to be complete, and so has what Python calls already.
         if not self._is_open or key in dispatcher.overloads or not isinstance(dispatcher._cache, NullCache):
-            return self._compile(dispatcher, signature)
+            return self.compile(dispatcher, signature)
         compiled = vars(dispatcher).setdefault("_in_units", {}).get((key, return_type))
         if compiled is not None:
             return self._add_overload(dispatcher, compiled)
         compiler = dispatcher._compiler
         compiler._customize_flags = _without_entry_points(compiler)
         try:
-            return self._compile(dispatcher, signature)
+            return self.compile(dispatcher, signature)
         finally:
             vars(compiler).pop("_customize_flags", None)
 
@@ -124,7 +130,7 @@ class _Unit:
         if not isinstance(result.entry_point, _InUnit):
             return result
         del dispatcher.overloads[tuple(result.signature.args)]
-        self._compile(dispatcher, signature)
+        self.compile(dispatcher, signature)
         return self._get(dispatcher, signature)
 
 
