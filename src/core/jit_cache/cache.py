@@ -22,6 +22,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
 from core.jit_cache.fingerprint import fingerprint
+from core.jit_cache.one_unit import compile_as_one_unit
 from core.jit_cache.source_digest import UnhashableError
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
 
@@ -56,6 +57,7 @@ def cached(kernel: F) -> F:
     dispatcher: Any = kernel
     if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
         dispatcher._cache = _KernelCache(dispatcher)
+        compile_as_one_unit(dispatcher)
     return kernel
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit, typeof
 from numba.experimental import jitclass  # type: ignore[attr-defined]
 
+from core.jit_cache.one_unit import compile_as_one_unit
 from core.policies.compiled.forward import build_forward, workspace
 from core.policies.compiled.sampling import build_sampling, row_of
 from core.policies.parameter_layout import log_std_offset
@@ -88,7 +89,7 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
             handle.drawn[t, :] = action
         return status
 
-    return StepPolicy(_build_new_slot(spec), sample, greedy)
+    return StepPolicy(_build_new_slot(spec), compile_as_one_unit(sample), compile_as_one_unit(greedy))
 
 
 _FIELDS = ["actor_params", "observations", "masks", "drawn", "log_probs", "states", "state", "row", "values", "rng"]
@@ -115,6 +116,7 @@ def _build_new_slot(spec: PolicySpec) -> Any:
                     self.states, self.state, self.row, self.values, self.rng = arrays[5:]
 
             kinds[fields] = jitclass(list(fields))(Handle)
+            compile_as_one_unit(getattr(kinds[fields], "_ctor", None))
         actions = drawn if isinstance(spec.action_space, Discrete) else _Always(row)
         return PolicySlot(kinds[fields](values), actions)
 
