@@ -110,8 +110,7 @@ def test_a_gpu_that_fails_in_an_update_ends_the_run_with_its_checkpoint_and_the_
     assert error.count("\n") == 1, "no traceback, and only the first line of what CUDA said"
     assert error.startswith(f"error: The GPU failed ({FAILED}), and this process cannot use it again. ")
     command = error.rpartition("The checkpoint of iteration 2 is untouched. Resume with: ")[2].rstrip()
-    assert command.startswith(f"{this_command()} --mode train --run-directory {run} ")
-    assert command.endswith(" --resume --device cpu")
+    assert command == f"{this_command()} --mode train --resume --run-directory {run} --device cpu"
     assert load_checkpoint(run)[1]["iteration"] == 2
     assert main(shlex.split(command.removeprefix(this_command()))) == 0
     assert_same_state(whole, run)

@@ -96,8 +96,7 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
     )
     assert "Lower, in this order, BATCH_SIZE, then the network" in error
     command = error.rpartition("The checkpoint of iteration 1 is untouched. Resume with: ")[2].rstrip()
-    assert command.startswith(f"{this_command()} --mode train --run-directory {tmp_path / 'run'} ")
-    assert command.endswith(" --resume --batch-size 32")
+    assert command == f"{this_command()} --mode train --resume --run-directory {tmp_path / 'run'} --batch-size 32"
     assert (tmp_path / "run/checkpoints/last/iteration-00000001.json").read_bytes() == before
     monkeypatch.undo()
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)

@@ -333,10 +333,12 @@ def test_a_resume_says_which_settings_differ(tmp_path):
     changes = {"learning_rate_actor": 2e-3, "training_episodes": 4, "simulation_threads": 2}
     build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "run"), **changes}), {}, True, said.append)
     assert (
-        "Other settings than before, from here on: TRAINING_EPISODES 4 (was 6), LEARNING_RATE_ACTOR 0.002 (was 0.003)."
-        in said
+        "Other settings from here on: TRAINING_EPISODES 4 by flag, 6 in the run; LEARNING_RATE_ACTOR 0.002 by flag, "
+        "0.003 in the run." in said
     )
-    assert "Other settings, which change nothing in what is learned: SIMULATION_THREADS 2 (was 0)." in said
+    assert (
+        "Other settings, which change nothing in what is learned: SIMULATION_THREADS 2 by flag, 0 in the run." in said
+    )
     train(new_run(tmp_path / "other"), stop_after=1)
     said.clear()
     build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "other")}), {}, True, said.append)

@@ -19,7 +19,8 @@ from core.errors import UserError
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
-from core.text import counted, say_on
+from core.text import Say, counted, say_on
+from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured
 from core.training.run_directory.metrics_log import read_metrics
@@ -73,9 +74,10 @@ def train(
     Args:
         simulator: simulator to train on; or its name as ``--simulator`` takes it: ``"process"``, ``"cartpole"``,
             ``"file.py:Class"``, ``"package.module:Class"``, ``"gymnasium:CartPole-v1"``.
-        hyperparameters: settings of the run; None for the defaults.
+        hyperparameters: settings of the run; None for the defaults. A run that is resumed keeps its own, but for those
+            that are set here.
         run_directory: folder to write; by default the one in ``hyperparameters``, or a new one in ``runs``.
-        resume: whether to continue the run in the run directory up to the iterations in ``hyperparameters``.
+        resume: whether to continue the run in the run directory.
         quiet: whether to print nothing.
         report: whether to write ``report.html`` at the end.
 
@@ -86,11 +88,10 @@ def train(
     given = Config() if hyperparameters is None else hyperparameters
     if not isinstance(given, Config):
         raise UserError(f"hyperparameters must be Hyperparameters(...), not {type(given).__name__}.")
-    loaded = load(simulator, given)
-    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
-    changes = {"simulator": loaded.source["simulator"], "run_directory": str(run_directory or given.run_directory)}
-    config, console = given.model_copy(update=changes), console_for(quiet)
+    console = console_for(quiet)
     say = say_on(console)
+    given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
+    config, sources, loaded = _settings_and_simulator(simulator, given, resume, say)
     with _same_torch_threads():
         run = build_run(config, sources, resume, say, loaded)
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
@@ -106,6 +107,28 @@ def train(
     return TrainingRun(run.directory, completed, config, loaded)
 
 
+def _settings_and_simulator(
+    simulator: Simulator | str, given: Config, resume: bool, say: Say
+) -> tuple[Config, dict[str, str], LoadedSimulator]:
+    """Return settings, the origin of each, and the simulator; a run that continues has its own settings."""
+    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
+    if not resume:
+        loaded = load(simulator, given)
+        return given.model_copy(update={"simulator": loaded.source["simulator"]}), sources, loaded
+    resumed = resumed_settings(given, sources)
+    for line in resumed.lines:
+        say(line)
+    by_name = isinstance(simulator, str) and "simulator" not in given.model_fields_set
+    described = resumed.config.model_copy(update={"simulator": _full_name(str(simulator))}) if by_name else given
+    loaded = load(simulator, described)
+    return resumed.config.model_copy(update={"simulator": loaded.source["simulator"]}), resumed.sources, loaded
+
+
+def _full_name(simulator: str) -> str:
+    """Return the name of a simulator as ``--simulator`` takes it; a Gymnasium environment needs no prefix."""
+    return PREFIX + simulator if _ENVIRONMENT_ID.fullmatch(simulator) else simulator
+
+
 def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
     """Return the simulator that a caller of the API passes; settings describe one that is given by name.
 
@@ -113,8 +136,7 @@ def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
         UserError: it is neither, it cannot be built, or the settings name another one.
     """
     if isinstance(simulator, str):
-        name = PREFIX + simulator if _ENVIRONMENT_ID.fullmatch(simulator) else simulator
-        loaded = load_configured(config.model_copy(update={"simulator": name}))
+        loaded = load_configured(config.model_copy(update={"simulator": _full_name(simulator)}))
     elif isinstance(simulator, Simulator):
         if config.simulator_options:
             raise UserError("simulator_options are for a simulator given by name; pass them to the constructor.")

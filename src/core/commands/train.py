@@ -14,6 +14,7 @@ from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
 from core.text import Say, counted, format_duration
+from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import Run, build_run
 
 EXIT_INTERRUPTED = 130
@@ -38,7 +39,14 @@ def wants_report(refused: bool) -> bool:
 
 def run_train(config: Config, sources: dict[str, str], choices: Choices, console: Console, say: Say) -> int:
     """Train, and return the exit code: 130 where somebody asked to stop."""
+    if choices.resume:
+        resumed = resumed_settings(config, sources)
+        config, sources = resumed.config, resumed.sources
+        for line in resumed.lines:
+            say(line)
     run = build_run(config, sources, choices.resume, say, file=choices.file)
+    if not run.trainer.unfinished:
+        say("Nothing is left to train: name a larger --training-episodes to train on.")
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
         done = run.train(console, interrupt.requested)
     if choices.report:
@@ -52,7 +60,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
     """Return how a run ended, and the command to give next."""
     trainer, budget = run.trainer, run.trainer.budget
     if not done:
-        resume = f"Resume with: {trainer.settings.command} --resume"
+        resume = f"Resume with: {trainer.settings.resume_command}"
         return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
     lines = [f"Trained {counted(trainer.iteration, 'iteration')}; everything is in {run.directory}."]
     if budget is not None and trainer.unfinished:

@@ -1,5 +1,6 @@
 """Collection with a time limit; a failure names the step, the line and the command that plays it again."""
 
+import shlex
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -59,7 +60,8 @@ def collect_guarded(
 def _replay_command(seed: int, iteration: int, directory: Path) -> str:
     """Return what was saved and how to repeat the failure."""
     saved = f"Iterations up to {iteration} are saved. " if iteration else ""
-    command = f"{this_command()} --mode replay --run-directory {directory} --iteration {iteration + 1}"
+    run = shlex.quote(str(directory))
+    command = f"{this_command()} --mode replay --run-directory {run} --iteration {iteration + 1}"
     return f"{saved}Seed {seed}; play it again: {command}"
 
 

@@ -27,7 +27,8 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
     try:
         yield
     except DivergedError as error:
-        raise divergence_error(error, iteration, settings.command, [*updater.learning_rates.values()]) from error
+        command = settings.command_after(iteration)
+        raise divergence_error(error, iteration, command, [*updater.learning_rates.values()]) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -36,16 +37,17 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
             "rollout-steps": settings.rollout_steps,
             "episodes-per-update": settings.instances,
         }
-        raise memory_error(error, iteration, settings.command, sizes, updater.device.type == "cuda") from error
+        command = settings.command_after(iteration)
+        raise memory_error(error, iteration, command, sizes, updater.device.type == "cuda") from error
 
 
 @contextmanager
-def report_gpu_loss(command: str = "", saved: Callable[[], int] | None = None) -> Iterator[None]:
+def report_gpu_loss(settings: TrainingSettings | None = None, saved: Callable[[], int] = int) -> Iterator[None]:
     """Turn the error of a GPU that failed into a sentence that says how to continue with a command.
 
     Training cannot continue in this process, not even on the CPU: CUDA would have to return parameters and optimiser,
-    and does not answer any more. The last checkpoint has them: ``saved`` returns its iteration, 0 for none; None before
-    training.
+    and does not answer any more. The last checkpoint has them: ``saved`` returns its iteration, 0 for none. The
+    settings are None before training.
 
     Raises:
         GpuLostError: in place of that error.
@@ -57,8 +59,9 @@ def report_gpu_loss(command: str = "", saved: Callable[[], int] | None = None) -
             raise
         reason = str(error).strip().split("\n")[0].rstrip(".")
         remedy = "Nothing was trained and nothing is lost: give the same command with --device cpu"
-        if saved is not None:
-            remedy = _resume_sentence(saved(), command, " --device cpu")
+        if settings is not None:
+            iteration = saved()
+            remedy = _resume_sentence(iteration, settings.command_after(iteration), " --device cpu")
         raise GpuLostError(
             f"The GPU failed ({reason}), and this process cannot use it again. Leave out --device cpu once nvidia-smi "
             f"finds the GPU again. {remedy}"
@@ -97,7 +100,8 @@ def _memory_line(iteration: int, event: dict[str, Any]) -> str:
 def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapping[str, int], gpu: bool) -> UserError:
     """Return the error of an update that does not fit into memory in the smallest microbatches.
 
-    ``sizes`` has the values of the flags that lower memory, in the order in which to lower them.
+    ``sizes`` has the values of the flags that lower memory, in the order in which to lower them. The command continues
+    the run, or begins it where no iteration is done.
     """
     halves = {name: size // 2 for name, size in sizes.items() if size > 1}
     names = [name.replace("-", "_").upper() for name in halves]
@@ -112,7 +116,10 @@ def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapp
 
 
 def divergence_error(reason: object, iteration: int, command: str, rates: Sequence[float]) -> UserError:
-    """Return the error of a run that diverges at these learning rates of actor and critic, whatever is done."""
+    """Return the error of a run that diverges at these learning rates of actor and critic, whatever is done.
+
+    The command is that of :func:`memory_error`.
+    """
     actor, critic = (f"{rate / 2:.2g}" for rate in rates)
     flags = f" --no-use-mixed-precision --learning-rate-actor {actor} --learning-rate-critic {critic}"
     return UserError(
@@ -125,7 +132,7 @@ def divergence_error(reason: object, iteration: int, command: str, rates: Sequen
 
 def _resume_sentence(iteration: int, command: str, flags: str) -> str:
     if iteration:
-        return f"The checkpoint of iteration {iteration} is untouched. Resume with: {command} --resume{flags}"
+        return f"The checkpoint of iteration {iteration} is untouched. Resume with: {command}{flags}"
     return f"Nothing was learned yet. Begin with: {command}{flags}"
 
 

@@ -1,8 +1,10 @@
 """Settings of the iteration loop, and the parts of a run beside learning."""
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.errors import this_command
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.evaluate import PeriodicEvaluation
@@ -32,6 +34,15 @@ class TrainingSettings:
     average_reward: bool = False  # whether the mean reward counts, and nothing is discounted
     growth: GrowthLimits | None = None  # None for rollouts of one size
     shared_start: int = 1  # instances, one after the other, that begin each rollout in the same state
+
+    @property
+    def resume_command(self) -> str:
+        """Command that continues this run, for messages; further flags may follow."""
+        return f"{this_command()} --mode train --resume --run-directory {shlex.quote(str(self.directory))}"
+
+    def command_after(self, iteration: int) -> str:
+        """Return the command that continues this run after some finished iterations, or begins it after none."""
+        return self.resume_command if iteration else self.command
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def test_the_users_number_and_rollout_steps_come_first():
     assert rollout_size(Shop(), rollout_steps=100).instances == 1
     size = rollout_size(Shop(), rollout_steps=100, episodes_per_update=3)
     assert (size.instances, size.steps, size.expected_steps, size.samples) == (3, 100, 100, 300)
-    assert size.in_words == "100 steps an iteration"
+    assert size.in_words == "300 steps an iteration"
 
 
 def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size():

@@ -99,7 +99,7 @@ def with_prior(
     free = [
         name
         for name in WITH_PRIOR
-        if name in others and getattr(config, name) == fields[name].default and sources.get(name) != "flag"
+        if name in others and getattr(config, name) == fields[name].default and sources.get(name) not in ("flag", "run")
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
     fewer: list[str] = []

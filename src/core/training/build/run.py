@@ -55,7 +55,7 @@ class Run:
         """
         checkpoints = self.trainer.checkpoints
         try:
-            with report_gpu_loss(self.trainer.settings.command, lambda: checkpoints.saved_iteration):
+            with report_gpu_loss(self.trainer.settings, lambda: checkpoints.saved_iteration):
                 done = self._train(console, should_stop)
             checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
             return done
@@ -141,7 +141,7 @@ def build_run(
         services = Services(checkpoints, budget, build_evaluation(setup), build_utilization_tracker(plan, machine))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         damaged = resume_run(trainer, directory.path, say) if resume else []
-        changes = changed_settings(config, directory.path) if resume else []
+        changes = changed_settings(config, sources, directory.path) if resume else []
         seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)

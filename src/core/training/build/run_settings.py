@@ -17,6 +17,9 @@ _NOT_LEARNED = (
 )
 """Settings that change no bit of the parameters on the CPU."""
 
+_ORIGINS = {"preset": "preset", "prior": "the policy's rule", "time_budget": "time budget"}
+"""Sources of a value that no flag named, in words."""
+
 
 def load_configured(config: Config) -> LoadedSimulator:
     """Load the simulator that a Config names.
@@ -42,11 +45,11 @@ def load_configured(config: Config) -> LoadedSimulator:
 
 
 def train_command(config: Config, sources: dict[str, str], directory: Path, file: Path | None) -> str:
-    """Return the command that trains a run, as a user types it; ``--resume`` and further flags may follow.
+    """Return the command that trains a run, as a user types it; further flags may follow.
 
     The Config is that before presets changed it; the file is what the user named, None without one.
     """
-    words = flags_of({"run_directory": str(directory), **_given(config, sources)})
+    words = flags_of({"run_directory": str(directory), **given_by_flags(config, sources)})
     named = ["--hyperparameters", str(file)] if file else []
     return f"{this_command()} --mode train {shlex.join([*words, *named])}"
 
@@ -60,7 +63,7 @@ def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> 
     return f"{this_command()} --mode train {shlex.join(words)}"
 
 
-def _given(config: Config, sources: dict[str, str]) -> dict[str, Any]:
+def given_by_flags(config: Config, sources: dict[str, str]) -> dict[str, Any]:
     """Return the values that flags gave, other than the run directory."""
     names = [name for name, source in sources.items() if source == "flag" and name != "run_directory"]
     return {name: getattr(config, name) for name in names}
@@ -77,7 +80,7 @@ def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, 
     values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
     if not values:
         return config, ""
-    file, flags = RunDirectory(config.run_directory).config, _given(config, sources)
+    file, flags = RunDirectory(config.run_directory).config, given_by_flags(config, sources)
     changed = ", ".join(sorted(name.upper() for name in flags))
     line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
     values |= {**flags, "run_directory": config.run_directory}
@@ -90,23 +93,33 @@ def values_of_a_run(directory: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is damaged.
     """
+    return dict(read_config(directory).get("values", {}))
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the content of a run directory's config.json; nothing where there is no such file.
+
+    Raises:
+        UserError: the file is damaged.
+    """
     file = RunDirectory(directory).config
     if not file.is_file():
         return {}
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))["values"])
-    except (ValueError, KeyError, TypeError):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {"values": dict(content["values"]), "sources": dict(content.get("sources", {}))}
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
 
 
-def changed_settings(config: Config, directory: Path) -> list[str]:
+def changed_settings(config: Config, sources: dict[str, str], directory: Path) -> list[str]:
     """Return lines about the settings that a resume changes; config.json still has the earlier ones."""
     before = values_of_a_run(directory)
     changes = {
-        name: f"{name.upper()} {value!r} (was {before[name]!r})"
+        name: f"{name.upper()} {value!r} by {_ORIGINS.get(sources.get(name, ''), 'flag')}, {before[name]!r} in the run"
         for name, value in config.model_dump().items()
         if name in before and before[name] != value and name != "run_directory"
     }
     same = [changes.pop(name) for name in _NOT_LEARNED if name in changes]
-    lines = [f"Other settings than before, from here on: {', '.join(changes.values())}."] if changes else []
-    return lines + ([f"Other settings, which change nothing in what is learned: {', '.join(same)}."] if same else [])
+    lines = [f"Other settings from here on: {'; '.join(changes.values())}."] if changes else []
+    return lines + ([f"Other settings, which change nothing in what is learned: {'; '.join(same)}."] if same else [])

@@ -75,10 +75,12 @@ class RolloutSize:
 
     @property
     def in_words(self) -> str:
-        """Length of an instance's part of the rollout."""
+        """Length of a rollout, or of an episode where whole ones are collected."""
         if 0 < self.first < self.samples:
             return f"{self.first:,} to {self.samples:,} steps an iteration, as noise asks for"
-        return f"{self.steps:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
+        return (
+            f"{self.samples:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
+        )
 
 
 @dataclass(frozen=True)
