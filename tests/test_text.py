@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text import counted, format_bytes, format_duration
+from core.text import counted, format_bytes, format_duration, sparkline
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,21 @@ def test_a_duration_can_be_read_back(seconds):
 def test_counted_words():
     assert [counted(n, "core") for n in (0, 1, 2)] == ["0 cores", "1 core", "2 cores"]
     assert counted(1024, "copy", "copies") == "1,024 copies"
+
+
+def test_bars_of_numbers():
+    assert sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0, 10, 0, 10, 10, 10], 3) == "▁▁█", "each bar is the mean of two"
+    assert sparkline([-3.0, -3.0], 5) == "▄▄"
+    assert sparkline([], 5) == sparkline([1.0, float("nan")], 5) == ""
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=200), st.integers(1, 40))
+def test_the_bars_are_in_the_order_of_the_numbers(values, width):
+    bars = sparkline(values, width)
+    assert len(bars) == min(len(values), width)
+    if len(values) <= width:
+        heights = [ord(bar) for bar in bars]
+        assert all(
+            heights[i] <= heights[k] for i in range(len(values)) for k in range(len(values)) if values[i] < values[k]
+        )

@@ -1,21 +1,12 @@
 """Text for people: one format for bytes, one for durations, one for numbers with units, one for counted words."""
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 Say = Callable[[str], None]
 """Prints one line."""
-
-
-def say_on(console: "Console") -> Say:
-    """Return a function that prints text on a console as it is."""
-    return partial(console.print, highlight=False, markup=False, soft_wrap=True)
-
 
 _BYTE_UNITS = {"GB": (1e9, 1e10, 2), "MB": (1e6, 1e6, 1), "kB": (1e3, 0, 1)}
 """Bytes of a unit, the size from which it is used, and its decimals. Sizes below 10 GB in MB differ visibly."""
@@ -106,3 +97,17 @@ def format_number(value: float, digits: int = 4) -> str:
 def in_words(name: str) -> str:
     """Return the name of a metric as people read it."""
     return name.replace("_", " ")
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Return numbers as at most ``width`` bars, the lowest for the least; of many, each bar is the mean of some."""
+    count = min(len(values), width)
+    edges = [round(i * len(values) / count) for i in range(count + 1)] if count else []
+    means = [math.fsum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    if not means or not all(map(math.isfinite, means)):
+        return ""
+    least, span = min(means), max(means) - min(means)
+    return "".join(_BARS[min(int((mean - least) / span * len(_BARS)), 7)] if span else _BARS[3] for mean in means)

@@ -190,7 +190,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
     for name in ("here", "there"):
         values = {**config, "run_directory": str(tmp_path / name)}
         assert train(run_builder.build_run(Config(**values), {}, True, said.append)) is True
-    assert any("DEVICE 'cpu' (was 'cuda')" in line for line in said)
+    assert any("DEVICE 'cpu' by flag, 'cuda' in the run" in line for line in said)
     assert_same_state(tmp_path / "here", tmp_path / "there")
     assert figures(tmp_path / "here") == figures(tmp_path / "there")
 

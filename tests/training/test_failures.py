@@ -198,7 +198,7 @@ def test_weights_that_cannot_play_are_left_for_those_that_could(tmp_path, change
 
 
 def test_the_sentence_of_a_run_that_explodes_again_and_again():
-    text = str(divergence_error("reason.", 7, "longstride --mode train", [1e-3, 5e-4]))
+    text = str(divergence_error("reason.", 7, "longstride --mode train --resume", [1e-3, 5e-4]))
     assert "Iteration 8: training diverged" in text
     assert "longstride --mode train --resume --no-use-mixed-precision --learning-rate-actor 0.0005" in text
 

@@ -15,7 +15,7 @@ from core.errors import UserError
 from core.policies.spec import spec_on
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
-from core.text import say_on
+from core.terminal import say_on
 from core.training.build.run_settings import values_of_a_run
 from core.training.build.untrained import with_untrained
 from core.training.display.notebook import html_of

@@ -19,7 +19,8 @@ from core.errors import UserError
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
-from core.text import Say, counted, say_on
+from core.terminal import say_on
+from core.text import Say, counted
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured

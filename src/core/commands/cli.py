@@ -10,13 +10,13 @@ from rich.console import Console
 
 from core.config import Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
-from core.text import say_on
+from core.terminal import say_error, say_on
 
 _USES: dict[str, tuple[str, ...]] = {
-    "train": ("resume", "no_report"),
+    "train": ("resume", "no_report", "verbose"),
     "evaluate": ("checkpoint", "policy", "no_report"),
     "report": ("further_runs",),
-    "plan": ("gpu",),
+    "plan": ("gpu", "verbose"),
     "doctor": (),
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
@@ -37,14 +37,14 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     # The thread of the first cannot be stopped and would keep the process alive. After the second, what frees pinned
     # memory and events while Python ends may abort the process, with another exit code.
     except (EndlessEpisodeError, GpuLostError) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        say_error(error)
         sys.stdout.flush()
         os._exit(EXIT_BAD_INPUT)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say_error(error)
         return EXIT_NOT_SAVED if isinstance(error, NotSavedError) else EXIT_BAD_INPUT
     except OSError as error:  # a disk or permission that failed outside of the places that say more
-        print(f"error: {error.strerror or error}: {error.filename}; nothing saved before is lost.", file=sys.stderr)
+        say_error(f"{error.strerror or error}: {error.filename}; nothing saved before is lost.")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("Interrupted; what was saved before is untouched.", file=sys.stderr)
@@ -76,7 +76,7 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.train import Choices, run_train, wants_report
 
         wanted = wants_report(own["no_report"])
-        return run_train(config, sources, Choices(own["resume"], named, wanted), console, say)
+        return run_train(config, sources, Choices(own["resume"], named, wanted, own["verbose"]), console, say)
     if mode == "evaluate":
         from core.commands.evaluate import Asked, run_evaluate
         from core.commands.train import wants_report
@@ -100,9 +100,9 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
 
         return run_export(config, sources, own["checkpoint"], own["output"], own["format"], console, say)
     if mode == "plan":
-        from core.commands.plan.command import run_plan
+        from core.commands.plan.command import Wanted, run_plan
 
-        path = run_plan(config, sources, own["gpu"], named, console, say)
+        path = run_plan(config, sources, Wanted(own["gpu"], named, own["verbose"]), console, say)
     else:
         from core.commands.ab.command import PAIRS, read_comparison, run_ab
 
@@ -123,6 +123,7 @@ def _parser() -> Parser:
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
     parser.add_argument("--resume", action="store_true", help="train: continue the run in --run-directory")
     parser.add_argument("--no-report", action="store_true", help="train, evaluate: write no report.html")
+    parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
     checkpoint = "evaluate, export: a run directory or one of its checkpoints"
     parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
     parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")

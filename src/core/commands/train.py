@@ -30,6 +30,7 @@ class Choices:
     resume: bool = False  # whether the run in the run directory continues
     file: Path | None = None  # hyperparameters file that the user named, for the command to resume
     report: bool = True  # whether report.html is written at the end
+    verbose: bool = False  # whether every choice of the plan is printed
 
 
 def wants_report(refused: bool) -> bool:
@@ -44,7 +45,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         config, sources = resumed.config, resumed.sources
         for line in resumed.lines:
             say(line)
-    run = build_run(config, sources, choices.resume, say, file=choices.file)
+    run = build_run(config, sources, choices.resume, say, file=choices.file, verbose=choices.verbose)
     if not run.trainer.unfinished:
         say("Nothing is left to train: name a larger --training-episodes to train on.")
     with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:

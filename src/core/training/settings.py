@@ -7,6 +7,7 @@ from pathlib import Path
 from core.errors import this_command
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
+from core.training.evaluation.best_heuristic import Heuristics
 from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.rollout_growth import GrowthLimits
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
@@ -52,4 +53,5 @@ class Services:
     checkpoints: CheckpointWriter
     budget: Budget | None = None  # None for as long as it takes
     evaluation: PeriodicEvaluation | None = None  # evaluation at intervals; None for none
+    heuristics: Heuristics | None = None  # heuristics to compare with while the run trains; None for none
     utilization: UtilizationTracker = field(default_factory=UtilizationTracker)  # measurements of the machine

@@ -24,6 +24,7 @@ from core.seeding import stream
 from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, iteration_lines
 from core.training.display.progress import Progress
+from core.training.evaluation.best_heuristic import BestHeuristic
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.learning_advice import signs
 from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
@@ -63,6 +64,7 @@ class Trainer:
         self.gamma = 1.0 if settings.average_reward else settings.gamma
         self.iteration, self.best = 0, Best()
         self._evaluation, self._evaluation_seconds = services.evaluation, 0.0
+        self._heuristics = services.heuristics
         self._records, self._named = list[dict[str, Any]](), set[str]()
 
     def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
@@ -72,6 +74,7 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished iterations are saved.
             UserError: memory ran out or training diverged, and every recovery failed.
         """
+        self._compare(progress)
         while self.unfinished and self._has_time():
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
@@ -80,6 +83,7 @@ class Trainer:
             log.write(record)
             self.save("last")
             self._show(record, progress)
+            self._compare(progress)
             if should_stop() and self.unfinished:
                 return False
         return True
@@ -98,6 +102,7 @@ class Trainer:
             self._learn_observation_scales(collected)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
+        progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
         for line in [*iteration_lines(self.iteration, report, failures, collected.finished), *self._grow(report)]:
             progress.say(line)
@@ -242,8 +247,22 @@ class Trainer:
         self._evaluation_seconds = result["seconds"]
         metric = self.simulator.main_metric
         self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
-        progress.say(evaluation_line(self.iteration, metric, self.simulator.unit_of(metric), result))
+        best = self._compare(progress, evaluated=True)
+        progress.say(evaluation_line(self.iteration, metric, self.simulator.unit_of(metric), result, best))
         return result
+
+    def _compare(self, progress: Progress, evaluated: bool = False) -> BestHeuristic | None:
+        """Play the heuristics where that is due; show the best one, if it is known, and return it."""
+        heuristics = self._heuristics
+        if heuristics is None:
+            return None
+        if self.unfinished and heuristics.due(progress.watched_seconds, evaluated):
+            self._begin_phase("evaluating", progress)
+            if line := heuristics.play():
+                progress.say(line)
+        if heuristics.best is not None:
+            progress.compare_with(*heuristics.best)
+        return heuristics.best
 
     def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:
         """Save the present parameters if they are the best so far."""

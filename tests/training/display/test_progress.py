@@ -1,7 +1,8 @@
-"""Plain lines of a run whose output is no terminal."""
+"""What a person sees of a run: plain lines, and a display that changes on a terminal of 80 x 24."""
 
 import io
 
+import pytest
 from rich.console import Console
 
 from core.training.display.progress import Progress
@@ -34,7 +35,7 @@ def test_an_iteration_is_one_line_however_narrow_the_console():
         "iteration 2/4 (6 episodes, 62,000 steps)",
         "171,234",
         "-12.35",
-        "3.14 mean_cycle_time",
+        "3.14 mean cycle time",
         "0.36",
         "1.50",
         "left",
@@ -49,3 +50,72 @@ def test_a_simulator_without_metrics():
 
 def test_a_finished_run_has_no_time_left():
     assert "  0 s left" in lines_of("return", total=2)[1]
+
+
+HOURS = {**RECORD, "metrics": {"mean_cycle_time": 5.2}, "units": {"mean_cycle_time": "hours"}}
+
+
+def test_the_best_heuristic_stands_beside_the_main_metric_and_each_update_has_a_line():
+    text = io.StringIO()
+    with Progress(Console(file=text), 4, 0, "mean_cycle_time") as progress:
+        progress.compare_with("spt", 7.5)
+        progress.update_complete(1.234)
+        progress.iteration(HOURS)
+    update, line = text.getvalue().splitlines()
+    assert update == "Policy update complete - Total time: 1.23s"
+    assert "  5.20 h mean cycle time (spt: 7.50 h)  " in line
+
+
+@pytest.fixture
+def screen():
+    """Return a terminal of 80 x 24, a console that writes to it, and a function that feeds it what was written."""
+    pyte = pytest.importorskip("pyte")
+    terminal = pyte.Screen(80, 24)
+    stream, text = pyte.Stream(terminal), io.StringIO()
+    console = Console(file=text, force_terminal=True, width=80, height=24, color_system="standard")
+
+    def rows():
+        stream.feed(text.getvalue().replace("\n", "\r\n"))
+        text.seek(0)
+        text.truncate()
+        return [row.rstrip() for row in terminal.display if row.strip()]
+
+    return console, rows
+
+
+def test_the_display_shows_each_figure_once_with_its_unit(screen):
+    console, rows = screen
+    with Progress(console, 400, 0, "mean_cycle_time") as progress:
+        progress.compare_with("spt", 7.5)
+        for number in range(1, 13):
+            progress.phase("updating")
+            progress.update_complete(number / 10)
+            progress.iteration({**HOURS, "iteration": number, "metrics": {"mean_cycle_time": 13.0 - number}})
+        progress.say("A sentence that stays, and is longer than the eighty columns that this terminal has for it.")
+        progress._live.refresh()
+        shown = rows()
+    said, table = shown[:2], shown[2:]
+    assert said == [
+        "A sentence that stays, and is longer than the eighty columns that this terminal",
+        "  has for it.",
+    ]
+    assert table[0] == "iteration        12/400 (6 episodes, 62,000 steps), updating"
+    assert table[1] == "mean cycle time  60.00 min  ██▇▆▆▅▄▃▃▂▁▁  60.00 min to 12.00 h"
+    assert table[2:6] == [
+        "return           -12.35",
+        "best heuristic   7.50 h, spt",
+        "simulation       0.36 s, 171,234 steps/s",
+        "update           1.50 s",
+    ]
+    assert table[6].startswith("time left        ")
+    assert table[7:] == ["Policy update complete - Total time: 1.20s"]
+    assert rows()[2:8] == [table[0].removesuffix(", updating"), *table[1:6]], "the last figures stay"
+
+
+def test_earlier_iterations_are_in_the_curve_of_a_resumed_run(screen):
+    console, rows = screen
+    with Progress(console, 9, 7, "return") as progress:
+        progress.remember([{"return": value, "metrics": {}} for value in (1.0, None, 2.0)])
+        progress.iteration({**RECORD, "iteration": 8, "return": 3.0, "metrics": {}})
+        progress._live.refresh()
+        assert rows()[1] == "return      3.00  ▁▅█  1.00 to 3.00"

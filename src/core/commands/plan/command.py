@@ -1,7 +1,7 @@
 """--mode plan: predict a run on this machine or on a card of the catalogue, print the plan, write plan.json."""
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -23,17 +23,22 @@ from core.training.run_directory.files import write_json
 from core.training.time_budget import parse_duration
 
 
-def run_plan(
-    config: Config, sources: dict[str, str], gpu: str | None, file: Path | None, console: Console, say: Say
-) -> Path:
-    """Plan for this machine or a card of the catalogue, print and write; return the path of plan.json.
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line says of a plan beside the settings."""
 
-    ``file`` is the one that the user named for hyperparameters; the command to run names it too.
+    gpu: str | None = None  # card of the catalogue; None for this machine
+    file: Path | None = None  # hyperparameters file that the user named, for the command to train
+    verbose: bool = False  # whether every choice is printed with its reason
+
+
+def run_plan(config: Config, sources: dict[str, str], wanted: Wanted, console: Console, say: Say) -> Path:
+    """Plan for this machine or a card of the catalogue, print and write; return the path of plan.json.
 
     Raises:
         UserError: the input is wrong, or the run directory holds a run.
     """
-    path = _plan_path(config)
+    path, gpu = _plan_path(config), wanted.gpu
     budget = parse_duration(config.time_budget) if config.time_budget else None
     if gpu is not None and config.device == "cpu":
         raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
@@ -44,11 +49,11 @@ def run_plan(
     config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)
     budgeted, _, _ = with_budget(config, sources)  # the length of a run limits its rollouts
     report = make_report(budgeted, simulator, machine)
-    for line in [*loaded.notes, *default_notes, *notes, *announce(report.plan, machine, config)]:
+    for line in [*loaded.notes, *default_notes, *notes, *announce(report.plan, machine, config, wanted.verbose)]:
         say(line)
     print_report(report, console)
     estimate = estimate_budget(budgeted, loaded, report, budget, say) if budget else None
-    command = _command(config, sources, file, report)
+    command = _command(config, sources, wanted.file, report)
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)
     content = {**report.plan.as_json(), "machine": asdict(machine), **report.as_json(), "command": command}

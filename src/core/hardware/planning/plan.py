@@ -9,7 +9,7 @@ from core.hardware.planning.gpu_catalog import Tier, TierDefaults, tier_defaults
 from core.hardware.planning.host_memory import trajectories
 from core.hardware.planning.precision import plan_precision, plan_tf32
 from core.hardware.types import Execution, Machine, PlanSettings, Precision
-from core.text import format_bytes
+from core.text import counted, format_bytes
 
 SCHEMA = 3
 """Version of plan.json; counts up when a name changes its meaning or is removed."""
@@ -64,6 +64,24 @@ class Plan:
         """Return a line for each choice that this device has: its name, its value, its reason."""
         names = (n for n in self.reasons if self.device == "cuda" or n not in _ON_A_GPU or getattr(self, n) is True)
         return [f"{_LABELS.get(n, n.replace('_', ' '))} {self._value(n)}: {self.reasons[n]}" for n in names]
+
+    def short_lines(self) -> list[str]:
+        """Return two lines about collection and update, without reasons."""
+        collect, threads = counted(self.parallel_episodes, "instance"), counted(self.simulation_threads, "thread")
+        by = "" if self.collect_on == "cpu" else f", the policy answers on {self.collect_on}"
+        trajectories = f"{format_bytes(self.trajectory_bytes)} of trajectories an iteration"
+        micro = f" in microbatches of {self.microbatch:,}" if self.microbatch < self.batch_size else ""
+        steps = {"auto": "the fastest kind of steps", "compiled": "compiled steps"}
+        how = steps.get(self.update_execution, f"{self.update_execution} steps")
+        how += f" on {counted(self.update_threads, 'thread')}" if self.device == "cpu" else ""
+        return [
+            f"collect {collect} on {threads}{by}, {trajectories}",
+            f"update {self.precision} on {self._where}, minibatches of {self.batch_size:,}{micro}, {how}",
+        ]
+
+    @property
+    def _where(self) -> str:
+        return "the CPU" if self.device == "cpu" else self.device_name.removeprefix("NVIDIA ")
 
     def _value(self, name: str) -> str:
         value = getattr(self, name)

@@ -27,12 +27,18 @@ from core.simulators.simulator import Simulator, function_of
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.setup import Setup
+from core.training.evaluation.best_heuristic import Heuristics
 from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player
 from core.training.rollout_growth import GrowthLimits
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
+from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.plots import read_evaluation
 from core.training.settings import Services, TrainingSettings
 from core.training.time_budget import NO_LIMIT
 from core.training.trainer import Trainer
+
+_FEW_EPISODES = 4
+"""Episodes of each heuristic that is only played for the display of a run."""
 
 
 def build_trainer(
@@ -164,3 +170,13 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     threads = config.simulation_threads or detect_cores().usable
     play = greedy_player(setup.simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
     return PeriodicEvaluation(config.evaluate_every, play)
+
+
+def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
+    """Return the heuristics that a run is compared with; None where the clock decides how much is learned."""
+    config = setup.config
+    if config.time_budget:
+        return None
+    threads = config.simulation_threads or detect_cores().usable
+    episodes = config.evaluation_episodes if config.evaluate_every else min(_FEW_EPISODES, config.evaluation_episodes)
+    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(RunDirectory(directory)))

@@ -99,14 +99,18 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
     require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
 
 
-def announce(plan: Plan, machine: Machine, config: Config) -> list[str]:
-    """Return what is printed about a plan: the lines that users look for, then every choice with its reason."""
+def announce(plan: Plan, machine: Machine, config: Config, verbose: bool = False) -> list[str]:
+    """Return what is printed about a plan: the lines that users look for, then a few about the whole.
+
+    ``verbose`` prints every choice with its reason.
+    """
     lines = precision_lines(plan, machine.gpu.capability if machine.gpu else None)
     if config.auto_batch_size:
         lines.append(batch_line(plan))
     if plan.device == "cuda" and machine.gpu:
         lines += memory_lines(machine.gpu.name, machine.gpu.total_bytes, machine.gpu.free_bytes)
-    return [*lines, "Plan:", *(f"   {line}" for line in plan.lines())]
+    head = "Plan:" if verbose else "Plan (--verbose prints every choice with its reason):"
+    return [*lines, head, *(f"   {line}" for line in (plan.lines() if verbose else plan.short_lines()))]
 
 
 def peak_line(setup: Setup, plan: Plan) -> str:

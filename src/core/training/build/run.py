@@ -15,7 +15,7 @@ from core.jit_cache.cache import CACHE_STATS
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.text import Say
-from core.training.build.components import build_evaluation, build_trainer, collector_lines
+from core.training.build.components import build_evaluation, build_heuristics, build_trainer, collector_lines
 from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, train_command
@@ -29,7 +29,7 @@ from core.training.run_directory.checkpoint_writer import CheckpointWriter, Writ
 from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
-from core.training.run_directory.metrics_log import MetricsLog
+from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.run_directory.refused_rows import write_refused_rows
 from core.training.settings import Services
@@ -68,6 +68,7 @@ class Run:
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.growth.share if trainer.growth else 0.0
         with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
+            progress.remember(read_metrics(self.directory))
             if log.note:
                 progress.say(log.note)
             try:
@@ -100,11 +101,12 @@ def build_run(
     say: Say,
     loaded: LoadedSimulator | None = None,
     file: Path | None = None,
+    verbose: bool = False,
 ) -> Run:
     """Build everything, write config.json and plan.json, and print what was decided.
 
     Without a loaded simulator it is the one that the settings name. The file is what the user named, for commands in
-    messages.
+    messages; ``verbose`` prints every choice of the plan.
 
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
@@ -132,16 +134,18 @@ def build_run(
             *default_lines,
             *preset_lines,
             *budget_lines,
-            *announce(plan, machine, config),
+            *announce(plan, machine, config, verbose),
             peak_line(setup, plan),
         ]:
             say(line)
         require_memory(setup, plan, machine)
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, WriteRetry(lock.require))
-        services = Services(checkpoints, budget, build_evaluation(setup), build_utilization_tracker(plan, machine))
+        played = build_evaluation(setup), build_heuristics(setup, directory.path)
+        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(config, sources, directory.path) if resume else []
+        say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)

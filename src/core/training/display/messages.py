@@ -51,20 +51,22 @@ def update_line(seconds: float) -> str:
 def iteration_lines(
     iteration: int, report: UpdateReport, failures: Sequence[str], finished: Sequence[EpisodeOutcome]
 ) -> list[str]:
-    """Return the lines after an update: its time, its execution, failures, and messages of finished episodes."""
+    """Return the lines after an update: its execution, failures, and messages of finished episodes."""
     messages = [f"Iteration {iteration}: {outcome.message}" for outcome in finished if outcome.message]
-    seconds = report.update_seconds + report.transfer_seconds
-    return [update_line(seconds), *report.execution_notes, *failures, *messages]
+    return [*report.execution_notes, *failures, *messages]
 
 
-def evaluation_line(iteration: int, metric: str, unit: str, evaluation: dict[str, Any]) -> str:
-    """Return the line of an evaluation while a run trains."""
+def evaluation_line(
+    iteration: int, metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, float] | None = None
+) -> str:
+    """Return the line of an evaluation while a run trains; ``best`` is the best heuristic with its mean."""
     name, value = in_words(metric), evaluation["metrics"].get(metric)
     result = "not known"
     if value:
         scale = scale_of(unit if unit != "reward" else "", value["mean"])
         mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
         result = f"{mean:,.2f} ± {half:,.2f}{scale.suffix}"
+        result += f" (best heuristic, {best[0]}: {best[1] * scale.factor:,.2f}{scale.suffix})" if best else ""
     effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
     return f"Iteration {iteration}: evaluated greedily on {effort}: {name} {result}."
 

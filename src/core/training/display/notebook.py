@@ -41,8 +41,9 @@ class NotebookTable:
     def _content(self) -> dict[str, str]:
         table = self._get_table()
         columns = [list(column.cells) for column in table.columns]
-        text = "\n".join("  ".join(map(str, row)).rstrip() for row in zip(*columns, strict=True))
-        return {"text/html": html_of(table), "text/plain": text}
+        caption = [str(table.caption)] if table.caption else []
+        lines = ["  ".join(map(str, row)).rstrip() for row in zip(*columns, strict=True)]
+        return {"text/html": html_of(table, caption), "text/plain": "\n".join([*lines, *caption])}
 
 
 def live_display(console: Console, get_table: Callable[[], Table]) -> Live | NotebookTable | None:

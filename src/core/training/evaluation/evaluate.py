@@ -80,6 +80,17 @@ def evaluate(
     return result
 
 
+def heuristic_records(simulator: Simulator, episodes: int, seed: int, threads: int) -> dict[str, Records]:
+    """Play all heuristics of a simulator on the random streams of evaluations while a run trains.
+
+    Raises:
+        SimulatorError: the simulator broke its contract.
+        UserError: Numba cannot compile it.
+    """
+    player = build_player(simulator, None, threads)
+    return {name: player.play(name, None, episodes, seed, _PERIODIC)[0] for name in simulator.heuristics}
+
+
 def summarise(records: Records) -> dict[str, dict[str, Any]]:
     """Return mean and 95 % interval (Student's t) of each metric, over the episodes that have it.
 
