@@ -121,7 +121,11 @@ def _parser() -> Parser:
     parser.add_argument("--mode", choices=list(_USES), default="train", help="what to do (default: train)")
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
-    parser.add_argument("--resume", action="store_true", help="train: continue the run in --run-directory")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="train: continue the run in --run-directory with its own settings; flags win",
+    )
     parser.add_argument("--no-report", action="store_true", help="train, evaluate: write no report.html")
     parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
     checkpoint = "evaluate, export: a run directory or one of its checkpoints"

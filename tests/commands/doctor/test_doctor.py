@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ pytest.importorskip("pydantic")
 from core.commands.cli import main
 from core.commands.doctor import checks
 from core.commands.doctor.checks import CHECKS
-from core.commands.doctor.command import findings_table
+from core.commands.doctor.command import findings_table, remedy_lines
 from core.commands.doctor.finding import DoctorInput, Finding
 from core.config import Config
 from core.errors import UserError
@@ -253,3 +254,17 @@ def test_the_table_loses_no_words():
     Console(file=text, width=60).print(findings_table([Finding("disk", "ok", "word " * 40, "[bracketed]")]))
     assert text.getvalue().count("word") == 40
     assert "[bracketed]" in text.getvalue()
+
+
+def test_on_a_narrow_terminal_remedies_are_lines_and_no_path_is_cut():
+    path = "/a/long/path/" + "x" * 60
+    findings = [
+        Finding("disk", "ok", path, ""),
+        Finding("load", "warning", "2", "wait"),
+        Finding("a", "ok", "", "wait"),
+    ]
+    text = io.StringIO()
+    Console(file=text, width=60).print(findings_table(findings, remedies=False))
+    assert path in re.sub(r"[\s│]+|disk|ok", "", text.getvalue())
+    assert "wait" not in text.getvalue()
+    assert remedy_lines(findings) == ["load, a: wait."]

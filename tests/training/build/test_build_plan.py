@@ -39,7 +39,8 @@ def torch_settings():
 
 def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
     simulator = load_simulator("process", "loan_desk", "", "", "").simulator
-    lines = announce(plan_run(Config(), simulator, H200), H200, Config())
+    plan = plan_run(Config(), simulator, H200)
+    lines = announce(plan, H200, Config())
     assert lines[:2] == ["Mixed Precision: BF16 enabled (Compute 9.0)", "H200 optimizations enabled (TF32: True)"]
     assert lines[2].startswith("Auto-adjusted batch size: 512 (")
     assert lines[3:7] == [
@@ -48,8 +49,26 @@ def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
         "   Allocated:    0.00 GB (0.0%)",
         "   Free:         141.00 GB (100.0%)",
     ]
-    assert lines[7] == "Plan:"
-    assert lines[8:] == [f"   {line}" for line in plan_run(Config(), simulator, H200).lines()]
+    assert lines[7:] == [
+        "Plan (--verbose prints every choice with its reason):",
+        f"   collect {plan.parallel_episodes} instances on {counted(plan.simulation_threads, 'thread')}, "
+        f"{format_bytes(plan.trajectory_bytes)} of trajectories an iteration",
+        "   update bf16 on H200, minibatches of 512, the fastest kind of steps",
+    ]
+    verbose = announce(plan, H200, Config(), verbose=True)
+    assert verbose == [*lines[:7], "Plan:", *(f"   {line}" for line in plan.lines())]
+    assert len(plan.lines()) > 12
+
+
+def test_the_short_plan_of_a_cpu():
+    plan = replace(plan_run(Config(num_epochs=1), Bandit(), CPU), parallel_episodes=1, simulation_threads=1)
+    plan = replace(plan, update_threads=2, batch_size=2048, microbatch=1024, update_execution="compiled")
+    assert plan.short_lines() == [
+        f"collect 1 instance on 1 thread, {format_bytes(plan.trajectory_bytes)} of trajectories an iteration",
+        "update fp32 on the CPU, minibatches of 2,048 in microbatches of 1,024, compiled steps on 2 threads",
+    ]
+    card = replace(plan, collect_on="gpu")
+    assert card.short_lines()[0].startswith("collect 1 instance on 1 thread, the policy answers on gpu, ")
 
 
 def test_without_auto_batch_size_nothing_says_auto():
@@ -106,7 +125,7 @@ def test_a_plan_never_claims_an_allocator_that_the_gpu_refuses(torch_settings, m
     monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: False)
     plan = apply_plan(plan_run(Config(), Bandit(), H200))
     assert plan.allocator == "default"
-    assert "   allocator default: this GPU refuses expandable segments" in announce(plan, H200, Config())
+    assert "   allocator default: this GPU refuses expandable segments" in announce(plan, H200, Config(), verbose=True)
 
 
 def test_the_allocator_of_the_environment_is_left_as_it_is(torch_settings, monkeypatch):

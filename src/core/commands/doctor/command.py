@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from core.commands.doctor.checks import CHECKS
 from core.commands.doctor.finding import DoctorInput, Finding
@@ -20,6 +20,9 @@ from core.training.build.presets import with_defaults
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.build.setup import set_up
 from core.training.run_directory.metrics_log import read_metrics
+
+_WIDE = 120
+"""Columns of a terminal whose table has room for the remedies."""
 
 _COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
 
@@ -37,18 +40,33 @@ def run_doctor(config: Config, sources: dict[str, str], console: Console, say: S
         say(line)
     run = _examine(config)
     findings = [check(run) for check in CHECKS]
-    console.print(findings_table(findings))
+    wide = console.width >= _WIDE
+    console.print(findings_table(findings, remedies=wide))
+    for line in [] if wide else remedy_lines(findings):
+        say(line)
     broken, warnings = (sum(f.level == level for f in findings) for level in ("broken", "warning"))
     say(f"{len(findings)} checks: {broken} broken, {counted(warnings, 'warning')}.")
     return 1 if broken else 0
 
 
-def findings_table(findings: list[Finding]) -> Table:
-    """Return a row for each finding."""
-    table = Table("check", "finding", "measured", "remedy")
+def remedy_lines(findings: list[Finding]) -> list[str]:
+    """Return a line for each remedy, with the checks that it is for."""
+    checks: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.remedy:
+            checks.setdefault(finding.remedy, []).append(finding.check)
+    return [f"{', '.join(names)}: {remedy}." for remedy, names in checks.items()]
+
+
+def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
+    """Return a row for each finding, with or without the remedies in a column."""
+    table = Table(Column("check", no_wrap=True), Column("finding", no_wrap=True), Column("measured", overflow="fold"))
+    if remedies:
+        table.add_column("remedy", overflow="fold")
     for finding in findings:
         level = f"[{_COLOURS[finding.level]}]{finding.level}[/]"
-        table.add_row(finding.check, level, escape(finding.measured), escape(finding.remedy))
+        row = finding.check, level, escape(finding.measured), escape(finding.remedy)
+        table.add_row(*row[: len(table.columns)])
     return table
 
 

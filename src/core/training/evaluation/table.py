@@ -13,6 +13,9 @@ from core.text import Scale, format_number, in_words, scale_of
 from core.training.evaluation.comparison import kind_of, verdicts
 from core.training.evaluation.evaluate import Evaluation, best_heuristic
 
+_COLOURS = {"better": "green", "worse": "red"}
+"""Colours of verdicts, where the terminal has any."""
+
 _PADDING, _BORDERS = 3, 5
 """Letters that a column of a table takes beside its text, and that the table takes with its first column."""
 
@@ -95,8 +98,14 @@ def _table(cells: EvaluationCells, columns: Sequence[int], title: str) -> Table:
         table.add_column(cells.headers[column], justify="right", no_wrap=True)
     for row in cells.rows:
         shown = row.name, *(row.cells[column] for column in columns)
-        table.add_row(*(Text(cell, style="bold" if row.best else "") for cell in shown))
+        table.add_row(*(Text(cell, style=_style(cell, row)) for cell in shown))
     return table
+
+
+def _style(cell: str, row: Row) -> str:
+    if row.verdict and cell.startswith(f"{row.verdict}:"):
+        return _COLOURS.get(row.verdict, "")
+    return "bold" if row.best else ""
 
 
 def _best(summary: dict[str, dict[str, Any]], simulator: Simulator) -> str | None:
