@@ -11,8 +11,12 @@ import pytest
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
-pyte = pytest.importorskip("pyte")
-pty = pytest.importorskip("pty")
+pytest.importorskip("pyte")
+pytest.importorskip("pty", reason="needs a terminal of a Unix system")
+
+import pty
+
+import pyte
 
 from core.commands.cli import main
 from core.errors import this_command

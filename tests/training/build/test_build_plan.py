@@ -14,6 +14,7 @@ from core.config import Config
 from core.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
 from core.learning import torch_settings as settings_of_torch
 from core.simulators.loading import load_simulator
+from core.text import counted, format_bytes
 from core.training.build import plan as build_plan
 from core.training.build.plan import announce, apply_plan, plan_settings, write_plan
 from core.training.build.setup import set_up
