@@ -220,7 +220,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_first_training(elsewhere, capsys):
-    text = page("tutorial/first-training.md")
+    text = page("tutorials/first-training.md")
     train, evaluate, resume = (words for words in commands(text) if words[0] == "longstride")
     assert run_here(train, SMALL) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -294,7 +294,7 @@ def test_the_programs_of_the_export_act_as_the_policy(elsewhere, capsys):
 
 
 def test_a_run_from_python(elsewhere, monkeypatch, capsys):
-    (elsewhere / "inventory.py").write_text("\n\n".join(blocks(page("tutorial/your-own-simulator.md"), "python")[:2]))
+    (elsewhere / "inventory.py").write_text("\n\n".join(blocks(page("tutorials/your-own-simulator.md"), "python")[:2]))
     monkeypatch.syspath_prepend(elsewhere)
     train, again = blocks(page("reference/python-api.md"), "python")
     smaller = train.replace("training_episodes=20", "training_episodes=1, rollout_steps=64, episodes_per_update=1")

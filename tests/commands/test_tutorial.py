@@ -1,4 +1,4 @@
-"""docs/tutorial/your-own-simulator.md does what it says, block by block, from a folder of its own."""
+"""docs/tutorials/your-own-simulator.md does what it says, block by block, from a folder of its own."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytest.importorskip("pydantic")
 
 from core.commands.cli import main
 
-TUTORIAL = page("tutorial/your-own-simulator.md")
+TUTORIAL = page("tutorials/your-own-simulator.md")
 *RULES, ACT = blocks(TUTORIAL, "python")
 CODE = "\n\n".join(RULES)
 CHECK, TRAIN, EVALUATE, OTHER_LEAD_TIME = commands(TUTORIAL)

@@ -129,7 +129,7 @@ class EvaluationTable:
 
     def __str__(self) -> str:
         text = io.StringIO()
-        Console(file=text, width=1000, force_jupyter=False).print(self._table())
+        Console(file=text, width=1000, force_jupyter=False, force_terminal=False).print(self._table())
         return "\n".join([*(line.rstrip() for line in text.getvalue().splitlines()), *self._sentences()])
 
     __repr__ = __str__

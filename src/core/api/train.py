@@ -24,6 +24,7 @@ from core.text import Say, counted
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured
+from core.training.display.notebook import in_notebook
 from core.training.run_directory.metrics_log import read_metrics
 
 _ENVIRONMENT_ID = re.compile(r"[\w/.-]+-v\d+")
@@ -153,8 +154,10 @@ def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
 
 
 def console_for(quiet: bool) -> Console:
-    """Return where to print: lines of text, also in a notebook; nothing where ``quiet``."""
-    return Console(file=io.StringIO(), quiet=True) if quiet else Console(force_jupyter=False)
+    """Return where to print: lines of text, also in a notebook, which wraps them itself; nothing where ``quiet``."""
+    if quiet:
+        return Console(file=io.StringIO(), quiet=True)
+    return Console(force_jupyter=False, force_terminal=False if in_notebook() else None)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import itertools
 import os
 import pickle
 import secrets
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
 from numba.core.codegen import RuntimeLinker
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.core.serialize import dumps
 
 from core.jit_cache.fingerprint import fingerprint
@@ -30,6 +32,9 @@ VARIABLE = "LONGSTRIDE_KERNEL_CACHE"
 """Environment variable: ``off``, or the folder to use."""
 
 F = TypeVar("F")
+
+# Two simulators whose records begin alike give screens of it. Fields keep their places, so the shorter one can be read.
+warnings.filterwarnings("ignore", r"Record\(", NumbaExperimentalFeatureWarning)
 
 
 @dataclass

@@ -122,10 +122,8 @@ def test_the_table_has_units_verdicts_and_a_bold_best():
     }
     assert rows["trained"].cells[0].startswith("1.500 ± ") and rows["trained"].cells[1] == "better: -50 ± 0.0 %"
     assert rows["order_nothing"].cells[1].startswith("worse: +66.7 ± ") and rows["order_up"].cells[1] == "-"
-    bold = [
-        column.header for column in evaluation_table(clinic(), Clinic()).columns if column._cells[0].style == "bold"
-    ]
-    assert bold == ["policy", *cells.headers]
+    styles = {column.header: column._cells[0].style for column in evaluation_table(clinic(), Clinic()).columns}
+    assert styles == {**dict.fromkeys(["policy", *cells.headers], "bold"), "against order_up": "bold green"}
 
 
 @pytest.mark.parametrize(("width", "headers"), [(200, [3]), (60, [2, 1]), (40, [1, 1, 1]), (10, [1, 1, 1])])

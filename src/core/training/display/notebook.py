@@ -75,6 +75,6 @@ def html_of(table: Table, sentences: Sequence[str] = ()) -> str:
 
 
 def _cell(tag: str, content: object, column: Column) -> str:
-    bold = isinstance(content, Text) and content.style == "bold"
+    bold = isinstance(content, Text) and str(content.style).startswith("bold")
     text = f"<b>{escape(str(content))}</b>" if bold else escape(str(content))
     return f'<{tag} style="text-align: {column.justify}">{text}</{tag}>'

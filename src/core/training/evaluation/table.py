@@ -103,9 +103,8 @@ def _table(cells: EvaluationCells, columns: Sequence[int], title: str) -> Table:
 
 
 def _style(cell: str, row: Row) -> str:
-    if row.verdict and cell.startswith(f"{row.verdict}:"):
-        return _COLOURS.get(row.verdict, "")
-    return "bold" if row.best else ""
+    judged = bool(row.verdict) and cell.startswith(f"{row.verdict}:")
+    return f"{'bold' if row.best else ''} {_COLOURS.get(row.verdict, '') if judged else ''}".strip()
 
 
 def _best(summary: dict[str, dict[str, Any]], simulator: Simulator) -> str | None:
