@@ -14,7 +14,11 @@ for package in ("ipykernel", "matplotlib", "pandas"):
     pytest.importorskip(package)
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-SHORT = {"TUTORIAL_EPISODES": "1", "TUTORIAL_EVALUATION": "2", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+SHORT = {
+    "TUTORIAL_EPISODES": "1",
+    "TUTORIAL_EVALUATION": "2",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+}
 
 
 def read(name):

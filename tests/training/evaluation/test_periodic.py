@@ -13,11 +13,14 @@ pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from core.config import Config
+from core.errors import UserError
 from core.policies.networks import ActorCritic, restore_model
 from core.seeding import stream
 from core.simulators.simulator import new_state
 from core.training.build.run import build_run
 from core.training.display.messages import evaluation_line
+from core.training.evaluation import best_heuristic
+from core.training.evaluation.best_heuristic import Heuristics
 from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.record import Best
 from core.training.run_directory.checkpoint import load_checkpoint
@@ -95,6 +98,53 @@ def test_it_is_evaluated_every_so_often_and_at_the_end(evaluated):
     assert [r["evaluation"] is not None for r in read_metrics(directory)] == [False, True, False, True, True]
     assert printed.count("evaluated greedily on 5 episodes") == 3
     assert set(read_metrics(directory)[1]["evaluation"]["metrics"]) == {"return", "cash", "days"}, "numbers alone"
+
+
+def cash_of_the_rule(episode):
+    """Play an episode of the shop's heuristic in plain Python."""
+    shop = Shop()
+    rng, state = stream(SEED, "periodic evaluation", episode), new_state(shop)[0]
+    own = stream(SEED, "periodic evaluation policy", episode)
+    Shop.reset(state, shop.parameters, rng)
+    for _ in range(shop.max_steps):
+        mask = np.ones(4, np.bool_)
+        Shop.action_mask(state, shop.parameters, mask)
+        action = Shop.heuristics["order_up"](state, shop.parameters, mask, own)
+        _, terminated = Shop.step(state, shop.parameters, int(action), rng)
+        if terminated or Shop.truncated(state, shop.parameters):
+            break
+    return float(state.cash)
+
+
+def test_the_best_heuristic_is_played_once_on_the_same_streams(evaluated):
+    _, printed = evaluated
+    expected = np.mean([cash_of_the_rule(k) for k in range(EPISODES)])
+    assert printed.count(f" (best heuristic, order_up: {expected:,.2f}).") == 3
+
+
+def heuristics(monkeypatch, records, evaluation=None):
+    monkeypatch.setattr(best_heuristic, "heuristic_records", records)
+    return Heuristics(Shop(), 3, 0, 1, evaluation)
+
+
+def test_heuristics_are_played_when_somebody_watches_or_evaluates(monkeypatch):
+    played = heuristics(monkeypatch, lambda *_: {"order_up": [{"cash": 1.0}, {"cash": 4.0}]})
+    assert (played.due(29.0, False), played.due(0.0, True), played.due(31.0, False)) == (False, True, True)
+    assert (played.play(), played.best) == ("", ("order_up", 2.5))
+    assert not played.due(1e9, True), "once"
+    known = {"best_heuristic": "order_up", "policies": {"order_up": {"cash": {"mean": 7.0}}}}
+    assert heuristics(monkeypatch, None, known).best == ("order_up", 7.0)
+    assert not heuristics(monkeypatch, None, known).due(1e9, True)
+    assert heuristics(monkeypatch, None, {"best_heuristic": None}).best is None
+
+
+def test_a_heuristic_that_fails_ends_no_run(monkeypatch):
+    def fail(*_):
+        raise UserError("Shop, heuristics['order_up'] cannot be compiled.")
+
+    played = heuristics(monkeypatch, fail)
+    said = "There is no heuristic to compare with: Shop, heuristics['order_up'] cannot be compiled."
+    assert (played.play(), played.best, played.due(1e9, True)) == (said, None, False)
 
 
 def test_the_last_evaluation_is_of_the_last_weights_on_streams_of_its_own(evaluated):
