@@ -199,6 +199,16 @@ def test_an_interrupt_ends_the_run_after_the_iteration_and_resume_continues_it(t
     assert f"Trained {done + 2} iterations; everything is in {tmp_path}." in capsys.readouterr().out
 
 
+def test_a_resumed_run_keeps_its_settings(tmp_path, capsys):
+    sizes = train(Shop(), small(training_episodes=1), run_directory=tmp_path, quiet=True).hyperparameters
+    for episodes, simulator in ((2, Shop()), (3, "oracles.toy_simulators:Shop")):
+        run = train(simulator, Hyperparameters(training_episodes=episodes), run_directory=tmp_path, resume=True)
+        assert len(run.metrics) == episodes
+        assert run.hyperparameters.actor_hidden_size == sizes.actor_hidden_size == 16
+        said = f"Other settings from here on: TRAINING_EPISODES {episodes} by flag, {episodes - 1} in the run."
+        assert said in capsys.readouterr().out
+
+
 def test_quiet_prints_nothing(finished, capfd):
     train(Shop(), small(training_episodes=3), run_directory=finished.directory, resume=True, quiet=True)
     evaluate(finished, episodes=2, quiet=True)

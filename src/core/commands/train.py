@@ -41,7 +41,7 @@ def wants_report(refused: bool) -> bool:
 def run_train(config: Config, sources: dict[str, str], choices: Choices, console: Console, say: Say) -> int:
     """Train, and return the exit code: 130 where somebody asked to stop."""
     if choices.resume:
-        resumed = resumed_settings(config, sources)
+        resumed = resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
         config, sources = resumed.config, resumed.sources
         for line in resumed.lines:
             say(line)

@@ -25,10 +25,12 @@ class ResumedSettings:
     lines: list[str] = field(default_factory=list)  # sentences about what is not taken
 
 
-def resumed_settings(config: Config, sources: dict[str, str]) -> ResumedSettings:
+def resumed_settings(
+    config: Config, sources: dict[str, str], given_file: str = "hyperparameters.py"
+) -> ResumedSettings:
     """Return the settings with which the run in a Config's run directory continues.
 
-    Flags win over the run, and the run wins over hyperparameters.py. Where the directory holds no run, the settings are
+    Flags win over the run, and the run wins over the given file. Where the directory holds no run, the settings are
     those that were given.
 
     Raises:
@@ -45,7 +47,9 @@ def resumed_settings(config: Config, sources: dict[str, str]) -> ResumedSettings
     origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run
-    lines = [*_unknown(values, file), *_not_taken(config, sources, run, origins)]
+    lines = _unknown(values, file)
+    if differing := _not_taken(config, sources, run, origins):
+        lines.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
     resumed = run.model_copy(update={**flags, "run_directory": config.run_directory})
     return ResumedSettings(resumed, origins | dict.fromkeys(flags, "flag"), lines)
 
@@ -70,11 +74,11 @@ def _unknown(values: dict[str, Any], file: str) -> list[str]:
 
 
 def _not_taken(config: Config, sources: dict[str, str], run: Config, origins: dict[str, str]) -> list[str]:
-    """Return a sentence about values in hyperparameters.py that are not those of the run.
+    """Return the values in the given file that are not those of the run.
 
     A default there says nothing where a flag, a preset or a policy with a rule chose the run's value.
     """
-    differing = [
+    return [
         f"{name.upper()} {getattr(config, name)!r} there, {getattr(run, name)!r} in the run"
         for name, field_ in Config.model_fields.items()
         if sources.get(name) == "file"
@@ -82,6 +86,3 @@ def _not_taken(config: Config, sources: dict[str, str], run: Config, origins: di
         and getattr(config, name) != getattr(run, name)
         and (origins[name] in ("file", "default", "run") or getattr(config, name) != field_.default)
     ]
-    if not differing:
-        return []
-    return [f"The run keeps its own settings; hyperparameters.py differs (a flag wins): {'; '.join(differing)}."]
