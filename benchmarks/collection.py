@@ -119,7 +119,7 @@ class Parts:
     def __init__(self, fused):
         self.fused = fused
         functions = compile_functions(fused.simulator)
-        choose = build_policy_chooser(fused.spec, greedy=False)
+        choose = build_policy_chooser(fused.spec)
         look, reset, step = build_observe_state(fused.simulator, functions), functions.reset, functions.step
 
         @njit

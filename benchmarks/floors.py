@@ -231,7 +231,7 @@ def blas(
 def choosing(weights: np.ndarray, sizes: tuple[int, ...], activation: str, seen: np.ndarray) -> Callable[[], int]:
     """Return a function that lets the policy choose an action for each observation, as the fused loop does."""
     simulator, spec = Drift(), spec_of(sizes, activation)
-    choose, actor = build_policy_chooser(spec, greedy=False), new_actor_arrays(weights, spec)
+    choose, actor = build_policy_chooser(spec), new_actor_arrays(weights, spec)
     states, rng, row = new_state(simulator), np.random.default_rng(0), np.zeros(1, np.int64)
     masks, features = np.ones((1, sizes[-1]), np.bool_), np.zeros((sizes[-1], 0), np.float32)
 

@@ -43,9 +43,18 @@ if _lacks("ciw", "simpy"):
 
 LONGEST = (
     *("commands/test_cli.py", "training/test_trainer.py", "jit_cache/test_processes.py", "commands/test_docs.py"),
-    *("simulators/queueing/test_network.py", "simulators/check/test_check_simulator.py", "benchmarks/test_kill.py"),
-    *("simulators/process/test_published.py", "simulators/queueing/test_published_networks.py"),
-    *("commands/test_tutorial.py", "simulators/process/test_outlook.py", "rollout/test_guarded_collection.py"),
+    *("training/run_directory/test_disk.py", "simulators/queueing/test_network.py", "learning/test_fake_card.py"),
+    *("learning/test_oom_recovery.py", "simulators/process/test_published.py", "commands/test_tutorial.py"),
+    *("benchmarks/test_scaling.py", "simulators/check/test_check_simulator.py", "benchmarks/test_kill.py"),
+    *("simulators/process/test_theory.py", "simulators/process/test_uncompiled.py", "benchmarks/test_to_optimum.py"),
+    *("rollout/test_guarded_collection.py", "training/test_grpo_training.py", "training/test_memory_training.py"),
+    *("learning/steps/test_cuda_graph.py", "benchmarks/test_optimum.py", "commands/ab/test_ab.py"),
+    *(
+        "simulators/test_classic_control.py",
+        "longstride/test_in_a_notebook.py",
+        "simulators/queueing/test_published_networks.py",
+    ),
+    *("benchmarks/test_peers.py", "learning/steps/test_compile.py", "rollout/test_episode_collector.py"),
 )
 """The files that take longest; they begin first, so that no worker is left alone with one at the end."""
 

@@ -307,18 +307,18 @@ def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
     assert sum(r["simulated_episodes"] for r in read_metrics(whole)) >= 6
 
 
-EVERY = {
+KINDS = {
     **{f"oracles.toy_simulators:{kind}": {} for kind in ("Choices", "Tracker", "Squashed")},
-    **{kind: {} for kind in ("cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum")},
+    **{kind: {} for kind in ("cartpole", "pendulum")},
     "process": {"episodes_per_update": 1, "rollout_steps": 0, "num_epochs": 1, "batch_size": 8192},
 }
 
 
-@pytest.mark.parametrize("simulator", EVERY)
-def test_every_simulator_resumes_to_the_bit(simulator, tmp_path):
+@pytest.mark.parametrize("simulator", KINDS)
+def test_every_kind_of_simulator_resumes_to_the_bit(simulator, tmp_path):
     """Two iterations and two more are four; with rewards normalised, in rollouts that cut episodes."""
     how = {"simulator": simulator, "rollout_steps": 70, "normalise_rewards": True, "training_episodes": 4}
-    how |= EVERY[simulator]
+    how |= KINDS[simulator]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train(new_run(whole, **how, simulation_threads=1)) is True
     assert train(new_run(parts, **how, simulation_threads=2), stop_after=2) is False

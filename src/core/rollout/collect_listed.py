@@ -123,7 +123,7 @@ def _build_choose(spec: PolicySpec) -> tuple[Function, int]:
     return choose, scratch_size
 
 
-def build_listed_chooser(simulator: Simulator, spec: PolicySpec, greedy: bool) -> Function:
+def build_listed_chooser(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile a trained policy that scores actions as a chooser for :func:`core.rollout.episode_loop.build_play`."""
     functions, size = compile_functions(simulator), spec.observation_size
     describe, summarise = functions.describe_actions, functions.summarise
@@ -138,7 +138,7 @@ def build_listed_chooser(simulator: Simulator, spec: PolicySpec, greedy: bool) -
         count = describe(state, parameters, ids, descriptions)
         if count < 1:
             return np.int64(-1)
-        uniform = -1.0 if greedy else rng.random()
+        uniform = -1.0 if actor.greedy else rng.random()
         place, _ = decide(actor.params, summary, descriptions[:count], uniform, actor.workspace, scores, scratch)
         return np.int64(ids[place])
 

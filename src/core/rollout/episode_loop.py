@@ -71,8 +71,8 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
 
 
 @cache
-def build_policy_chooser(spec: PolicySpec, greedy: bool) -> Function:
-    """Compile the trained policy as a chooser of actions for :func:`build_play`."""
+def build_policy_chooser(spec: PolicySpec) -> Function:
+    """Compile the trained policy as a chooser of actions for :func:`build_play`, greedy or not."""
     forward, sampling = build_forward(spec), build_sampling(spec.action_space, log_std_offset(spec))
     best, sample = sampling.greedy, sampling.sample
     any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
@@ -82,7 +82,7 @@ def build_policy_chooser(spec: PolicySpec, greedy: bool) -> Function:
         outputs = forward(actor.params, observed.observation, actor.state, actor.workspace)
         if any_features:
             add_action_features(outputs, observed.features, observed.mask, actor.params, offset)
-        if greedy:
+        if actor.greedy:
             return best(outputs, observed.mask, row)
         return sample(outputs, actor.params, observed.mask, rng, row, row)[0]
 

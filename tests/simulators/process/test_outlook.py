@@ -1,20 +1,16 @@
-"""What is expected of the next hours: against integrals, a heap, hours on a wall clock, and a hand-made state."""
+"""What is expected of the next hours: against integrals and a heap; more in uncompiled/."""
 
-import heapq
 import math
 from functools import cache
 
 import numpy as np
 import pytest
-from oracles.process_play import clerk, office, rework, scenario, service
+from oracles.list_schedule import check_times_to_serve
+from oracles.process_play import office, scenario, service
 from scipy import integrate
 
-from core.seeding import stream
-from core.simulators.process import action_features
 from core.simulators.process.parameters import build_parameters
 from core.simulators.process.service_times import least_residual, mean_residual, service_time
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
 
 TIMES = {
     "exponential": {"mean": 2.5},
@@ -77,111 +73,5 @@ def test_nobody_is_ready_before_the_least_wait(name):
     assert 0.0 <= p.pair_least_rest[0] <= min(rests)
 
 
-def list_schedule(ready, means, tasks):
-    """Return when the last of some tasks is done if each goes to whoever would be done with it first."""
-    heap = [(r + m, m) for r, m in zip(ready, means, strict=True)]
-    heapq.heapify(heap)
-    for _ in range(tasks - 1):
-        done, mean = heap[0]
-        heapq.heapreplace(heap, (done + mean, mean))
-    return heap[0][0]
-
-
-def crowd():
-    """Return two activities that eight people do at different speeds, half of them in the mornings only."""
-    people = [f"person {i}" for i in range(8)]
-    morning = [{"days": ["Monday", "Tuesday", "Wednesday"], "from": "00:00", "to": "12:00"}]
-    return scenario(
-        horizon={"value": 72.0},
-        arrivals={"process": "poisson", "rate": 2.0},
-        activities=["A", "B"],
-        resources=people,
-        service=[
-            service(a, name, "lognormal", mean=mean * (1 + i / 2), cv=0.3 + 0.3 * (i % 3))
-            for a, mean in (("A", 0.5), ("B", 1.0))
-            for i, name in enumerate(people)
-        ],
-        flow={"seq": [{"task": "A"}, {"task": "B"}]},
-        working_hours=dict.fromkeys(people[::2], morning),
-    )
-
-
-@pytest.mark.parametrize("make", [office, rework, crowd])
-def test_the_time_to_serve_a_queue_is_that_of_a_list_schedule(make):
-    simulator = ProcessSimulator(make())
-    functions, states = compile_functions(simulator), new_state(simulator)
-    state, p = states[0], simulator.parameters
-    rng, longest, checked = np.random.default_rng(0), 0, 0
-    functions.reset(state, p, stream(1, "simulator"))
-    while not state.ended:
-        relief = {}
-        for a in np.flatnonzero(state.queue_length):
-            pairs = range(p.activity_pairs[a], p.activity_pairs[a + 1])
-            ready = [action_features.time_until_ready(state, p, p.pair_resource[k]) for k in pairs]
-            soonest = [action_features.least_wait(state, p, p.pair_resource[k]) for k in pairs]
-            assert all(0.0 <= least <= when for least, when in zip(soonest, ready, strict=True))
-            expected = list_schedule(ready, [p.pair_mean[k] for k in pairs], min(16, state.queue_length[a]))
-            relief[a] = expected * max(1.0, state.queue_length[a] / 16)
-            assert action_features.time_to_serve(state, p, a) == pytest.approx(relief[a])
-            longest, checked = max(longest, int(state.queue_length[a])), checked + 1
-        mask = np.ones(simulator.action_space.n, bool)
-        functions.action_mask(state, p, mask)
-        features = np.zeros((simulator.action_space.n, simulator.action_feature_size), np.float32)
-        functions.action_features(state, p, mask, features)
-        assert not features[~mask].any()
-        assert not features[-1].any(), "postpone has none"
-        for pair in np.flatnonzero(mask[:-1]):
-            slack = math.log(relief[p.pair_activity[pair]] / p.pair_mean[pair])
-            assert features[pair, 0] == pytest.approx(min(3.0, max(-3.0, slack)), rel=1e-5, abs=1e-6)
-            assert features[pair, 1] == min(features[pair, 0], 0.0)
-            if make is office:
-                assert features[pair, 2] == np.float32(action_features.branches_behind(state, p, p.pair_activity[pair]))
-        functions.step(state, p, int(rng.choice(np.flatnonzero(mask))), None)
-    assert simulator.action_feature_size == (3 if make is office else 2), "only the office has parallel branches"
-    assert checked > 300
-    assert longest > 3
-
-
-def test_who_is_off_duty_or_leaves_before_being_free_is_ready_when_they_come_back():
-    simulator = clerk([8.0, 9.0, 10.5, 16.5], ["Monday", "Tuesday"], horizon=48.0)
-    functions, states = compile_functions(simulator), new_state(simulator)
-    state, p = states[0], simulator.parameters
-    functions.reset(state, p, stream(0, "simulator"))
-    seen = []
-    while not state.ended:
-        seen.append((state.time, action_features.time_until_ready(state, p, 0)))
-        functions.step(state, p, 0, None)
-    # The clerk works 9-12 and 13-17 and needs 2 hours for a task; decisions fall on 9, 11, 13 and 16:30.
-    assert [time for time, _ in seen] == [9.0, 11.0, 13.0, 16.5]
-    assert [ready for _, ready in seen] == [0.0] * 4
-    state.busy_pair[0], state.started[0], state.on_duty[0] = 0, state.time, 1
-    for now, busy, ready in ((9.5, True, 1.5), (10.5, True, 2.5), (15.5, True, 17.5), (12.5, False, 0.5)):
-        functions.reset(state, p, stream(0, "simulator"))
-        while state.time < 13.0 <= now:  # 9.0, then 13.0: the shift changes are those of that time
-            functions.step(state, p, 0, None)
-        if 12.0 <= now < 13.0:
-            state.on_duty[0], state.change_at[0], state.change_after[0] = 0, 13.0, 17.0
-        state.time, state.started[0], state.busy_pair[0] = now, now - 0.5, 0 if busy else -1
-        assert action_features.time_until_ready(state, p, 0) == pytest.approx(ready)
-
-
-@pytest.mark.parametrize("make", [office, rework])
-def test_the_next_two_shift_changes_are_known_at_all_times(make):
-    """Against the times at which duty really changes, over three weeks."""
-    simulator = ProcessSimulator(make())
-    functions, states = compile_functions(simulator), new_state(simulator)
-    state, p = states[0], simulator.parameters
-    functions.reset(state, p, stream(2, "simulator"))
-    week, changes = 10080.0, {r: [] for r in range(len(state.finish))}
-    for i in range(p.shift_count):
-        changes[p.shift_resource[i]] += [p.shift_times[i] + k * week for k in range(5)]
-    decisions = 0
-    while not state.ended:
-        for r, times in changes.items():
-            later = [*sorted(t for t in times if t > state.time), math.inf, math.inf]
-            assert (state.change_at[r], state.change_after[r]) == pytest.approx(tuple(later[:2]))
-        mask = np.ones(simulator.action_space.n, bool)
-        functions.action_mask(state, p, mask)
-        functions.step(state, p, int(mask.argmax()), None)
-        decisions += 1
-    assert decisions > 100
+def test_compiled_the_time_to_serve_a_queue_is_that_of_a_list_schedule():
+    check_times_to_serve(office)

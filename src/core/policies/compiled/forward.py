@@ -29,16 +29,20 @@ _BUILDERS: dict[Family, Callable[[PolicySpec], Network]] = {
 
 
 class ActorArrays(NamedTuple):
-    """Flat parameters, state (zero when an episode begins) and scratch of one instance; float32[*] each."""
+    """Flat parameters, state (zero when an episode begins) and scratch of one instance; float32[*] each.
+
+    ``greedy`` is whether the likeliest action is taken; otherwise one is drawn.
+    """
 
     params: np.ndarray
     state: np.ndarray
     workspace: np.ndarray
+    greedy: bool
 
 
-def new_actor_arrays(params: np.ndarray, spec: PolicySpec) -> ActorArrays:
+def new_actor_arrays(params: np.ndarray, spec: PolicySpec, greedy: bool = False) -> ActorArrays:
     """Return the arrays for one episode."""
-    return ActorArrays(params, new_policy_states(spec, 1)[0], workspace(spec))
+    return ActorArrays(params, new_policy_states(spec, 1)[0], workspace(spec), greedy)
 
 
 @cache

@@ -42,7 +42,7 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        loop, simulator = self._loop("trained" if name == "untrained" else name), self._simulator
+        loop, simulator = self._loop(self._plays(name)), self._simulator
         nothing = self._rows(0)
 
         def play_episode(episode: int) -> tuple[dict[str, Any], str | None]:
@@ -65,7 +65,7 @@ class CompiledPlayer:
             UserError: Numba cannot compile it.
         """
         rows = self._rows(self._simulator.max_steps)
-        _, _, steps = self._play_one(self._loop(name), actor_params, seed, (streams, episode, name), rows)
+        _, _, steps = self._play_one(self._loop(self._plays(name)), actor_params, seed, (streams, episode, name), rows)
         return rows[:steps]
 
     def _rows(self, count: int) -> np.ndarray:
@@ -84,21 +84,23 @@ class CompiledPlayer:
         simulator, (streams, episode, name) = self._simulator, which
         states = new_state(simulator)
         rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
-        actor = None if actor_params is None or self._spec is None else new_actor_arrays(actor_params, self._spec)
+        actor = None
+        if actor_params is not None and self._spec is not None:
+            actor = new_actor_arrays(actor_params, self._spec, POLICIES.get(name, True))
         with naming_the_episode(simulator, _title(name, episode)):
             steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions)
         if status != OK:
             raise describe_fault(status, simulator, _title(name, episode), steps)
         return states, total, steps
 
+    def _plays(self, name: str) -> str:
+        """Return the name of the loop that plays a policy: all ways to play the trained one share a loop."""
+        return "trained" if self._spec is not None and name in POLICIES else name
+
     def _build_loop(self, name: str) -> Function:
         if self._spec is not None and name in POLICIES:
             listed = self._spec.scores_actions
-            choose = (
-                build_listed_chooser(self._simulator, self._spec, POLICIES[name])
-                if listed
-                else build_policy_chooser(self._spec, POLICIES[name])
-            )
+            choose = build_listed_chooser(self._simulator, self._spec) if listed else build_policy_chooser(self._spec)
         else:
             compile_heuristic(self._simulator, name)
             choose = build_heuristic_chooser(self._simulator.action_space, self._simulator.heuristics[name])

@@ -1,25 +1,25 @@
-"""Runs the tests of ``world/``, whose many small scenarios would each take seconds to compile, uncompiled."""
+"""Runs the tests whose many small scenarios would each take seconds to compile, uncompiled, in one process.
+
+Compiled, the same functions play against the reference and the literature in the other files of this folder.
+"""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
-FOLDER = Path(__file__).parent / "world"
+FILES = sorted(map(str, Path(__file__).parent.rglob("uncompiled_*.py")))
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("uncompiled_*.py")))
-def test_uncompiled(name):
+def test_uncompiled():
     environment = {
         **os.environ,
         "NUMBA_DISABLE_JIT": "1",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
     }
     options = ["-q", "-p", "no:xdist", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning"]
-    command = [sys.executable, "-m", "pytest", *options, str(FOLDER / f"{name}.py")]
+    command = [sys.executable, "-m", "pytest", *options, *FILES]
     run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert run.returncode == 0, run.stdout + run.stderr
     assert " passed" in run.stdout
