@@ -12,6 +12,9 @@ from core.config import Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 from core.text import say_on
 
+_HELD_OUT = ("finalists", "held_out_seeds")
+"""Flags of the comparison at the end of a sweep."""
+
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume", "no_report"),
     "evaluate": ("checkpoint", "policy", "no_report"),
@@ -21,6 +24,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
     "export": ("checkpoint", "output", "format"),
+    "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
@@ -103,6 +107,11 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.plan.command import run_plan
 
         path = run_plan(config, sources, own["gpu"], named, console, say)
+    elif mode == "sweep":
+        from core.commands.sweep.command import run_sweep
+        from core.commands.sweep.sweep import asked_of, read_sweep
+
+        path = run_sweep(read_sweep(asked_of(own), config, options, named or default_file), console, say)
     else:
         from core.commands.ab.command import PAIRS, read_comparison, run_ab
 
@@ -134,8 +143,26 @@ def _parser() -> Parser:
     parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
     parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
     parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
+    _add_sweep_flags(parser)
     add_flags(parser)
     return parser
+
+
+def _add_sweep_flags(parser: Parser) -> None:
+    space = 'sweep: a setting and its values, "learning_rate_actor=1e-4..1e-2 log" or "batch_size=256,512"; repeatable'
+    parser.add_argument("--sweep", action="append", metavar="NAME=VALUES", help=space)
+    parser.add_argument("--sweep-file", type=Path, metavar="FILE", help="sweep: settings and their values in TOML")
+    parser.add_argument("--trials", type=int, metavar="N", help="sweep: trials at most (default: 20)")
+    minutes = "sweep: time of all trials and of the comparison at the end (default: no limit)"
+    parser.add_argument("--sweep-minutes", type=float, metavar="M", help=minutes)
+    objectives = ("score", "score,seconds")
+    objective = "sweep: what is searched for (default: score)"
+    parser.add_argument("--sweep-objective", choices=objectives, help=objective)
+    parser.add_argument("--no-pruning", action="store_true", help="sweep: finish trials below the median too")
+    finalists = "sweep: best trials to compare with the base settings at the end (default: 2)"
+    parser.add_argument("--finalists", type=int, metavar="N", help=finalists)
+    held_out = "sweep: seeds of that comparison, 0 for none (default: 4)"
+    parser.add_argument("--held-out-seeds", type=int, metavar="N", help=held_out)
 
 
 def _refuse(own: dict[str, Any], mode: str) -> None:
