@@ -60,18 +60,16 @@ def compare_held_out(sweep: Sweep, trials: list[Trial], say: Say) -> HeldOut:
     Raises:
         UserError: another process still trains in one of their folders.
     """
+    seeds = sweep.held_out_seeds
+    if not (trials and seeds):
+        return HeldOut({}, [], 0.0)
     scores: dict[str, dict[int, float]] = {BASE: {}, **{trial_name(trial.number): {} for trial in trials}}
     settings = {BASE: None, **{trial_name(trial.number): trial.params for trial in trials}}
     seconds = 0.0
-    seeds = sweep.held_out_seeds
-    if trials and seeds:
-        of = (
-            f"the {counted(len(trials), 'best trial')} and the {BASE}"
-            if len(trials) > 1
-            else f"the best trial and the {BASE}"
-        )
-        say(f"Training {of} with {counted(len(seeds), 'seed')} that no trial had: {seeds[0]} to {seeds[-1]}.")
-    for seed in seeds if trials else []:
+    best = f"the {counted(len(trials), 'best trial')}" if len(trials) > 1 else "the best trial"
+    numbers = f"{seeds[0]} to {seeds[-1]}"
+    say(f"Training {best} and the {BASE} with {counted(len(seeds), 'seed')} that no trial had, {numbers} ...")
+    for seed in seeds:
         for name, params in settings.items():
             result = sweep.held_out("base" if params is None else name, params, seed).run_once()
             seconds += result.took
