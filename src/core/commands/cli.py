@@ -25,6 +25,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "ab": ("a", "b", "pairs"),
     "export": ("checkpoint", "output", "format"),
     "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
+    "track": ("to", "follow"),
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
@@ -91,6 +92,10 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.report import run_report
 
         return run_report([*filter(None, [config.run_directory]), *(own["further_runs"] or [])], say)
+    if mode == "track":
+        from core.commands.track.command import run_track
+
+        return run_track(config.run_directory, own["to"], own["follow"], say)
     if mode == "doctor":
         from core.commands.doctor.command import run_doctor
 
@@ -143,6 +148,8 @@ def _parser() -> Parser:
     parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
     parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
     parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
+    parser.add_argument("--to", choices=("wandb", "mlflow"), help="track: the service that shows the run")
+    parser.add_argument("--follow", action="store_true", help="track: until the training ends")
     _add_sweep_flags(parser)
     add_flags(parser)
     return parser

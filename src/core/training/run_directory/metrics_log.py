@@ -122,13 +122,15 @@ class NewRecords:
     """Reads what is appended to a run's metrics.jsonl; a line that is not complete yet waits for its end."""
 
     def __init__(self, directory: Path) -> None:
-        self._path, self._offset = RunDirectory(directory).metrics, 0
+        self._path, self._offset, self._file = RunDirectory(directory).metrics, 0, -1
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the records since the last call; all of them where the file has become shorter, as by a resume."""
+        """Return the records since the last call; all of them where the file is another one, as after a resume."""
         try:
             with self._path.open("rb") as file:
-                self._offset = self._offset if self._offset <= file.seek(0, os.SEEK_END) else 0
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._offset:
+                    self._file, self._offset = status.st_ino, 0
                 file.seek(self._offset)
                 content = file.read()
         except FileNotFoundError:
