@@ -130,11 +130,11 @@ class Search:
         if sum(trial.state == "complete" for trial in self.trials()) < _LEAST_COMPLETE or len(self._space) < 2:
             return {}
         importance = self._optuna.importance
-        evaluator = importance.PedAnovaImportanceEvaluator(target_quantile=_TOP)
         sign = 1.0 if self._aim.lower_is_better else -1.0
         target = None if self._aim.objectives == "score" else lambda trial: sign * trial.values[0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            evaluator = importance.PedAnovaImportanceEvaluator(target_quantile=_TOP)
             found = importance.get_param_importances(self._study, evaluator=evaluator, target=target)
         return {name: float(share) for name, share in found.items()}
 
