@@ -23,6 +23,7 @@ from core.commands.sweep.limits import Limits
 from core.commands.sweep.runs import parts_done
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
+METRICS = ("return", "mean_cycle_time")  # main metrics of the bandit and of a process
 RATE = ("--sweep", "learning_rate_actor=1e-5..1e-1 log")
 
 
@@ -38,7 +39,7 @@ def record(iteration, value, evaluated=None):
     return {
         **{"iteration": iteration, "steps": 10, "return": value, "metrics": {}},
         **{"simulation_seconds": 1.0, "transfer_seconds": 0.0, "update_seconds": 1.0},
-        "evaluation": None if evaluated is None else {"metrics": {"return": {"mean": evaluated}}},
+        "evaluation": None if evaluated is None else {"metrics": dict.fromkeys(METRICS, {"mean": evaluated})},
     }
 
 
@@ -173,6 +174,22 @@ def test_poor_trials_are_given_up_unless_told_otherwise(tmp_path, fake_runs, cap
     assert len(complete) < 14
     assert sweep(tmp_path / "all", *flags, "--no-pruning") == 0
     assert {t["state"] for t in result(tmp_path / "all")["trials"]} == {"complete"}
+
+
+def test_a_trial_that_is_over_is_not_given_up(tmp_path, fake_runs, monkeypatch):
+    """Nothing is saved then, and its score is there."""
+    seen = []
+    inner = runs.run_fresh
+
+    def looks_late(arguments, log, stop=None):
+        code = inner(arguments, log)
+        seen.append(stop is not None and stop())
+        return code
+
+    monkeypatch.setattr(runs, "run_fresh", looks_late)
+    assert sweep(tmp_path, *RATE, "--trials", 9, "--held-out-seeds", 0) == 0
+    assert seen == [False] * 10
+    assert {t["state"] for t in result(tmp_path)["trials"]} == {"complete"}
 
 
 def test_the_same_values_are_not_trained_twice(tmp_path, fake_runs, capsys):

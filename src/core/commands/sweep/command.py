@@ -10,7 +10,7 @@ from rich.console import Console
 from core.commands.sweep.held_out import HeldOut, compare_held_out
 from core.commands.sweep.page import write_page
 from core.commands.sweep.report import Outcome, closing_lines, result_json, trial_line, trial_tables
-from core.commands.sweep.runs import Records, Result, parts_done, remove_run
+from core.commands.sweep.runs import Records, Result, parts_done, remove_run, share_done
 from core.commands.sweep.study import RUNGS, Search, best_first
 from core.commands.sweep.sweep import BASE, JOURNAL, PAGE, RESULT, Sweep, trial_name
 from core.errors import UserError
@@ -144,10 +144,12 @@ class _Watch:
         if new:
             self._records += new
             planned = values_of_a_run(self._directory).get("training_episodes")
+            over = share_done(new[-1], planned) >= 1.0  # too late to save time
             for part, score in parts_done(self._records, planned, self._sweep.settings.metric, RUNGS).items():
                 if part not in self._told and math.isfinite(score):
                     self._told.add(part)
-                    self.pruned = self._report(part, score) or self.pruned
+                    worse = self._report(part, score)
+                    self.pruned = self.pruned or (worse and not over)
         return self.pruned
 
     @property

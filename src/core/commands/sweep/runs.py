@@ -109,6 +109,11 @@ def remove_run(directory: Path) -> None:
         shutil.rmtree(directory)
 
 
+def share_done(record: dict[str, Any], planned: int | None) -> float:
+    """Return the share of a run that is over after a record, 0 .. 1; 0 where it is not known."""
+    return float(record.get("share_done") or (record["iteration"] / planned if planned else 0.0))
+
+
 def parts_done(records: Records, planned: int | None, metric: str, parts: int) -> dict[int, float]:
     """Return the score at the end of each part of a training that is over, by number of the part from 1.
 
@@ -118,7 +123,7 @@ def parts_done(records: Records, planned: int | None, metric: str, parts: int) -
     scores: dict[int, float] = {}
     known, judged, since = None, False, list[float]()
     for record in records:
-        share = record.get("share_done") or (record["iteration"] / planned if planned else 0.0)
+        share = share_done(record, planned)
         played = record["return"] if metric == "return" else record["metrics"].get(metric)
         since += [] if played is None else [float(played)]
         over = [part for part in range(1, parts) if part not in scores and part <= parts * share + 1e-9]
