@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from core.config import Parser, add_flags, load_config
+from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 from core.text import say_on
 
@@ -112,18 +112,26 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.plan.command import run_plan
 
         path = run_plan(config, sources, own["gpu"], named, console, say)
-    elif mode == "sweep":
+    else:
+        path = _compare_settings(mode, own, config, options, named or default_file, console)
+    say(f"Written to {path}.")
+    return 0
+
+
+def _compare_settings(
+    mode: str, own: dict[str, Any], config: Config, options: dict[str, Any], file: Path | None, console: Console
+) -> Path:
+    """Run one of the modes that train with several settings, and return the path of its result."""
+    say = say_on(console)
+    if mode == "sweep":
         from core.commands.sweep.command import run_sweep
         from core.commands.sweep.sweep import asked_of, read_sweep
 
-        path = run_sweep(read_sweep(asked_of(own), config, options, named or default_file), console, say)
-    else:
-        from core.commands.ab.command import PAIRS, read_comparison, run_ab
+        return run_sweep(read_sweep(asked_of(own), config, options, file), console, say)
+    from core.commands.ab.command import PAIRS, read_comparison, run_ab
 
-        comparison = read_comparison(own["a"], own["b"], config, options, named or default_file)
-        path = run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
-    say(f"Written to {path}.")
-    return 0
+    comparison = read_comparison(own["a"], own["b"], config, options, file)
+    return run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
 
 
 def _parser() -> Parser:
