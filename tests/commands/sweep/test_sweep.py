@@ -39,7 +39,7 @@ def record(iteration, value, evaluated=None):
     return {
         **{"iteration": iteration, "steps": 10, "return": value, "metrics": {}},
         **{"simulation_seconds": 1.0, "transfer_seconds": 0.0, "update_seconds": 1.0},
-        "evaluation": None if evaluated is None else {"metrics": dict.fromkeys(METRICS, {"mean": evaluated})},
+        "evaluation": None if evaluated is None else {"metrics": {name: {"mean": evaluated} for name in METRICS}},
     }
 
 

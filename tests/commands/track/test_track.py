@@ -217,6 +217,8 @@ def test_no_password_is_shown_or_kept(run, monkeypatch, refused):  # noqa: F811
     message = refused("--mode", "track", "--run-directory", run, "--to", "mlflow")
     assert message.startswith("MLflow: API request to http://127.0.0.1:9/")
     assert to_mlflow.mlflow_target() == "http://127.0.0.1:9 longstride"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////tmp/mlflow.db")
+    assert to_mlflow.mlflow_target() == "sqlite:////tmp/mlflow.db longstride"
 
 
 def wandb_records(path):

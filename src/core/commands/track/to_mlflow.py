@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from core.commands.track.tracker import PROJECT, Records, RunFacts, Sent, TrackingError
 from core.errors import UserError, one_line
@@ -25,9 +24,8 @@ _ITERATION = "longstride.iteration"
 
 def mlflow_target() -> str:
     """Return where runs go, without passwords: the server or store, and the experiment."""
-    parts = urlsplit(os.environ.get("MLFLOW_TRACKING_URI") or _import_mlflow().get_tracking_uri())
-    store = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if parts.netloc else parts.geturl()
-    return f"{store} {_experiment()}"
+    store = os.environ.get("MLFLOW_TRACKING_URI") or _import_mlflow().get_tracking_uri()
+    return f"{_PASSWORD.sub('//', store)} {_experiment()}"
 
 
 class MlflowRun:
