@@ -69,7 +69,8 @@ def test_trials_below_the_median_are_given_up_and_only_they(tmp_path):
             search.complete(score, 1.0, 1.0)
     assert 5 < len(complete) < 20
     search.begin()
-    assert not search.report(2, 1e9), "no comparison before the third part"
+    assert not search.report(2, -1e9), "no comparison before the third part"
+    assert search.report(3, 1e9), "and what was good before it does not count"
 
 
 def test_two_objectives_know_no_pruning(tmp_path):

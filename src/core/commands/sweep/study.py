@@ -65,7 +65,7 @@ class Search:
         if aim.objectives == "score,seconds":
             directions.append("minimize")
         elif aim.pruning:
-            pruner = optuna.pruners.MedianPruner(n_startup_trials=_FIRST_TRIALS, n_warmup_steps=_FIRST_RUNG)
+            pruner = optuna.pruners.MedianPruner(n_startup_trials=_FIRST_TRIALS, n_warmup_steps=0)
         try:
             storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
             self._study = optuna.create_study(
@@ -93,8 +93,12 @@ class Search:
         return self._running.number, dict(self._running.params)
 
     def report(self, rung: int, score: float) -> bool:
-        """Report the running trial's score so far; return whether to give it up."""
-        if self._aim.objectives != "score":
+        """Report the running trial's score so far; return whether to give it up.
+
+        The first parts are left out: Optuna compares the best of all parts, and policies that start from a rule begin
+        well before they learn.
+        """
+        if self._aim.objectives != "score" or rung < _FIRST_RUNG:
             return False
         self._running.report(score, rung)
         return bool(self._running.should_prune())
