@@ -35,11 +35,13 @@ def search_until(journal, count, die_at=None, aim=LEAST):
     return search, repaired
 
 
-def test_a_search_that_was_killed_tries_what_an_uninterrupted_one_tries(tmp_path):
+def test_a_search_that_was_killed_tries_what_an_uninterrupted_one_tries(tmp_path, monkeypatch):
     whole, _ = search_until(tmp_path / "whole", 16)
     search_until(tmp_path / "killed", 16, die_at=7)
     with (tmp_path / "killed").open("ab") as file:
         file.write(b'{"op_code":4,"worker_i')  # a line that the kill cut off
+    (tmp_path / "killed.lock").touch()  # for which Optuna would wait half a minute
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("waits for the lock of a dead process"))
     continued, repaired = search_until(tmp_path / "killed", 16)
     assert repaired == [7]
     assert [t.number for t in continued.trials()] == [0, 1, 2, 3, 4, 5, 6, *range(8, 17)], "7 is repeated as 8"

@@ -59,7 +59,7 @@ class Search:
     def __init__(self, journal: Path, space: Sequence[Dimension], aim: Aim) -> None:
         optuna = self._optuna = _import_optuna()
         self._space, self._aim = {d.name: _distribution(optuna, d) for d in space}, aim
-        _cut_torn_line(journal)
+        _repair_journal(journal)
         directions = ["minimize" if aim.lower_is_better else "maximize"]
         pruner: Any = optuna.pruners.NopPruner()
         if aim.objectives == "score,seconds":
@@ -67,7 +67,8 @@ class Search:
         elif aim.pruning:
             pruner = optuna.pruners.MedianPruner(n_startup_trials=_FIRST_TRIALS, n_warmup_steps=0)
         try:
-            storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+            kinds, lock = optuna.storages.journal, optuna.storages.journal.JournalFileOpenLock(str(journal))
+            storage = optuna.storages.JournalStorage(kinds.JournalFileBackend(str(journal), lock))
             self._study = optuna.create_study(
                 storage=storage, study_name="sweep", directions=directions, pruner=pruner, load_if_exists=True
             )
@@ -177,8 +178,12 @@ def _import_optuna() -> Any:
     return optuna
 
 
-def _cut_torn_line(journal: Path) -> None:
-    """Remove the end of a journal that a kill cut off: Optuna would write its next line behind it, in the same line."""
+def _repair_journal(journal: Path) -> None:
+    """Remove what a kill left: half a line, behind which Optuna would write the next one, and Optuna's lock.
+
+    The lock of the sweep's directory keeps other processes away.
+    """
+    journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)
     if journal.exists():
         content = journal.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
