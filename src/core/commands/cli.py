@@ -8,9 +8,12 @@ from typing import Any
 
 from rich.console import Console
 
-from core.config import Parser, add_flags, load_config
+from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
 from core.terminal import say_error, say_on
+
+_HELD_OUT = ("finalists", "held_out_seeds")
+"""Flags of the comparison at the end of a sweep."""
 
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume", "no_report", "verbose"),
@@ -21,6 +24,8 @@ _USES: dict[str, tuple[str, ...]] = {
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
     "export": ("checkpoint", "output", "format"),
+    "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
+    "track": ("to", "follow"),
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
@@ -87,6 +92,10 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.report import run_report
 
         return run_report([*filter(None, [config.run_directory]), *(own["further_runs"] or [])], say)
+    if mode == "track":
+        from core.commands.track.command import run_track
+
+        return run_track(config.run_directory, own["to"], own["follow"], say)
     if mode == "doctor":
         from core.commands.doctor.command import run_doctor
 
@@ -104,12 +113,25 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
 
         path = run_plan(config, sources, Wanted(own["gpu"], named, own["verbose"]), console, say)
     else:
-        from core.commands.ab.command import PAIRS, read_comparison, run_ab
-
-        comparison = read_comparison(own["a"], own["b"], config, options, named or default_file)
-        path = run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
+        path = _compare_settings(mode, own, config, options, named or default_file, console)
     say(f"Written to {path}.")
     return 0
+
+
+def _compare_settings(
+    mode: str, own: dict[str, Any], config: Config, options: dict[str, Any], file: Path | None, console: Console
+) -> Path:
+    """Run one of the modes that train with several settings, and return the path of its result."""
+    say = say_on(console)
+    if mode == "sweep":
+        from core.commands.sweep.command import run_sweep
+        from core.commands.sweep.sweep import asked_of, read_sweep
+
+        return run_sweep(read_sweep(asked_of(own), config, options, file), console, say)
+    from core.commands.ab.command import PAIRS, read_comparison, run_ab
+
+    comparison = read_comparison(own["a"], own["b"], config, options, file)
+    return run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
 
 
 def _parser() -> Parser:
@@ -139,8 +161,28 @@ def _parser() -> Parser:
     parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
     parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
     parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
+    parser.add_argument("--to", choices=("wandb", "mlflow"), help="track: the service that shows the run")
+    parser.add_argument("--follow", action="store_true", help="track: until the training ends")
+    _add_sweep_flags(parser)
     add_flags(parser)
     return parser
+
+
+def _add_sweep_flags(parser: Parser) -> None:
+    space = 'sweep: a setting and its values, "learning_rate_actor=1e-4..1e-2 log" or "batch_size=256,512"; repeatable'
+    parser.add_argument("--sweep", action="append", metavar="NAME=VALUES", help=space)
+    parser.add_argument("--sweep-file", type=Path, metavar="FILE", help="sweep: settings and their values in TOML")
+    parser.add_argument("--trials", type=int, metavar="N", help="sweep: trials at most (default: 20)")
+    minutes = "sweep: time of all trials and of the comparison at the end (default: no limit)"
+    parser.add_argument("--sweep-minutes", type=float, metavar="M", help=minutes)
+    objectives = ("score", "score,seconds")
+    objective = "sweep: what is searched for (default: score)"
+    parser.add_argument("--sweep-objective", choices=objectives, help=objective)
+    parser.add_argument("--no-pruning", action="store_true", help="sweep: finish trials below the median too")
+    finalists = "sweep: best trials to compare with the base settings at the end (default: 2)"
+    parser.add_argument("--finalists", type=int, metavar="N", help=finalists)
+    held_out = "sweep: seeds of that comparison, 0 for none (default: 4)"
+    parser.add_argument("--held-out-seeds", type=int, metavar="N", help=held_out)
 
 
 def _refuse(own: dict[str, Any], mode: str) -> None:

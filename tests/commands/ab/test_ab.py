@@ -5,9 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import threading
-import time
 from itertools import pairwise
 
 import pytest
@@ -224,37 +221,6 @@ def test_flags_are_read_as_what_they_were_made_from():
     parser = Parser(allow_abbrev=False)
     add_flags(parser)
     assert vars(parser.parse_known_flags(flags_of(options))) == options
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_child_dies_with_its_parent(number, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_COMMAND", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
-    log, inherited = tmp_path / "log", signal.signal(number, signal.default_int_handler)  # nohup ignores SIGHUP
-
-    def terminate():
-        while not (log.exists() and log.read_text().endswith("\n")):
-            time.sleep(0.05)
-        os.kill(os.getpid(), number)
-
-    thread = threading.Thread(target=terminate)
-    before = signal.getsignal(number)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        runs.run_fresh([], log)
-    thread.join()
-    assert signal.getsignal(number) is before
-    signal.signal(number, inherited)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(log.read_text()), 0)
-
-
-def test_last_words(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("Plan:\nerror: No GPU.\nmore\n")
-    assert runs.last_words(2, log) == "No GPU."
-    log.write_text("Traceback\nValueError: x\n")
-    assert runs.last_words(1, log) == "exit code 1, ValueError: x."
-    assert runs.last_words(-9, log) == "signal 9 ended it."
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """One process a run directory: real processes that hold the lock, die with it, and are refused."""
 
+import contextlib
 import os
 import re
 import signal
@@ -20,7 +21,7 @@ from commands.test_cli import train_arguments
 from core.commands.cli import main
 from core.errors import UserError
 from core.training.run_directory import lock
-from core.training.run_directory.lock import RunLock
+from core.training.run_directory.lock import RunLock, is_locked
 
 SOURCE = Path(lock.__file__).resolve().parents[3]
 HOLD = """
@@ -52,6 +53,17 @@ def test_who_comes_second_is_told_who_has_it(holder, tmp_path):
         f"{tmp_path / 'run'} is in use: process {holder.pid} trains there; wait for it, stop it, or name another "
         "--run-directory."
     )
+
+
+def test_who_only_looks_sees_the_lock_and_takes_none(holder, tmp_path):
+    assert is_locked(tmp_path / "run")
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / "run" / "run.lock").exists()
+    assert not is_locked(tmp_path / "run")
+    assert not is_locked(tmp_path / "nowhere")
+    with contextlib.closing(RunLock(tmp_path / "run")._file):
+        assert is_locked(tmp_path / "run")
 
 
 @pytest.mark.parametrize("more", [(), ("--resume",)])

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics, scalars
+from core.training.run_directory.metrics_log import MetricsLog, NewRecords, read_metrics, scalars
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +30,25 @@ def test_lines_are_json_and_appended(tmp_path):
     write(tmp_path, [1, 2])
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"iteration": 1, "return": 0.5}, {"iteration": 2, "return": 1.0}]
+
+
+def test_what_is_appended_is_read_once_and_whole(tmp_path):
+    new, file = NewRecords(tmp_path), tmp_path / "metrics.jsonl"
+
+    def iterations():
+        return [record["iteration"] for record in new.read()]
+
+    assert iterations() == []
+    write(tmp_path, [1, 2])
+    with file.open("a") as appended:
+        appended.write('{"iteration": 3, "ret')
+    assert iterations() == [1, 2]
+    with file.open("a") as appended:
+        appended.write('urn": 1.5}\nno JSON\n')
+    assert iterations() == [3]
+    assert iterations() == []
+    write(tmp_path, [3, 4, 5], after=2)
+    assert iterations() == [1, 2, 3, 4, 5], "a resume replaces the file"
 
 
 def test_lines_after_the_checkpoint_are_dropped_on_resume(tmp_path):

@@ -4,27 +4,18 @@ Each runs in a fresh process: it starts as a user's would, with nothing left fro
 """
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import core
 from core.commands.ab.report import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
+from core.commands.fresh_process import last_words, run_fresh
 from core.errors import UserError
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import read_metrics
-
-_COMMAND = "import sys; from core.commands.cli import main; sys.exit(main())"
 
 
 @dataclass(frozen=True)
@@ -117,57 +108,3 @@ def read_pair(a: SideRun, b: SideRun, metrics: tuple[str, str]) -> dict[str, Any
 def order(pair: int) -> str:
     """Return which side runs first in a pair: they alternate, so that a machine that slows down favours neither."""
     return "ab" if pair % 2 else "ba"
-
-
-def run_fresh(arguments: Sequence[str], log: Path) -> tuple[int, float]:
-    """Run a command in a process of its own, its output in ``log``; return its exit code and its seconds.
-
-    If this process is interrupted or terminated, so is that one.
-    """
-    sources = str(Path(core.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
-    begin = time.perf_counter()
-    with _terminated_by_exception(), log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, *arguments],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C comes to us alone: a run that is measured is not finished gently
-        )
-        try:
-            return process.wait(), time.perf_counter() - begin
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-
-
-def last_words(code: int, log: Path) -> str:
-    """Return why a command failed: its error, else its signal (a negative code), or its exit code and last line."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if errors:
-        return errors[-1]
-    if code < 0:
-        return f"signal {-code} ended it."
-    return f"exit code {code}{f', {lines[-1]}' if lines else ''}."
-
-
-@contextmanager
-def _terminated_by_exception() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal do what Ctrl-C does, so that no child process stays behind."""
-    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    previous = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
-    for number in previous:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt

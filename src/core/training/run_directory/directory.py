@@ -30,6 +30,7 @@ class RunDirectory:
         self.comparison = self.path / "comparison.html"  # this run and others side by side
         self.evaluation = self.path / "evaluation.json"  # result of --mode evaluate
         self.export = self.path / "export"  # folder of --mode export
+        self.tracking = self.path / "tracking.json"  # what --mode track has sent
         self.lock = self.path / "run.lock"  # file that the training process locks
 
     def __str__(self) -> str:

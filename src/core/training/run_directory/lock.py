@@ -103,6 +103,21 @@ class RunLock:
             return False
 
 
+def is_locked(directory: Path) -> bool:
+    """Return whether a process trains in a run directory; without locks of the system, whether it looks so."""
+    path = RunDirectory(directory).lock
+    try:
+        with path.open("rb") as file:
+            if fcntl is None:
+                return True
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return path.exists() and fcntl is None
+
+
 def _holder(file: IO[str]) -> str:
     """Return the process that locked a file; it may not have written its name yet."""
     file.seek(0)

@@ -1,6 +1,7 @@
 """Metrics of a run: metrics.jsonl is the record, TensorBoard shows the same numbers."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -114,10 +115,35 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
         UserError: the file cannot be read.
     """
     path = RunDirectory(directory).metrics
-    if not path.exists():
-        return []
+    return _parsed(path.read_bytes()) if path.exists() else []
+
+
+class NewRecords:
+    """Reads what is appended to a run's metrics.jsonl; a line that is not complete yet waits for its end."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path, self._offset, self._file = RunDirectory(directory).metrics, 0, -1
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the records since the last call; all of them where the file is another one, as after a resume."""
+        try:
+            with self._path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._offset:
+                    self._file, self._offset = status.st_ino, 0
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return _parsed(whole)
+
+
+def _parsed(content: bytes) -> list[dict[str, Any]]:
+    """Return the records of lines of JSON, but for damaged ones."""
     records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in content.decode(errors="replace").splitlines():
         try:
             record = json.loads(line)
         except ValueError:

@@ -1,0 +1,1 @@
+"""What --mode sweep does."""

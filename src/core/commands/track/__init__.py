@@ -1,0 +1,1 @@
+"""What --mode track does."""

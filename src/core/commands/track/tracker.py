@@ -1,0 +1,91 @@
+"""What a service that shows runs is given, and what is remembered of what it has."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.errors import UserError
+from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.files import write_json
+
+PROJECT = "longstride"
+"""Project or experiment of runs, where the service's own environment variable names none."""
+
+Records = Sequence[dict[str, Any]]
+
+
+class TrackingError(UserError):
+    """A service cannot be reached, or refuses what it is given; the same command sends it again."""
+
+
+@dataclass
+class Sent:
+    """What a service has of a run."""
+
+    run: str = ""  # the service's name of the run; empty before it has one
+    iteration: int = 0  # last iteration that it has
+    files: dict[str, str] = field(default_factory=dict)  # file name -> digest of the content that it has
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a service is told of a run beside its metrics."""
+
+    name: str  # of the run directory
+    directory: Path
+    settings: dict[str, Any]  # values of config.json
+    units: dict[str, str]  # metric -> unit
+
+
+class Tracker(Protocol):
+    """A run in a service. Its methods raise TrackingError."""
+
+    target: str  # where the run goes; without passwords
+    run: str  # the service's name of the run
+    iteration: int  # last iteration that the service has
+
+    def send(self, records: Records) -> None:
+        """Send the numbers of records of metrics.jsonl, whose iterations come after those that were sent."""
+
+    def send_file(self, path: Path) -> None:
+        """Send a file, in place of an earlier one of its name."""
+
+    def close(self, ended: bool) -> list[str]:
+        """Wait until everything is there; return lines for people. ``ended``: whether the training is over."""
+
+
+def read_sent(directory: Path, service: str, target: str) -> Sent:
+    """Return what a service has of a run at a target; nothing where nothing is remembered.
+
+    Raises:
+        UserError: the file that remembers it is damaged.
+    """
+    return Sent(**_all(directory).get(_key(service, target), {}))
+
+
+def write_sent(directory: Path, service: str, target: str, sent: Sent) -> None:
+    """Remember what a service has.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    write_json(RunDirectory(directory).tracking, {**_all(directory), _key(service, target): asdict(sent)})
+
+
+def _key(service: str, target: str) -> str:
+    return f"{service} {target}"
+
+
+def _all(directory: Path) -> dict[str, Any]:
+    path = RunDirectory(directory).tracking
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for entry in content.values():
+            Sent(**entry)
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError):
+        raise UserError(f"{path} is damaged; remove it to send the run anew.") from None
+    return dict(content)
