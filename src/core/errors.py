@@ -12,8 +12,15 @@ _SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
 """The command's script in a source checkout; an installed package has none."""
 
 
-def this_command() -> str:
-    """Return the command that runs this program, as a user types it in the present working folder."""
+def this_command(processes: int = 1) -> str:
+    """Return the command that runs this program, as a user types it in the present working folder.
+
+    Several processes of a host are started by torchrun.
+    """
+    if processes > 1:
+        *python, program = shlex.split(this_command())
+        start = ["torchrun", f"--nproc-per-node={processes}", *([] if python else ["--no-python"])]
+        return shlex.join([*start, program])
     if Path(sys.argv[0]).stem == "longstride":
         return _typed(sys.argv[0])
     return f"{_typed(sys.executable)} {_path(str(_SCRIPT))}" if _SCRIPT.is_file() else "longstride"
@@ -45,7 +52,12 @@ def one_line(error: BaseException) -> str:
 
 
 class UserError(Exception):
-    """Bad input: one sentence that says what was wrong, where, and what to do (exit code 2)."""
+    """Bad input: one sentence that says what was wrong, where, and what to do (exit code 2).
+
+    ``alone`` says of an error in one of several processes that no other one prints it.
+    """
+
+    alone = False
 
 
 class SimulatorError(UserError):
@@ -62,6 +74,10 @@ class PolicyNotFiniteError(SimulatorError):
 
 class GpuLostError(UserError):
     """A GPU failed; this process cannot use CUDA again, not even to shut it down."""
+
+
+class RankLostError(UserError):
+    """Another process of a run has ended; this one cannot go on, nor end its part in an orderly way."""
 
 
 class NotSavedError(UserError):

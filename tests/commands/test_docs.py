@@ -55,6 +55,9 @@ def test_every_command_is_understood():
             elif program == "make":
                 targets = [flag for flag in flags if "=" not in flag]
                 assert all(f"\n{target.replace('.venv', '$(VENV)')}:" in makefile for target in targets), flags
+            elif program == "torchrun":
+                own = flags[flags.index("scripts/train.py") + 1 :]
+                assert vars(cli._parser().parse_known_flags(own))["mode"] == "train"
             elif program == "python" and flags[0] == "scripts/gpu_monitor.py":
                 gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags[1:]))
             elif program == "python":

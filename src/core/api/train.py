@@ -13,9 +13,10 @@ import torch
 from rich.console import Console
 
 from core.commands.report import report_at_the_end
-from core.commands.train import StopOnInterrupt, wants_report
+from core.commands.train import StopOnInterrupt, ranks_of, wants_report
 from core.config import Config
 from core.errors import UserError
+from core.learning.distributed.launch import Launch
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
@@ -93,12 +94,14 @@ def train(
     console = console_for(quiet)
     say = say_on(console)
     given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
-    config, sources, loaded = _settings_and_simulator(simulator, given, resume, say)
-    with _same_torch_threads():
-        run = build_run(config, sources, resume, say, loaded)
+    with _same_torch_threads(), ranks_of(Launch.from_environment(), given) as ranks:
+        first = ranks.rank == 0
+        say = say if first else say_on(console_for(True))
+        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say)
+        run = build_run(config, sources, resume, say, loaded, ranks=ranks)
         with StopOnInterrupt(say, signal.SIGINT) as interrupt:
             completed = run.train(console, interrupt.requested)
-    if wants_report(not report):
+    if wants_report(not report) and first:
         report_at_the_end(run.directory, say, run.trainer.simulator)
     if completed:
         say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")

@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, UserError, this_command
+from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, RankLostError, UserError, this_command
+from core.learning.distributed.launch import Launch
 from core.terminal import say_error, say_on
 
 _HELD_OUT = ("finalists", "held_out_seeds")
@@ -41,12 +42,13 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         return _run_mode(sys.argv[1:] if arguments is None else arguments, default_file)
     # The thread of the first cannot be stopped and would keep the process alive. After the second, what frees pinned
     # memory and events while Python ends may abort the process, with another exit code.
-    except (EndlessEpisodeError, GpuLostError) as error:
-        say_error(error)
+    # The third leaves connections to processes that are gone, which would be waited for.
+    except (EndlessEpisodeError, GpuLostError, RankLostError) as error:
+        _print_error(error)
         sys.stdout.flush()
         os._exit(EXIT_BAD_INPUT)
     except UserError as error:
-        say_error(error)
+        _print_error(error)
         return EXIT_NOT_SAVED if isinstance(error, NotSavedError) else EXIT_BAD_INPUT
     except OSError as error:  # a disk or permission that failed outside of the places that say more
         say_error(f"{error.strerror or error}: {error.filename}; nothing saved before is lost.")
@@ -54,6 +56,13 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     except KeyboardInterrupt:
         print("Interrupted; what was saved before is untouched.", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _print_error(error: UserError) -> None:
+    """Print the sentence of an error, unless another process of the run prints it."""
+    rank = os.environ.get("RANK", "0")
+    if rank == "0" or error.alone:
+        say_error(f"rank {rank}: {error}" if rank != "0" else error)
 
 
 def installed() -> int:
@@ -75,6 +84,8 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     own = {name: options.pop(name, None) for name in names}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
+    if mode != "train":
+        Launch.from_environment().require_one_process(mode)
     console = console_of_output()
     say = say_on(console)
     if mode == "train":

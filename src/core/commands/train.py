@@ -4,6 +4,8 @@ import os
 import shlex
 import signal
 import threading
+import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,18 @@ from rich.console import Console
 from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
+from core.learning.distributed.join import joined_ranks
+from core.learning.distributed.launch import Launch, see_own_gpu
+from core.learning.distributed.ranks import Ranks
 from core.text import Say, counted, format_duration
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import Run, build_run
+from core.training.run_directory.directory import RunDirectory
 
 EXIT_INTERRUPTED = 130
+
+_SAME_REQUEST = 2.0
+"""Seconds in which a signal that comes again, from torchrun after the terminal, is the same request to stop."""
 
 REPORT = "LONGSTRIDE_REPORT"
 """Environment variable: with ``off`` no report is written at the end of a training or an evaluation."""
@@ -40,21 +49,53 @@ def wants_report(refused: bool) -> bool:
 
 def run_train(config: Config, sources: dict[str, str], choices: Choices, console: Console, say: Say) -> int:
     """Train, and return the exit code: 130 where somebody asked to stop."""
-    if choices.resume:
-        resumed = resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
-        config, sources = resumed.config, resumed.sources
-        for line in resumed.lines:
-            say(line)
-    run = build_run(config, sources, choices.resume, say, file=choices.file, verbose=choices.verbose)
-    if not run.trainer.unfinished:
-        say("Nothing is left to train: name a larger --training-episodes to train on.")
-    with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM) as interrupt:
-        done = run.train(console, interrupt.requested)
-    if choices.report:
-        report_at_the_end(run.directory, say, run.trainer.simulator)
-    for line in _last_lines(run, done):
-        say(line)
+    launch = Launch.from_environment()
+    with ranks_of(launch, config) as ranks:
+        say = say if ranks.rank == 0 else _silent
+        resume = ranks.from_first(lambda: choices.resume or _starts_again(launch, config, say))
+        if resume:
+            resumed = ranks.from_first(
+                lambda: resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
+            )
+            config, sources = resumed.config, resumed.sources
+            for line in resumed.lines:
+                say(line)
+        run = build_run(config, sources, resume, say, file=choices.file, verbose=choices.verbose, ranks=ranks)
+        if not run.trainer.unfinished:
+            say("Nothing is left to train: name a larger --training-episodes to train on.")
+        once_for = _SAME_REQUEST if ranks.size > 1 else 0.0
+        with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM, once_for=once_for) as interrupt:
+            done = run.train(console, interrupt.requested)
+        if ranks.rank == 0:
+            if choices.report:
+                report_at_the_end(run.directory, say, run.trainer.simulator)
+            for line in _last_lines(run, done):
+                say(line)
     return 0 if done else EXIT_INTERRUPTED
+
+
+def ranks_of(launch: Launch, config: Config) -> AbstractContextManager[Ranks]:
+    """Join the other processes of a run, each with a GPU of its own where GPUs are used."""
+    launch.require_directory(config.run_directory)
+    if config.device != "cpu":
+        see_own_gpu(launch)
+    return joined_ranks(launch)
+
+
+def _starts_again(launch: Launch, config: Config, say: Say) -> bool:
+    """Return whether torchrun has started the processes again, and there is a run to go on with."""
+    if not launch.restarts:
+        return False
+    held = RunDirectory(config.run_directory).holds_run()
+    how = "from the last checkpoint" if held else "at the beginning, as there is no checkpoint yet"
+    say(
+        f"torchrun has started the processes again ({launch.restarts} of {launch.most_restarts} times): training {how}."
+    )
+    return held
+
+
+def _silent(text: str) -> None:
+    """Print nothing: the first rank prints."""
 
 
 def _last_lines(run: Run, done: bool) -> list[str]:
@@ -74,10 +115,12 @@ def _last_lines(run: Run, done: bool) -> list[str]:
 class StopOnInterrupt:
     """Turns the first of some signals into a request to stop after the iteration; the second interrupts at once.
 
+    Signals within ``once_for`` seconds are the same request: torchrun passes on what the terminal has sent to all.
     Outside the main thread, where Python handles no signals, it changes nothing.
     """
 
-    def __init__(self, say: Say, *signals: signal.Signals) -> None:
+    def __init__(self, say: Say, *signals: signal.Signals, once_for: float = 0.0) -> None:
+        self._once_for, self._since = once_for, 0.0
         is_main = threading.current_thread() is threading.main_thread()
         self._say, self._signals, self._stop = say, signals if is_main else (), False
         self._previous: dict[int, Any] = {}
@@ -97,6 +140,8 @@ class StopOnInterrupt:
 
     def _handle(self, number: int, frame: object) -> None:
         if self._stop:
+            if time.monotonic() - self._since < self._once_for:
+                return
             raise KeyboardInterrupt
-        self._stop = True
+        self._stop, self._since = True, time.monotonic()
         self._say("Stopping after this iteration. Press Ctrl-C again to stop at once.")

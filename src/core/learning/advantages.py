@@ -1,13 +1,17 @@
 """Generalised advantage estimation (Schulman et al., arXiv 1506.02438, equations 11, 12 and 16)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from core.jit_cache.cache import cached
 from core.rollout.trajectory import Trajectory
+
+Total = Callable[[np.ndarray], np.ndarray]
+"""Returns the sum of float64[n] over several processes, the same bits on each."""
 
 _SHORTEST_HORIZON = 1 / 700
 """Intervals, below which the discount of one would be 0 in float64."""
@@ -85,11 +89,28 @@ def next_values_of(values: np.ndarray, truncated: np.ndarray, bootstrap_values: 
     return next_values
 
 
-def standardise(advantages: np.ndarray) -> np.ndarray:
-    """Return float32[N] advantages with mean 0 and standard deviation 1; all NaN if the deviation is not finite."""
-    spread = max(float(advantages.std()), 1e-8)
-    standardised: np.ndarray = (advantages - advantages.mean()) / (spread if np.isfinite(spread) else np.nan)
+def standardise(advantages: np.ndarray, total: Total | None = None) -> np.ndarray:
+    """Return float32[N] advantages with mean 0 and standard deviation 1; all NaN if the deviation is not finite.
+
+    With a function that adds up numbers over several processes, mean and deviation are those over all of them.
+    """
+    mean, deviation = mean_and_deviation(advantages, total)
+    spread = max(float(deviation), 1e-8)
+    standardised: np.ndarray = (advantages - mean) / (spread if np.isfinite(spread) else np.nan)
     return standardised
+
+
+def mean_and_deviation(values: np.ndarray, total: Total | None) -> tuple[Any, Any]:
+    """Return mean and standard deviation of float32[N]: of this process in float32; of all of them from float64 sums.
+
+    Those of several processes are rounded to float32, as one process computes in it.
+    """
+    if total is None:
+        return values.mean(), values.std()
+    count, mean = total(np.array([len(values), values.sum(dtype=np.float64)]))
+    mean /= count
+    squares = total(np.array([np.square(values.astype(np.float64) - mean).sum()]))[0]
+    return np.float32(mean), np.float32(np.sqrt(squares / count))
 
 
 def discount_of(horizon: float) -> float:
@@ -114,17 +135,21 @@ def control_variate_coefficient(
     values: Sequence[np.ndarray],
     next_values: Sequence[np.ndarray],
     discounts: Sequence[np.ndarray],
+    total: Total | None = None,
 ) -> float:
     """Return what a unit of the control variate adds to a TD error: the slope of least squares through the origin.
 
     The variate has mean 0 whatever is done, so that subtracting it from the rewards changes no expectation, and least
     squares takes out as much variance as one factor can (Owen, "Monte Carlo theory, methods and examples", 2013,
     section 8.9). Fitted to the data that it is used on, it has an error of the order of one over their number.
-    Values, next values and discounts of each trajectory are those of :func:`gae`.
+    Values, next values and discounts of each trajectory are those of :func:`gae`. ``total`` is that of
+    :func:`standardise`.
     """
     covariance = variance = 0.0
     for t, value, next_value, discount in zip(trajectories, values, next_values, discounts, strict=True):
         variate = t.control_variate.astype(np.float64)
         errors = t.rewards + discount * np.where(t.terminated, 0.0, next_value) - value
         covariance, variance = covariance + float(variate @ errors), variance + float(variate @ variate)
+    if total is not None:
+        covariance, variance = total(np.array([covariance, variance])).tolist()
     return covariance / variance if variance > 0.0 else 0.0

@@ -9,7 +9,8 @@ import numpy as np
 class Minibatches(NamedTuple):
     """M minibatches of S slots: int64[M, S] samples of the rollout, and float32[M, S] share of each in its minibatch.
 
-    The shares add up to 1 in each minibatch. A slot of weight 0 is padding.
+    The shares add up to 1 in each minibatch. A slot of weight 0 is padding. Where several processes learn, these are
+    the slots of one, padding last, and the shares of all add up to 1.
     """
 
     indices: np.ndarray
@@ -27,8 +28,13 @@ class Minibatches(NamedTuple):
 
     def without_padding(self) -> "Minibatches":
         """Return the same without slots that are padding in all minibatches."""
-        used = int(np.flatnonzero(self.weights.any(axis=0))[-1]) + 1
+        used = int(np.max(np.flatnonzero(self.weights.any(axis=0)), initial=0)) + 1
         return self if used == self.size else Minibatches(self.indices[:, :used], self.weights[:, :used])
+
+    @property
+    def lengths(self) -> list[int]:
+        """Slots of each minibatch without the padding at its end, at least 1."""
+        return np.maximum((self.weights != 0.0).sum(axis=1), 1).tolist()  # type: ignore[no-any-return]
 
     def first(self, steps: int) -> "Minibatches":
         """Return the first minibatches."""

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from core.errors import UserError
-from core.learning.advantages import discounted_sums
+from core.learning.advantages import Total, discounted_sums, mean_and_deviation
+from core.learning.distributed.ranks import ALONE, Ranks, flattened
 from core.policies.networks import ActorCritic
-from core.policies.observation_normalizer import RunningStatistics
+from core.policies.observation_normalizer import RunningStatistics, statistics_of
 from core.rollout.trajectory import Trajectory
 
 _ROUNDING = 1e-9
@@ -30,15 +31,24 @@ class RewardScale:
     def __init__(self, instances: int) -> None:
         self.statistics, self.carried, self.divisor = RunningStatistics.empty(1), np.zeros(instances), np.ones(1)
 
-    def learn(self, trajectories: Sequence[Trajectory], discounts: Sequence[np.ndarray], group_size: int = 1) -> None:
+    def learn(
+        self,
+        trajectories: Sequence[Trajectory],
+        discounts: Sequence[np.ndarray],
+        group_size: int = 1,
+        ranks: Ranks = ALONE,
+    ) -> None:
         """Include the rewards of a rollout, with float64[T] discounts of each trajectory, and set the divisor.
 
-        All instances of a group go on with the episode of its first one.
+        All instances of a group go on with the episode of its first one. The statistics are those of all ranks.
         """
+        batches = []
         for i, (t, discount) in enumerate(zip(trajectories, discounts, strict=True)):
             ended = t.terminated | t.truncated
             sums, self.carried[i] = discounted_sums(t.rewards, discount, ended, self.carried[i])
-            self.statistics.merge(sums[:, None])
+            batches.append(statistics_of(sums[:, None]))
+        for batch in flattened(ranks.gather(batches)):
+            self.statistics.include(batch)
         for i in range(len(trajectories)):
             self.carried[i] = self.carried[i - i % group_size]
         std = float(np.sqrt(self.statistics.squares[0] / self.statistics.count[0]))
@@ -72,7 +82,9 @@ class AverageReward:
     def __init__(self) -> None:
         self.rate: float | None = None
 
-    def subtract(self, trajectories: Sequence[Trajectory], durations: Sequence[np.ndarray]) -> list[Trajectory]:
+    def subtract(
+        self, trajectories: Sequence[Trajectory], durations: Sequence[np.ndarray], ranks: Ranks = ALONE
+    ) -> list[Trajectory]:
         """Take note of a rollout; return it with differential rewards.
 
         Durations are float64[T] of each trajectory, from each step to the next: 1, or intervals of simulated time.
@@ -85,7 +97,9 @@ class AverageReward:
                 "AVERAGE_REWARD is on, but the simulator terminated an episode; the mean reward is for processes that "
                 "never end. Leave it off, or let the simulator go on, or end episodes by max_steps or truncated()."
             )
-        total, time = sum(float(t.rewards.sum()) for t in trajectories), sum(float(d.sum()) for d in durations)
+        here = [(float(t.rewards.sum()), float(d.sum())) for t, d in zip(trajectories, durations, strict=True)]
+        sums = flattened(ranks.gather(here))
+        total, time = sum(reward for reward, _ in sums), sum(duration for _, duration in sums)
         if time > 0.0:
             rate = total / time
             self.rate = rate if self.rate is None else _MEMORY * self.rate + (1 - _MEMORY) * rate
@@ -105,15 +119,17 @@ def rescale_values(model: ActorCritic, factor: float) -> None:
 
 
 @torch.no_grad()
-def renormalise_values(model: ActorCritic, returns: np.ndarray) -> None:
+def renormalise_values(model: ActorCritic, returns: np.ndarray, total: Total | None = None) -> None:
     """Move the value normalisation towards float32[N] returns and keep the critic's values unchanged.
 
     The critic's head is rescaled (van Hasselt et al., "Learning values across many orders of magnitude", 2016,
-    equation 6), so no scale of the reward has to be chosen by hand.
+    equation 6), so no scale of the reward has to be chosen by hand. With ``total``, which adds up float64[n] over all
+    processes, the returns are those of all of them.
     """
     tensors = model.tensors
     mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
-    new_mean, new_std = float(returns.mean()), max(float(returns.std()), 1e-6)
+    new_mean, new_std = map(float, mean_and_deviation(returns, total))
+    new_std = max(new_std, 1e-6)
     if _has_seen_returns(model):
         new_mean = _MEMORY * mean + (1 - _MEMORY) * new_mean
         new_std = _MEMORY * std + (1 - _MEMORY) * new_std

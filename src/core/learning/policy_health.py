@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.policies.networks import ActorCritic
 
 _ROWS = 1_024
@@ -25,10 +26,10 @@ class PolicyHealth(NamedTuple):
     observation_effect: float | None
 
 
-def some_rows(observations: Sequence[np.ndarray]) -> np.ndarray:
-    """Return float32[B, O], about 1,024 rows spread over float32[T_i, O] observations of several trajectories."""
-    rows = sum(map(len, observations))
-    return np.concatenate([each[:: max(rows // _ROWS, 1)] for each in observations])
+def some_rows(observations: Sequence[np.ndarray], ranks: Ranks = ALONE) -> np.ndarray:
+    """Return float32[B, O], about 1,024 rows of all ranks' observations, float32[T_i, O] of each trajectory here."""
+    rows = sum(ranks.gather(sum(map(len, observations))))
+    return np.concatenate(ranks.gather(np.concatenate([each[:: max(rows // _ROWS, 1)] for each in observations])))
 
 
 @torch.no_grad()

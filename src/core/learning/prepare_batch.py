@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from core.hardware.planning.update_memory import value_rows
-from core.learning.advantages import next_values_of
+from core.learning.advantages import Total, mean_and_deviation, next_values_of
 from core.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
 from core.learning.device_transfer import DeviceBuffers
+from core.learning.distributed.ranks import any_of
 from core.learning.listed.samples import list_places, with_lists
 from core.learning.memory.chunks import ChunkedSamples, ChunkRows
 from core.learning.memory.values import ValuesInOrder, values_in_order
@@ -106,13 +107,13 @@ def prepare_batch(
     if penalty is not None:
         rollout = penalty.charge(stepper, rollout, columns)
     targets = algorithm.targets(rollout, *_by_trajectory(trajectories, values, final_values))
-    advantages, returns, explained_variance = targets.advantages, targets.returns, np.nan
-    if not (np.isfinite(advantages).all() and np.isfinite(returns.std())):
+    advantages, returns, explained_variance, total = targets.advantages, targets.returns, np.nan, rollout.total
+    if any_of(not (np.isfinite(advantages).all() and np.isfinite(returns.std())), total):
         advantages = np.full_like(advantages, np.nan)  # the critic has diverged: no step of this update may be taken
     elif algorithm.needs_critic:
-        renormalise_values(model, returns)
+        renormalise_values(model, returns, total)
     if algorithm.needs_critic:
-        explained_variance = 1.0 - float(np.var(returns - values)) / max(float(np.var(returns)), 1e-12)
+        explained_variance = 1.0 - _variance(returns - values, total) / max(_variance(returns, total), 1e-12)
     mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
 
     def upload() -> Samples:
@@ -125,8 +126,8 @@ def prepare_batch(
     samples: AnySamples = stepper.memory.run("upload", len(values), upload)
     if model.spec.scores_actions:
         samples = with_lists(samples._asdict(), list_places(trajectories))
-    sizes = None
-    kept = targets.learned_from if targets.learned_from is not None and targets.learned_from.any() else None
+    sizes, learned = None, targets.learned_from
+    kept = learned if any_of(learned is not None and bool(learned.any()), total) else None
     if chunks is not None:
         valid = chunks.valid if kept is None else chunks.valid & kept[chunks.rows]
         parts = {"rows": chunks.rows, "valid": valid.astype(np.float32), "starts": chunks.starts}
@@ -137,6 +138,11 @@ def prepare_batch(
         kept = None if kept is None else np.asarray(valid.any(axis=1))
     learned_from = np.flatnonzero(kept) if kept is not None and not kept.all() else None
     return Prepared(samples, learned_from, explained_variance, targets.figures, carried, sizes)
+
+
+def _variance(numbers: np.ndarray, total: Total | None) -> float:
+    """Return the variance of float32[N], of all processes where they are several."""
+    return float(np.var(numbers)) if total is None else float(mean_and_deviation(numbers, total)[1]) ** 2
 
 
 def _by_trajectory(

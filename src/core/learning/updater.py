@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +12,13 @@ from torch import Tensor
 from core.hardware.types import Execution, Precision
 from core.learning.advantages import compile_advantages
 from core.learning.algorithms.interface import Algorithm, AnySamples, RolloutBatch
-from core.learning.device_transfer import DeviceBuffers, ModelTransfer, host_allocator, synchronise
+from core.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
+from core.learning.distributed.minibatch_drawer import MinibatchDrawer
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.divergence import DivergenceGuard
 from core.learning.gradient_noise import GradientNoise, gradient_noise
-from core.learning.memory.chunks import ChunkRows, chunk_rows, weighted
-from core.learning.minibatches import Minibatches, draw_epochs, minibatch_shape
+from core.learning.memory.chunks import ChunkRows, chunk_rows
+from core.learning.minibatches import Minibatches, minibatch_shape
 from core.learning.prepare_batch import Prepared, prepare_batch, upload_rollout
 from core.learning.reference_penalty import Penalty
 from core.learning.schedule import Coefficients
@@ -74,17 +75,25 @@ class UpdateReport(NamedTuple):
 class Updater:
     """Owns the model on the update's device, which is the host's on the CPU, and its optimiser."""
 
-    def __init__(self, host: ActorCritic, device: torch.device, algorithm: Algorithm, settings: UpdateSettings) -> None:
+    def __init__(
+        self,
+        host: ActorCritic,
+        device: torch.device,
+        algorithm: Algorithm,
+        settings: UpdateSettings,
+        ranks: Ranks = ALONE,
+    ) -> None:
         self.host, self.device, self.algorithm, self.settings = host, device, algorithm, settings
+        self.ranks = ranks
         self.model = host if device.type == "cpu" else ActorCritic(host.spec, device)
         self.transfer = ModelTransfer(host, self.model)
         self.transfer.to_device()
         compiled = settings.executions == ("compiled",)
-        self.stepper: Stepper = (KernelStepper if compiled else TorchStepper)(self.model, algorithm, settings)
+        self.stepper: Stepper = (KernelStepper if compiled else TorchStepper)(self.model, algorithm, settings, ranks)
         executor = Executor(self.stepper, "compiled" if compiled else "eager")
         self.runner = StepRunner(executor, settings.executions, self._largest, run_steps=settings.run_steps)
         self.buffers = DeviceBuffers(device)
-        self._drawing = ThreadPoolExecutor(1, "minibatches")
+        self._drawer = MinibatchDrawer(settings.epochs, self._largest, device, self.runner.slots, ranks)
         self._critic_states = host.flat.new_zeros(0, host.spec.critic_state_size, device=device)
         self.guard = DivergenceGuard(self.stepper)
         coefficient = settings.kl_coefficient
@@ -117,10 +126,11 @@ class Updater:
             MemoryError: (or the RuntimeError of torch that means it) memory ran out at the smallest microbatch.
         """
         begin, precision = time.perf_counter(), self.stepper.precision
+        rollout = rollout._replace(total=self.ranks.sums)
         chunks = self._chunks(rollout)
         all_sizes = None if chunks is None else chunks.valid.sum(axis=1)
         count = rollout.steps if chunks is None else len(chunks.rows)
-        early = self._draw(count, rng, all_sizes) if self.algorithm.learns_from_all else None  # while it goes up
+        early = self._drawer.draw(count, rng, all_sizes) if self.algorithm.learns_from_all else None  # while it goes up
         factor = coefficients.learning_rate_factor * self.guard.rate_factor
         self.stepper.set_coefficients(coefficients._replace(learning_rate_factor=factor))
         self.transfer.start_iteration()
@@ -129,8 +139,8 @@ class Updater:
         prepared, upload_seconds = self._prepare(rollout, chunks)
         noise = self._gradient_noise(prepared.samples, rollout, chunks) if self.settings.measure_noise else None
         used = count if prepared.learned_from is None else len(prepared.learned_from)
-        draws = early or self._draw(used, rng, prepared.sizes, prepared.learned_from)
-        reports, epochs = self._epochs(prepared.samples, draws.result())
+        draw = early or self._drawer.draw(used, rng, prepared.sizes, prepared.learned_from)
+        reports, epochs = self._epochs(prepared.samples, draw.epochs.result())
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         if fallback:
@@ -147,7 +157,7 @@ class Updater:
             epochs=epochs,
             optimizer_steps=len(reports),
             skipped_steps=skipped,
-            batch_size=minibatch_shape(used, self._largest)[1] * self.host.spec.chunk,
+            batch_size=minibatch_shape(draw.samples, self._largest)[1] * self.host.spec.chunk,
             model_transfers=self.transfer.count,
             transfer_seconds=transfer_seconds,
             update_seconds=time.perf_counter() - begin - transfer_seconds - log.seconds,
@@ -243,34 +253,7 @@ class Updater:
         counts = [t.steps for t in rollout.trajectories] if chunks is None else chunks.counts.tolist()
         indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.dependent
         parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
-        return gradient_noise(self.stepper.actor_gradient(samples, part) for part in parts)
-
-    def _draw(
-        self,
-        samples: int,
-        rng: np.random.Generator,
-        sizes: np.ndarray | None = None,
-        learned_from: np.ndarray | None = None,
-    ) -> Future[list[Minibatches]]:
-        """Begin to draw the minibatches of all epochs, where a GPU can read them while the host goes on.
-
-        Their indices are places in ``learned_from``, int64[samples], where that is given. Chunks weigh as much as they
-        have steps, int64[chunks] ``sizes``.
-        """
-        count, size = minibatch_shape(samples, self._largest)
-        new = host_allocator(self.device.type == "cuda")
-        room = new((self.settings.epochs, count, self.runner.slots(size)), np.dtype(np.int64))
-        weights = None if sizes is None else new(room.shape, np.dtype(np.float32))
-
-        def draw() -> list[Minibatches]:
-            minibatches = draw_epochs(room, samples, rng)
-            if learned_from is not None:
-                room[...] = learned_from[room]
-            if sizes is None or weights is None:
-                return minibatches
-            return [weighted(each, sizes, into) for each, into in zip(minibatches, weights, strict=True)]
-
-        return self._drawing.submit(draw)
+        return gradient_noise((self.stepper.actor_gradient(samples, part) for part in parts), self.ranks.sums)
 
     def _epochs(self, samples: AnySamples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""

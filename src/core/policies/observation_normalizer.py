@@ -1,6 +1,7 @@
 """Running mean and variance of observations, which are part of the policy."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,6 +9,28 @@ _LEAST_STD = 1e-4
 """A column that varies less than this is shifted but not scaled: its variation is rounding."""
 
 _ENOUGH_ROWS = 8_192
+
+
+class BatchStatistics(NamedTuple):
+    """What :class:`RunningStatistics` takes in of a batch: its rows, then arrays of a figure for each column."""
+
+    rows: int
+    mean: np.ndarray
+    squares: np.ndarray
+    indicator: np.ndarray
+
+
+def statistics_of(values: np.ndarray) -> BatchStatistics:
+    """Return those of all rows of float[B, O] observations."""
+    count = len(values)
+    mean = values.mean(axis=0, dtype=np.float64)
+    squares = values.var(axis=0, dtype=np.float64) * count
+    return BatchStatistics(count, mean, squares, ((values == 0.0) | (values == 1.0)).all(axis=0))
+
+
+def thinned(values: np.ndarray) -> np.ndarray:
+    """Return every k-th row of a large batch of observations, at least 8,192 of them."""
+    return values[:: max(1, len(values) // _ENOUGH_ROWS)]
 
 
 @dataclass
@@ -31,19 +54,20 @@ class RunningStatistics:
 
     def update(self, values: np.ndarray) -> None:
         """Merge float32[B, O] observations; of a large batch every k-th row, at least 8,192 of them."""
-        self.merge(values[:: max(1, len(values) // _ENOUGH_ROWS)])
+        self.merge(thinned(values))
 
     def merge(self, values: np.ndarray) -> None:
         """Merge all rows of float[B, O] observations."""
-        batch_count = len(values)
-        batch_mean = values.mean(axis=0, dtype=np.float64)
-        batch_squares = values.var(axis=0, dtype=np.float64) * batch_count
-        total = self.count[0] + batch_count
-        delta = batch_mean - self.mean
-        self.squares += batch_squares + delta**2 * (self.count[0] * batch_count / total)
-        self.mean += delta * (batch_count / total)
+        self.include(statistics_of(values))
+
+    def include(self, batch: BatchStatistics) -> None:
+        """Merge a batch of which only the statistics are known."""
+        total = self.count[0] + batch.rows
+        delta = batch.mean - self.mean
+        self.squares += batch.squares + delta**2 * (self.count[0] * batch.rows / total)
+        self.mean += delta * (batch.rows / total)
         self.count[0] = total
-        self.indicator &= ((values == 0.0) | (values == 1.0)).all(axis=0)
+        self.indicator &= batch.indicator
 
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return float32[O] mean and 1 / standard deviation, 0 and 1 for indicators."""

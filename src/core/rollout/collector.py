@@ -28,13 +28,20 @@ class RolloutPlan(NamedTuple):
     """How much an iteration collects, and on what."""
 
     seed: int  # seed of the run's random streams
-    instances: int  # number of environment instances
+    instances: int  # number of environment instances that this process plays
     steps: int = 0  # environment steps of each instance; 0 for one whole episode each
     threads: int = 1  # most threads to use
     side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
     group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
     branches: BranchPlan | None = None  # branches that are played beside the rollout
     restart_after: int = 0  # steps after which an instance gives up its episode between two rollouts; 0 for never
+    first: int = 0  # number of its first instance among those of all processes
+    of: int = 0  # number of instances of all processes; 0 where this one plays all
+
+    @property
+    def everywhere(self) -> int:
+        """Number of instances of all processes."""
+        return self.of or self.instances
 
 
 class EpisodeOutcome(NamedTuple):
@@ -88,6 +95,16 @@ class Collector(Protocol):
             SimulatorError: the simulator broke its contract; episode and step are named.
         """
 
+    @property
+    def terminated(self) -> bool:
+        """Whether any episode so far was terminated, and not cut; False where episodes are played whole."""
+
+    def settle(self, terminated: bool) -> None:
+        """Let instances give up old episodes, unless an episode of any process was terminated.
+
+        A collector whose plan has all instances does so itself, after each collection.
+        """
+
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
 
@@ -133,9 +150,10 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
 def gives_up(plan: RolloutPlan, index: int, number: int, age: int) -> bool:
     """Return whether an instance begins another episode between two rollouts, as this one is too old.
 
+    The index is that among the instances of all processes.
     The first ones end one by one. A few instances play on, so that what comes late in an episode is seen, too.
     """
-    oldest = plan.restart_after if number > 0 else plan.restart_after * (index + 1) // plan.instances
+    oldest = plan.restart_after if number > 0 else plan.restart_after * (index + 1) // plan.everywhere
     return index % _PLAYING_ON != 0 and 0 < oldest <= age
 
 

@@ -57,6 +57,14 @@ class EpisodeCollector:
         collected = in_threads(self.threads, partial(self._collect_group, actor_params, first_episode), groups)
         return [episode for group in collected for episode in group], time.perf_counter() - begin
 
+    @property
+    def terminated(self) -> bool:
+        """False: nothing depends on it."""
+        return False
+
+    def settle(self, terminated: bool) -> None:
+        """Do nothing: episodes are played whole."""
+
     def resize(self, steps: int) -> None:
         """Do nothing: episodes are played whole."""
 

@@ -55,7 +55,7 @@ class FixedLengthCollector:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
         self.loop = cached(build_collect_steps(simulator, spec))
-        self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
+        self._instances = [_Instance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan."""
@@ -69,12 +69,22 @@ class FixedLengthCollector:
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
-        if not any(instance.terminated for instance in self._instances):  # else their ends have a meaning
-            for instance in self._instances[:count]:
-                instance.give_up_old_episode()
+        if not self.plan.of:
+            self.settle(self.terminated)
         if self.plan.group_size > 1:
             self._gather(count)
         return collected, time.perf_counter() - begin
+
+    @property
+    def terminated(self) -> bool:
+        """Whether any episode of its instances so far was terminated, and not cut."""
+        return any(instance.terminated for instance in self._instances)
+
+    def settle(self, terminated: bool) -> None:
+        """Let instances give up old episodes; where one was terminated, the ends of episodes have a meaning."""
+        if not terminated:
+            for instance in self._instances:
+                instance.give_up_old_episode()
 
     def _gather(self, count: int) -> None:
         """Bring the members of each group to where its first one is."""
@@ -104,28 +114,29 @@ class FixedLengthCollector:
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
-        records = {record_name(i): instance.record() for i, instance in enumerate(self._instances)}
+        records = {record_name(instance.index): instance.record() for instance in self._instances}
         return CollectorState(records, [instance.metadata() for instance in self._instances])
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; instances without a state begin with their first one."""
-        for i, (instance, metadata) in enumerate(zip(self._instances, state.metadata, strict=False)):
-            instance.load(state.records.get(record_name(i)), metadata)
+        for instance, metadata in zip(self._instances, state.metadata, strict=False):
+            instance.load(state.records.get(record_name(instance.index)), metadata)
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances of a collection as they were before it; none where branches were played, too."""
         if self.plan.branches is not None:
             return []
         return [
-            instance.replayed(before.records[record_name(i)], before.metadata[i])
+            instance.replayed(before.records[record_name(instance.index)], before.metadata[i])
             for i, instance in enumerate(self._instances[:count])
         ]
 
 
 class _Instance:
-    """An environment instance of a collector, numbered ``index``, and the episode that it is in: a :class:`Fillable`.
+    """An environment instance of a collector, and the episode that it is in: a :class:`Fillable`.
 
     Attributes:
+        index: number of the instance among those of all processes, which names its random streams.
         states: ``state_dtype``[1], the simulator's state.
         number: number of the episode in this instance; -1 before the first.
         age: steps that the episode has made.
@@ -134,7 +145,7 @@ class _Instance:
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
-        self._collector, self._suffix, self._index = collector, f" of instance {index}", index
+        self._collector, self._suffix, self.index = collector, f" of instance {index}", index
         self._allocate = new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
@@ -151,7 +162,7 @@ class _Instance:
         plan, self._sampled = self._collector.plan.branches, 0
         if plan is None or steps < 2:
             return []
-        rng = stream(self._collector.plan.seed, "branch rows", self._index, self.number + 1, max(self.age, 0))
+        rng = stream(self._collector.plan.seed, "branch rows", self.index, self.number + 1, max(self.age, 0))
         return sorted(int(row) for row in rng.choice(steps - 1, min(plan.points(steps), steps - 1), replace=False) + 1)
 
     def branch(self, actor_params: np.ndarray) -> None:
@@ -160,7 +171,7 @@ class _Instance:
         if self.over or plan.branches is None or self.player is None or self._branches is None:
             return
         rows = slice(self._sampled * plan.branches.size, (self._sampled + 1) * plan.branches.size)
-        name = plan.seed, self._index, self.number, self.age
+        name = plan.seed, self.index, self.number, self.age
         states = self.states, self._arrays.policy_states
         self.player.play(actor_params, states, self.age, name, self._branches.select(rows))
         self._sampled += 1
@@ -183,7 +194,7 @@ class _Instance:
 
     def give_up_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
-        self.over = self.over or gives_up(self._collector.plan, self._index, self.number, self.age)
+        self.over = self.over or gives_up(self._collector.plan, self.index, self.number, self.age)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row; return the row after."""
@@ -242,8 +253,8 @@ class _Instance:
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode of this instance."""
-        seed, group = self._collector.plan.seed, self._index // self._collector.plan.group_size
-        return stream(seed, "simulator", group, number), stream(seed, "policy", self._index, number)
+        seed, group = self._collector.plan.seed, self.index // self._collector.plan.group_size
+        return stream(seed, "simulator", group, number), stream(seed, "policy", self.index, number)
 
     def _named(self) -> AbstractContextManager[None]:
         return naming_the_episode(self._simulator, f"{self.number}{self._suffix}")

@@ -30,7 +30,8 @@ def collect_guarded(
     Raises:
         SimulatorError: the simulator broke its contract, or (EndlessEpisodeError) did not return in time.
     """
-    before, first_episode, simulator = collector.state_dict(), iteration * count, collector.simulator
+    before, simulator, plan = collector.state_dict(), collector.simulator, collector.plan
+    first_episode = iteration * (plan.of or count) + plan.first
     collect = partial(collector.collect, actor_params, first_episode, count)
     try:
         if simulator.compiled:

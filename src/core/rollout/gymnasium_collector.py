@@ -27,7 +27,7 @@ class GymnasiumCollector:
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.policy = build_step_policy(spec)
-        self._instances = [_Instance(self, index, new) for index in range(plan.instances)]
+        self._instances = [_Instance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -53,6 +53,14 @@ class GymnasiumCollector:
         """Continue with the episodes after those; none is played twice, and the unfinished ones are given up."""
         for instance, metadata in zip(self._instances, state.metadata, strict=False):
             instance.number, instance.over = metadata["number"], True
+
+    @property
+    def terminated(self) -> bool:
+        """False: nothing depends on it."""
+        return False
+
+    def settle(self, terminated: bool) -> None:
+        """Do nothing: environments are never restarted in the middle of an episode."""
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each environment from now on."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -95,10 +95,21 @@ def digest(trajectories: Iterable[Trajectory]) -> str:
     It covers every small column of every step. Observations are twenty times as many bytes and are left out: a policy
     that saw something else has other log-probabilities.
     """
-    digest = hashlib.sha256()
+    return digest_of(digested(trajectories))
+
+
+def digested(trajectories: Iterable[Trajectory]) -> Iterator[memoryview]:
+    """Yield what :func:`digest` covers, in its order."""
     for each in trajectories:
         for name in ("actions", "log_probs", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
-            digest.update(np.ascontiguousarray(getattr(each, name)).data)
+            yield np.ascontiguousarray(getattr(each, name)).data
+
+
+def digest_of(parts: Iterable[memoryview | bytes]) -> str:
+    """Return the SHA-256 of some bytes, one after another."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
     return digest.hexdigest()
 
 

@@ -61,7 +61,7 @@ def report_gpu_loss(settings: TrainingSettings | None = None, saved: Callable[[]
         remedy = "Nothing was trained and nothing is lost: give the same command with --device cpu"
         if settings is not None:
             iteration = saved()
-            remedy = _resume_sentence(iteration, settings.command_after(iteration), " --device cpu")
+            remedy = resume_sentence(iteration, settings.command_after(iteration), " --device cpu")
         raise GpuLostError(
             f"The GPU failed ({reason}), and this process cannot use it again. Leave out --device cpu once nvidia-smi "
             f"finds the GPU again. {remedy}"
@@ -111,7 +111,7 @@ def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapp
     return UserError(
         f"Iteration {iteration + 1}: out of memory, and smaller microbatches did not help ({reason}). "
         f"Lower, in this order, {', '.join(names)}{', then' if names else ''} the network (CRITIC_HIDDEN_SIZE, "
-        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {_resume_sentence(iteration, variable + command, flags)}"
+        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {resume_sentence(iteration, variable + command, flags)}"
     )
 
 
@@ -126,25 +126,26 @@ def divergence_error(reason: object, iteration: int, command: str, rates: Sequen
         f"Iteration {iteration + 1}: training diverged, and going back to good parameters did not help "
         f"({str(reason).rstrip('.')}). Set USE_MIXED_PRECISION = False, lower LEARNING_RATE_ACTOR and "
         "LEARNING_RATE_CRITIC, and look at the size of the simulator's rewards. "
-        f"{_resume_sentence(iteration, command, flags)}"
+        f"{resume_sentence(iteration, command, flags)}"
     )
 
 
-def _resume_sentence(iteration: int, command: str, flags: str) -> str:
+def resume_sentence(iteration: int, command: str, flags: str) -> str:
+    """Return what a run has saved that ends after an iteration (0 for none), and how to go on by a command."""
     if iteration:
         return f"The checkpoint of iteration {iteration} is untouched. Resume with: {command}{flags}"
     return f"Nothing was learned yet. Begin with: {command}{flags}"
 
 
 def require_finite(
-    simulator: object, iteration: int, trajectories: list[Trajectory], discounts: list[np.ndarray]
+    simulator: object, iteration: int, trajectories: list[Trajectory], discounts: list[np.ndarray], first: int = 0
 ) -> None:
-    """Check what a simulator can spoil and the compiled loop does not check, in each instance's trajectory.
+    """Check what a simulator can spoil and the compiled loop does not check, in the trajectories from one instance on.
 
     Raises:
         SimulatorError: a reward, a discount (float64[T]) or a running sum is not finite.
     """
-    for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True)):
+    for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True), first):
         if (fault := first_not_finite(trajectory.rewards, discount, trajectory.control_variate)) is not None:
             step, reason = fault
             name = type(simulator).__name__

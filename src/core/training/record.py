@@ -5,62 +5,101 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.schedule import Coefficients
 from core.learning.updater import UpdateReport
 from core.rollout.collector import EpisodeOutcome, InstanceTrajectory
-from core.rollout.trajectory import Trajectory, digest
+from core.rollout.trajectory import Trajectory, digest, digest_of, digested
 from core.simulators.simulator import Simulator
 
 JudgedBy = Literal["iterations", "evaluations"]
 """Source of the main metric: the episodes of an iteration, or an evaluation."""
 
 
-class Collected(NamedTuple):
-    """A collected rollout."""
+class Summary(NamedTuple):
+    """What the record and the other ranks have to know of a part of a rollout."""
 
-    instances: Sequence[InstanceTrajectory]  # trajectory and finished episodes of each environment instance
-    seconds: float  # time of the collection
+    steps: int = 0  # steps of all trajectories
+    decisions: int = 0  # the same with those of branches
+    rewards: Sequence[float] = ()  # sum of the rewards of each environment instance
+    finished: Sequence[EpisodeOutcome] = ()  # episodes that ended
+    seconds: float = 0.0  # time of the collection
+    problem: str = ""  # why the collection has to be repeated; empty if it has not
+    terminated: bool = False  # whether any episode so far was terminated, and not cut
+
+
+def summary_of(instances: Sequence[InstanceTrajectory], seconds: float, problem: str, terminated: bool) -> Summary:
+    """Return the summary of what some instances collected."""
+    steps = sum(instance.trajectory.steps for instance in instances)
+    branches = [instance.branches for instance in instances if instance.branches is not None]
+    return Summary(
+        steps=steps,
+        decisions=steps + sum(int(each.lengths.sum()) for each in branches),
+        rewards=[float(instance.trajectory.rewards.sum(dtype=np.float64)) for instance in instances],
+        finished=[outcome for instance in instances for outcome in instance.finished],
+        seconds=seconds,
+        problem=problem,
+        terminated=terminated,
+    )
+
+
+def joined(parts: Sequence[Summary]) -> Summary:
+    """Return the summary of the parts of all ranks, which were collected at the same time."""
+    return Summary(
+        steps=sum(part.steps for part in parts),
+        decisions=sum(part.decisions for part in parts),
+        rewards=[reward for part in parts for reward in part.rewards],
+        finished=[outcome for part in parts for outcome in part.finished],
+        seconds=max(part.seconds for part in parts),
+        problem=next((part.problem for part in parts if part.problem), ""),
+        terminated=any(part.terminated for part in parts),
+    )
+
+
+class Collected(NamedTuple):
+    """A collected rollout: the part of this rank, and the summary of all."""
+
+    instances: Sequence[InstanceTrajectory]  # trajectory and finished episodes of each environment instance here
+    whole: Summary  # what all ranks collected
     fallbacks: list[dict[str, Any]]  # returns to good parameters before it succeeded
 
     @property
     def trajectories(self) -> list[Trajectory]:
-        """The trajectory of each environment instance."""
+        """The trajectory of each environment instance here."""
         return [instance.trajectory for instance in self.instances]
-
-    @property
-    def steps(self) -> int:
-        """Number of decisions, those of branches included."""
-        branches = [instance.branches for instance in self.instances if instance.branches is not None]
-        return sum(t.steps for t in self.trajectories) + sum(int(each.lengths.sum()) for each in branches)
-
-    @property
-    def finished(self) -> list[EpisodeOutcome]:
-        """The episodes that ended in the rollout."""
-        return [outcome for instance in self.instances for outcome in instance.finished]
 
 
 def iteration_record(
-    iteration: int, collected: Collected, report: UpdateReport, coefficients: Coefficients
+    iteration: int, collected: Collected, report: UpdateReport, coefficients: Coefficients, ranks: Ranks = ALONE
 ) -> dict[str, Any]:
-    """Return the JSON values of an iteration, counted from 1."""
-    finished, steps = collected.finished, collected.steps
-    rewards = sum(float(t.rewards.sum(dtype=np.float64)) for t in collected.trajectories)
+    """Return the JSON values of an iteration, counted from 1; other ranks than the first do not know its hash."""
+    whole = collected.whole
+    finished, steps = whole.finished, whole.decisions
     names = dict.fromkeys(name for outcome in finished for name in outcome.metrics)
     return {
         "iteration": iteration,
         "episode": iteration,  # the name in earlier versions, to be dropped in the next one
         "simulated_episodes": len(finished),
         "steps": steps,
-        "trajectory_sha256": digest(collected.trajectories),
+        "trajectory_sha256": _digest(collected.trajectories, ranks),
         "return": mean_of([outcome.total_reward for outcome in finished]),
-        "mean_reward": rewards / sum(t.steps for t in collected.trajectories),
-        "simulation_seconds": collected.seconds,
-        "steps_per_second": steps / collected.seconds,
+        "mean_reward": sum(whole.rewards) / whole.steps,
+        "simulation_seconds": whole.seconds,
+        "steps_per_second": steps / whole.seconds,
+        "ranks": ranks.size,
         "clip_range": coefficients.loss.clip_range,
         "entropy_coefficient": coefficients.loss.entropy_coefficient,
         **report.as_dict(),
         "metrics": {name: np.mean(_values(finished, name), axis=0).tolist() for name in names},
     }
+
+
+def _digest(trajectories: Sequence[Trajectory], ranks: Ranks) -> str:
+    """Return the SHA-256 of the trajectories of all ranks, the same for any number of them; empty but on the first."""
+    if ranks.size == 1:
+        return digest(trajectories)
+    parts = ranks.gather_to_first(b"".join(digested(trajectories)))
+    return digest_of(parts) if ranks.rank == 0 else ""
 
 
 class Best(NamedTuple):

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from core.errors import UserError
 from core.learning.oom_recovery import is_gpu_lost
 from core.simulators.instances import require_parameters
@@ -21,8 +23,13 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
     Raises:
         UserError: there is no checkpoint, or one of another simulator, of other options or of other instances.
     """
-    damaged: list[str] = []
-    tensors, metadata = load_run(directory, damaged.append, before)
+    ranks = trainer.ranks
+
+    def load() -> tuple[dict[str, Tensor], dict[str, Any], list[str]]:
+        damaged: list[str] = []
+        return *load_run(directory, damaged.append, before), damaged
+
+    tensors, metadata, damaged = ranks.from_first(load)
     try:
         _require_same_simulator(trainer, metadata, directory)
         _require_same_instances(trainer, metadata, directory)
@@ -35,6 +42,11 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
     for sentence in damaged:
         say(sentence)
     say(f"Resuming after iteration {trainer.iterations_done}.")
+    if (earlier := metadata.get("ranks", 1)) != ranks.size:
+        say(
+            f"Processes that train: {ranks.size} from here on, {earlier} until now. The minibatches stay the same; "
+            "their gradients are added up in another order."
+        )
     return damaged
 
 
@@ -58,6 +70,7 @@ def _require_same_simulator(trainer: Trainer, metadata: dict[str, Any], director
 def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], directory: Path) -> None:
     """Refuse a resume that would drop unfinished episodes of some instances, or begin new ones."""
     saved, present = len(metadata.get("rollout", [])), len(trainer.collector.state_dict().metadata)
+    present = trainer.settings.instances if present else 0
     if saved and present and saved != present:
         raise UserError(
             f"The run in {directory} has {saved} environment instances, each in an unfinished episode, not {present}; "

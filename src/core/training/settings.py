@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import this_command
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
 from core.training.evaluation.best_heuristic import Heuristics
@@ -35,11 +36,14 @@ class TrainingSettings:
     average_reward: bool = False  # whether the mean reward counts, and nothing is discounted
     growth: GrowthLimits | None = None  # None for rollouts of one size
     shared_start: int = 1  # instances, one after the other, that begin each rollout in the same state
+    processes: int = 1  # processes of each host that train together, for messages
 
     @property
     def resume_command(self) -> str:
         """Command that continues this run, for messages; further flags may follow."""
-        return f"{this_command()} --mode train --resume --run-directory {shlex.quote(str(self.directory))}"
+        return (
+            f"{this_command(self.processes)} --mode train --resume --run-directory {shlex.quote(str(self.directory))}"
+        )
 
     def command_after(self, iteration: int) -> str:
         """Return the command that continues this run after some finished iterations, or begins it after none."""
@@ -55,3 +59,4 @@ class Services:
     evaluation: PeriodicEvaluation | None = None  # evaluation at intervals; None for none
     heuristics: Heuristics | None = None  # heuristics to compare with while the run trains; None for none
     utilization: UtilizationTracker = field(default_factory=UtilizationTracker)  # measurements of the machine
+    ranks: Ranks = ALONE  # processes that train together

@@ -1,6 +1,6 @@
 """The iteration loop: collect a rollout, update the policy, record, save."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ from torch import Tensor
 from core.errors import PolicyNotFiniteError
 from core.learning.advantages import discount_of, step_discounts
 from core.learning.algorithms.interface import RolloutBatch, with_branches
+from core.learning.distributed.ranks import any_of, flattened
+from core.learning.distributed.shares import share_of
 from core.learning.listed.scales import PREFIX, DescriptionScales
 from core.learning.normalization import AverageReward, RewardScale, rescale_values
 from core.learning.policy_health import policy_health, some_rows
 from core.learning.schedule import Coefficients
 from core.learning.updater import Updater, UpdateReport
 from core.policies.compiled.forward import align_params
-from core.policies.observation_normalizer import RunningStatistics
-from core.rollout.collector import Collector, CollectorState
+from core.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
+from core.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from core.rollout.guarded_collection import collect_guarded
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
@@ -27,11 +29,21 @@ from core.training.display.progress import Progress
 from core.training.evaluation.best_heuristic import BestHeuristic
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.learning_advice import signs
-from core.training.record import Best, Collected, JudgedBy, iteration_record, main_metric_of
+from core.training.record import (
+    Best,
+    Collected,
+    JudgedBy,
+    Summary,
+    iteration_record,
+    joined,
+    main_metric_of,
+    summary_of,
+)
 from core.training.rollout_growth import RolloutGrowth
 from core.training.run_directory.directory import Which
-from core.training.run_directory.metrics_log import MetricsLog
+from core.training.run_directory.metrics_log import Log
 from core.training.settings import Services, TrainingSettings
+from core.training.shared_state import CRITIC_STATES, PartState, joined_state, own_state, require_same_parameters
 from core.training.time_budget import NO_LIMIT
 
 
@@ -55,10 +67,12 @@ class Trainer:
         self.simulator, self.collector, self.updater = simulator, collector, updater
         self.settings, self.metadata = settings, metadata
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
+        self.ranks = services.ranks
+        self.share = share_of(settings.instances, settings.shared_start, self.ranks.rank, self.ranks.size)
         self.model = updater.host
         self.statistics = RunningStatistics.empty(self.model.spec.observation_size)
         self.description_scales = DescriptionScales(self.model)
-        self.reward_scale = RewardScale(settings.instances)
+        self.reward_scale = RewardScale(self.share.count)
         self.growth = RolloutGrowth(settings.growth) if settings.growth else None
         self.average_reward = AverageReward() if settings.average_reward else None
         self.gamma = 1.0 if settings.average_reward else settings.gamma
@@ -67,7 +81,15 @@ class Trainer:
         self._heuristics = services.heuristics
         self._records, self._named = list[dict[str, Any]](), set[str]()
 
-    def run(self, log: MetricsLog, progress: Progress, should_stop: Callable[[], bool]) -> bool:
+    def compile(self) -> float:
+        """Compile collector and updater, or load them; return the seconds it took.
+
+        Raises:
+            UserError: Numba cannot compile the simulator.
+        """
+        return self.collector.compile(self.actor_params()) + self.updater.compile()
+
+    def run(self, log: Log, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
 
         Raises:
@@ -75,7 +97,7 @@ class Trainer:
             UserError: memory ran out or training diverged, and every recovery failed.
         """
         self._compare(progress)
-        while self.unfinished and self._has_time():
+        while self.unfinished and self.ranks.from_first(self._has_time):
             record = self.run_iteration(progress)
             record["evaluation"] = self._evaluate(progress)
             record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
@@ -84,7 +106,7 @@ class Trainer:
             self.save("last")
             self._show(record, progress)
             self._compare(progress)
-            if should_stop() and self.unfinished:
+            if any_of(should_stop(), self.ranks.sums) and self.unfinished:
                 return False
         return True
 
@@ -94,7 +116,7 @@ class Trainer:
         if self.iteration == 0 or self.gamma == 0.0:
             self._warm_up()
         collected = self._collect(self.settings.instances)
-        self._keep_best(main_metric_of(self.simulator, collected.finished), "iterations")  # before the update
+        self._keep_best(main_metric_of(self.simulator, collected.whole.finished), "iterations")  # before the update
         self._begin_phase("updating", progress)
         coefficients = self._coefficients()
         report = self._update(collected, coefficients)
@@ -102,13 +124,14 @@ class Trainer:
             self._learn_observation_scales(collected)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
+        require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
-        for line in [*iteration_lines(self.iteration, report, failures, collected.finished), *self._grow(report)]:
+        for line in [*iteration_lines(self.iteration, report, failures, collected.whole.finished), *self._grow(report)]:
             progress.say(line)
         growth = {} if self.growth is None else self.growth.figures()
-        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories]))
-        record = iteration_record(self.iteration, collected, report, coefficients)
+        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
         return record | {"units": units, "gamma": self.gamma, **growth, **health._asdict()}
 
@@ -135,10 +158,10 @@ class Trainer:
         if settings.normalise_observations:
             self._learn_observation_scales(collected)
         if self.gamma == 0.0:
-            elapsed = np.concatenate([t.elapsed for t in collected.trajectories]).mean()
+            elapsed = np.concatenate(flattened(self.ranks.gather([t.elapsed for t in collected.trajectories]))).mean()
             self.gamma = discount_of(settings.horizon * elapsed / self.simulator.mean_interval)
         if self.budget is not None:
-            self.budget.leave_out(collected.seconds)
+            self.budget.leave_out(collected.whole.seconds)
         if self.simulator.resumable:  # an environment cannot go back: it continues
             self.collector.load_state_dict(before)
 
@@ -149,21 +172,34 @@ class Trainer:
             self.collector.resize(self.growth.steps)
         while True:
             before = self.collector.state_dict()
-            try:
-                limits = self.settings.episode_time_limit, self.settings.directory
-                trajectories, seconds = collect_guarded(
-                    self.collector, self.actor_params(), self.iteration, instances, *limits
-                )
-                return Collected(trajectories, seconds, fallbacks)
-            except PolicyNotFiniteError as error:
-                with report_update_errors(self.updater, self.iteration, self.settings):
-                    fallbacks.append(self.updater.rollback(str(error)))
+            trajectories, part = self._collect_part(self.share.of(instances))
+            whole = joined(self.ranks.gather(part))
+            if not whole.problem:
+                if self.ranks.size > 1:
+                    self.collector.settle(whole.terminated)
+                return Collected(trajectories, whole, fallbacks)
+            with report_update_errors(self.updater, self.iteration, self.settings):
+                fallbacks.append(self.updater.rollback(whole.problem))
             self.collector.load_state_dict(before)
+
+    def _collect_part(self, count: int) -> tuple[Sequence[InstanceTrajectory], Summary]:
+        """Collect with some of the instances of this rank; outputs that are not finite are a problem for all."""
+        trajectories: Sequence[InstanceTrajectory] = []
+        seconds, problem = 0.0, ""
+        limits = self.settings.episode_time_limit, self.settings.directory
+        try:
+            if count:
+                arguments = self.collector, self.actor_params(), self.iteration, count
+                trajectories, seconds = collect_guarded(*arguments, *limits)
+        except PolicyNotFiniteError as error:
+            problem = str(error)
+        return trajectories, summary_of(trajectories, seconds, problem, self.collector.terminated)
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its iterations, or of its time where that is more."""
         iterations = self.iteration / self.settings.iterations if self.growth is None else self.growth.share
-        return iterations if self.budget is None else max(iterations, self.budget.share)
+        budget = self.budget
+        return iterations if budget is None else max(iterations, self.ranks.from_first(lambda: budget.share))
 
     def _coefficients(self) -> Coefficients:
         """Return the coefficients of the next update."""
@@ -189,7 +225,7 @@ class Trainer:
             [step_discounts(per, t.elapsed, self.simulator.mean_interval, settings.discount_per) for t in trajectories]
             for per in (self.gamma, settings.value_lambda)
         )
-        require_finite(self.simulator, self.iteration + 1, trajectories, discounts)
+        require_finite(self.simulator, self.iteration + 1, trajectories, discounts, self.share.first)
         rng = stream(settings.seed, "update", self.iteration)
         with report_update_errors(self.updater, self.iteration, settings):
             scaled = self._differential(self._scale_rewards(trajectories, discounts))
@@ -205,7 +241,7 @@ class Trainer:
             return trajectories
         interval, per = self.simulator.mean_interval, self.settings.discount_per
         durations = [t.elapsed / interval if per == "time" else np.ones(t.steps) for t in trajectories]
-        return self.average_reward.subtract(trajectories, durations)
+        return self.average_reward.subtract(trajectories, durations, self.ranks)
 
     def _branches(self, collected: Collected) -> list[tuple[Trajectory, np.ndarray]]:
         """Return the branches of each instance as steps with their discounts; none where none are played."""
@@ -223,7 +259,7 @@ class Trainer:
         """Return trajectories with the rewards of the update; the critic's values are rescaled with them."""
         scale, before = self.reward_scale, self.reward_scale.divisor.item()
         if self.settings.normalise_rewards:
-            scale.learn(trajectories, discounts, self.settings.shared_start)
+            scale.learn(trajectories, discounts, self.settings.shared_start, self.ranks)
         else:
             scale.divisor[0] = 1.0
         if scale.divisor[0] != before:
@@ -231,19 +267,21 @@ class Trainer:
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
     def _learn_observation_scales(self, collected: Collected) -> None:
-        for trajectory in collected.trajectories:
-            self.statistics.update(trajectory.observations)
+        batches = [statistics_of(thinned(t.observations)) for t in collected.trajectories]
+        for batch in flattened(self.ranks.gather(batches)):
+            self.statistics.include(batch)
         shift, scale = self.statistics.shift_and_scale()
         self.model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
         self.model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
-        self.description_scales.learn(collected.trajectories)
+        self.description_scales.learn(collected.trajectories, self.ranks)
 
     def _evaluate(self, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due; return what the record says of it."""
         if self._evaluation is None or not self._evaluation.due(self.iteration, not self.unfinished):
             return None
         self._begin_phase("evaluating", progress)
-        result = self._evaluation.run(self.actor_params())
+        evaluation = self._evaluation
+        result = self.ranks.from_first(lambda: evaluation.run(self.actor_params()))
         self._evaluation_seconds = result["seconds"]
         metric = self.simulator.main_metric
         self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
@@ -306,20 +344,28 @@ class Trainer:
         return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
 
     def save(self, which: Which) -> None:
-        """Start writing a checkpoint of the present state."""
-        self.checkpoints.save(which, *self.state_dict())
+        """Start writing a checkpoint of the present state; the first rank writes it."""
+        state = self.state_dict()
+        if self.ranks.rank == 0:
+            self.checkpoints.save(which, *state)
+        elif which == "last":  # the one before is on the disk: the first rank has waited for it
+            self.checkpoints.saved_iteration = self.iteration - 1
 
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
-        unfinished = self.collector.state_dict()
         tensors, metadata = self.updater.state_dict()
+        part = PartState(self.collector.state_dict(), self.reward_scale.carried, tensors.get(CRITIC_STATES))
+        whole = joined_state(part, self.ranks)
+        unfinished, rewards = whole.unfinished, self.reward_scale.arrays() | {"carried": whole.carried}
         arrays = {f"statistics.{name}": array for name, array in vars(self.statistics).items()} | unfinished.records
-        arrays |= {f"rewards.{name}": array for name, array in self.reward_scale.arrays().items()}
+        arrays |= {f"rewards.{name}": array for name, array in rewards.items()}
+        tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
         arrays |= self.description_scales.arrays()
         metadata |= {
             **self.metadata,
             "rollout": unfinished.metadata,
             "iteration": self.iteration,
+            "ranks": self.ranks.size,
             "gamma": self.gamma,
             "growth": {} if self.growth is None else self.growth.state_dict(),
             "best": self.best.value,
@@ -336,13 +382,18 @@ class Trainer:
         Raises:
             UserError: the tensors have other names or shapes.
         """
-        self.updater.load_state_dict(tensors, metadata)
+        records = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("rollout.")}
+        rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
+        carried = rewards.get("carried", np.zeros(self.settings.instances))
+        unfinished = CollectorState(records, metadata.get("rollout", []))
+        part = own_state(PartState(unfinished, carried, tensors.get(CRITIC_STATES)), self.share)
+        states = {} if part.critic_states is None else {CRITIC_STATES: part.critic_states}
+        self.updater.load_state_dict(tensors | states, metadata)
         for name in vars(self.statistics):
             setattr(self.statistics, name, tensors[f"statistics.{name}"].numpy())
         self.description_scales.restore({n: t.numpy() for n, t in tensors.items() if n.startswith(PREFIX)})
-        records = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("rollout.")}
-        self.collector.load_state_dict(CollectorState(records, metadata.get("rollout", [])))
-        rewards = {n.removeprefix("rewards."): t.numpy() for n, t in tensors.items() if n.startswith("rewards.")}
+        self.collector.load_state_dict(part.unfinished)
+        rewards |= {"carried": part.carried} if rewards else {}
         self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
         self.iteration = metadata["iteration"]
         if self.average_reward is None:

@@ -268,3 +268,16 @@ def test_on_a_narrow_terminal_remedies_are_lines_and_no_path_is_cut():
     assert path in re.sub(r"[\s│]+|disk|ok", "", text.getvalue())
     assert "wait" not in text.getvalue()
     assert remedy_lines(findings) == ["load, a: wait."]
+
+
+def test_a_second_gpu_is_named_where_it_would_save_time(examined):
+    run = examined()
+    two = replace(
+        run, machine=replace(run.machine, gpus=run.machine.gpus * 2), another="A second GPU may pay: 1 of 2 s."
+    )
+    assert level(checks.gpus, run) == level(checks.gpus, two) == "ok"
+    found = checks.gpus(replace(two, another_pays=True))
+    assert found.level == "warning"
+    assert found.measured == "one of 2 is used. A second GPU may pay: 1 of 2 s"
+    assert found.remedy == "torchrun --nproc-per-node=2 starts a process for each"
+    assert "not known" in checks.gpus(replace(two, another="")).measured

@@ -65,6 +65,15 @@ def device(run: DoctorInput) -> Finding:
     return Finding(name, "warning", f"{run.machine.gpu.name} is not used: {run.plan.reasons['device']}", remedy)
 
 
+def gpus(run: DoctorInput) -> Finding:
+    """Are all GPUs used that would make updates shorter?"""
+    name, count = "several GPUs", len(run.machine.gpus)
+    if run.gpu is None or count < 2:
+        return Finding(name, "ok", _NO_GPU if run.gpu is None else "one GPU is here")
+    measured = f"one of {count} is used. {run.another.rstrip('.') or 'What a second one saves is not known'}"
+    return warn_if(run.another_pays, name, measured, f"torchrun --nproc-per-node={count} starts a process for each")
+
+
 def precision(run: DoctorInput) -> Finding:
     """Do matrix products use the tensor cores' half precision?"""
     if run.plan is None:
@@ -240,6 +249,6 @@ def _not_measured(name: str, run: DoctorInput) -> Finding:
 
 
 CHECKS = (
-    *(torch_build, driver, device, precision, tf32, utilisation, clocks, pinned),
+    *(torch_build, driver, device, gpus, precision, tf32, utilisation, clocks, pinned),
     *(batch, episodes, memory, fragmentation, numbers, learning, threads, load, disk),
 )

@@ -8,11 +8,13 @@ from rich.table import Column, Table
 
 from core.commands.doctor.checks import CHECKS
 from core.commands.doctor.finding import DoctorInput, Finding
+from core.commands.plan.report import make_report
 from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
 from core.hardware.diagnostics import run_diagnostics
 from core.hardware.planning.plan import Plan, make_plan
+from core.hardware.planning.second_gpu import in_words
 from core.policies.parameter_layout import layout_of
 from core.text import Say, counted
 from core.training.build.plan import plan_settings
@@ -76,9 +78,10 @@ def _examine(config: Config) -> DoctorInput:
     machine, setup = detect_machine(), set_up(config, simulator)
     settings = plan_settings(setup)
     plan: Plan | None = None
-    plan_error = ""
+    plan_error, another = "", None
     try:
         plan = make_plan(machine, settings)
+        another = make_report(config, simulator, machine).second if plan.device == "cuda" else None
     except UserError as error:
         plan_error = str(error)
     return DoctorInput(
@@ -90,4 +93,6 @@ def _examine(config: Config) -> DoctorInput:
         checkpoint_bytes=3 * 4 * layout_of(setup.spec).size,  # parameters and Adam's two moments
         diagnostics=run_diagnostics(Path(config.run_directory or "."), machine.gpu),
         records=read_metrics(Path(config.run_directory)) if config.run_directory else (),
+        another=in_words(another, settings.parallel_episodes) if another else "",
+        another_pays=another is not None and another.is_worth_it and settings.parallel_episodes > 1,
     )

@@ -44,6 +44,10 @@ class DoctorInput:
     checkpoint_bytes: int  # of one checkpoint
     diagnostics: Diagnostics  # state of the process and of the system around it
     records: Sequence[dict[str, Any]] = ()  # records of the run's metrics.jsonl; empty where there is none
+    another: str = (
+        ""  # sentence about a second GPU like the first; empty where the run uses none, or its time is not known
+    )
+    another_pays: bool = False  # whether updates would be noticeably shorter with it
 
     @property
     def gpu(self) -> Gpu | None:

@@ -11,8 +11,8 @@ from core.commands.plan.time_estimate import Estimate, estimate_budget
 from core.config import Config, flags_of
 from core.errors import UserError, this_command
 from core.hardware.detect import detect_machine
-from core.hardware.planning import roofline
 from core.hardware.planning.gpu_catalog import find_card, machine_with
+from core.hardware.planning.second_gpu import in_words
 from core.text import Say, format_bytes, format_duration
 from core.training.build.plan import announce
 from core.training.build.presets import with_budget, with_defaults, with_preset
@@ -87,10 +87,7 @@ def _verdict(report: PlanReport) -> list[str]:
     if report.prediction.update_seconds is not None:
         time = format_duration(report.prediction.update_seconds)
         lines.append(f"Predicted update: {time}, not measured; expect up to several times that.")
-        saved = format_duration(roofline.saved_by_another_gpu(report.prediction.seconds))
-        lines.append(
-            f"An update uses one GPU. A second one could save at most {saved} of that (assumed, not measured)."
-        )
+        lines += [in_words(report.second, report.plan.parallel_episodes)] if report.second else []
     elif report.gpu:
         lines.append(f"The {where} is not in the catalogue: its time is not predicted.")
     return lines

@@ -12,8 +12,10 @@ from core.hardware.planning.choices import has_room, room_for_samples
 from core.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.precision import choose_precision
+from core.hardware.planning.prediction import Prediction, predict_update, second_gpu_of
+from core.hardware.planning.second_gpu import SecondGpu
 from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
-from core.hardware.types import Execution, Gpu, Machine
+from core.hardware.types import Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
 from core.text import format_bytes, format_duration
@@ -34,27 +36,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """Predicted time of an update on a card."""
-
-    execution: Execution  # of the executions that the plan tries, the one with the shortest update
-    work: roofline.Work  # work of an update with that execution
-    seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
-    # seconds of an update for each execution that the plan tries; empty in that case
-    by_execution: dict[Execution, float]
-
-    @property
-    def update_seconds(self) -> float | None:
-        """Time of an update; None where no figures of the card are known."""
-        return self.by_execution.get(self.execution)
-
-    @property
-    def binding(self) -> str | None:
-        """The resource that takes longest; None where no figures of the card are known."""
-        return roofline.binding(self.seconds) if self.seconds else None
-
-
-@dataclass(frozen=True)
 class PlanReport:
     """What is known of a run before it begins."""
 
@@ -69,6 +50,7 @@ class PlanReport:
     prediction: Prediction
     changes: list[Change]  # they save memory
     enough: str  # a flag with which the run fits; empty where it fits as it is, or where none is known
+    second: SecondGpu | None  # what a second GPU would bring; None where its time is not predicted
 
     @property
     def context_bytes(self) -> int:
@@ -102,6 +84,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
+    prediction = predict_update(spec, wanted, gpu, samples, config.num_epochs)
     return PlanReport(
         plan=plan,
         wanted=wanted,
@@ -111,23 +94,11 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         room=int((gpu.usable_bytes if gpu else machine.free_bytes) * SAFETY),
         largest_microbatch=min(room, samples),
         largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
-        prediction=_predict(spec, wanted, gpu, samples, config.num_epochs),
+        prediction=prediction,
         changes=_changes(spec, wanted, gpu, samples, instances, not setup.size.first),
         enough="" if fits or gpu is None else _enough(config, simulator, gpu, instances),
+        second=second_gpu_of(prediction, spec, gpu),
     )
-
-
-def _predict(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs: int) -> Prediction:
-    """Return the predicted time of an update."""
-    half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
-    sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
-    works = {e: roofline.update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
-    if card is None:
-        return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
-    seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
-    by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
-    best = min(by_execution, key=by_execution.__getitem__)
-    return Prediction(best, works[best], seconds[best], by_execution)
 
 
 def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int, fixed: bool) -> list[Change]:

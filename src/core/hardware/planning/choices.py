@@ -38,8 +38,8 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
             "free its memory, lower EPISODES_PER_UPDATE, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
         )
     else:
-        another = "as an update uses one; another would bring a small network little (assumed, not measured)"
-        more = f", the first of {len(machine.gpus)}, {another}" if len(machine.gpus) > 1 else ""
+        count = len(machine.gpus)
+        more = f", the first of {count}; torchrun --nproc-per-node={count} would use all" if count > 1 else ""
         return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_free_memory(gpu)}"
     if settings.device == "cuda":
         raise UserError(f"DEVICE is cuda, but {problem}; {remedy}.")

@@ -160,15 +160,6 @@ def update_seconds(times: dict[str, float]) -> float:
     return times[binding(times)] + times["transfers"]
 
 
-def saved_by_another_gpu(times: dict[str, float]) -> float:
-    """Return the most that a second GPU could save of an update: half of all but the launches, which each has alone.
-
-    What the two would exchange in each step is left out, so that it is less.
-    """
-    shared = {name: seconds if name == "launches" else seconds / 2 for name, seconds in times.items()}
-    return update_seconds(times) - update_seconds(shared)
-
-
 def step_launches(spec: PolicySpec, half: bool) -> int:
     """Return the operations of an eager step in one piece."""
     layers = len(spec.actor_sizes) + len(spec.critic_sizes) - 4

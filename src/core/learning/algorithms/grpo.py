@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from core.learning.advantages import gae
+from core.learning.advantages import Total, gae
 from core.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from core.learning.algorithms.ppo import LossTerms, PolicyTerms, PpoCoefficients, loss_terms, policy_terms, total_loss
 from core.learning.group_advantages import group_advantages, leave_one_out
@@ -56,7 +56,7 @@ class Grpo:
             "identical_groups": sum(group.identical for group in groups),
             "compared_steps": int(learned_from.sum()),
         }
-        scaled = _of_unit_size(advantages, learned_from)
+        scaled, figures = _of_unit_size(advantages, learned_from, rollout.total), _everywhere(figures, rollout.total)
         return Targets(scaled, np.zeros_like(scaled), learned_from, figures)
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
@@ -107,8 +107,8 @@ class BranchGrpo:
             learned_from.append(np.broadcast_to(different, by_group.shape).ravel())
             groups, identical = groups + len(by_group), identical + int((~different).sum())
         kept = np.concatenate(learned_from)
-        scaled = _of_unit_size(np.concatenate(advantages), kept)
-        figures = {"compared_groups": groups, "identical_groups": identical}
+        scaled = _of_unit_size(np.concatenate(advantages), kept, rollout.total)
+        figures = _everywhere({"compared_groups": groups, "identical_groups": identical}, rollout.total)
         return Targets(scaled, np.concatenate(returns).astype(np.float32), kept, figures)
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
@@ -117,11 +117,23 @@ class BranchGrpo:
         return Loss(total_loss(terms, coefficients), terms)
 
 
-def _of_unit_size(advantages: np.ndarray, learned_from: np.ndarray) -> np.ndarray:
+def _everywhere(counts: dict[str, int], total: Total | None) -> dict[str, int]:
+    """Return counts added up over several processes."""
+    if total is None:
+        return counts
+    return dict(zip(counts, total(np.array([*counts.values()], np.float64)).astype(int).tolist(), strict=True))
+
+
+def _of_unit_size(advantages: np.ndarray, learned_from: np.ndarray, total: Total | None) -> np.ndarray:
     """Return float32[N] advantages divided by the root of their mean square over the steps that are learned from.
 
-    One divisor for the whole rollout: the groups keep their weights.
+    One divisor for the whole rollout, of all processes: the groups keep their weights.
     """
-    size = float(np.sqrt(np.mean(np.square(advantages[learned_from])))) if learned_from.any() else 0.0
+    squares = np.square(advantages[learned_from])
+    if total is None:
+        size = float(np.sqrt(np.mean(squares))) if learned_from.any() else 0.0
+    else:
+        whole, count = total(np.array([squares.sum(dtype=np.float64), len(squares)]))
+        size = float(np.sqrt(whole / count)) if count else 0.0
     scaled: np.ndarray = (advantages / size if size > 0.0 else advantages).astype(np.float32)
     return scaled

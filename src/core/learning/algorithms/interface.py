@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.learning.advantages import Total
 from core.learning.listed.samples import ListedSamples
 from core.learning.memory.chunks import ChunkedSamples
 from core.rollout.trajectory import Trajectory
@@ -16,12 +17,14 @@ from core.rollout.trajectory import Trajectory
 class RolloutBatch(NamedTuple):
     """The rollout that an update learns from; trajectory i has T_i steps.
 
-    Discounts and lambdas of the critic's targets are float64[T_i] of each, from each step to the next.
+    Discounts and lambdas of the critic's targets are float64[T_i] of each, from each step to the next. Where several
+    processes learn together, each from its trajectories, ``total`` returns the sum of float64[n] over all of them.
     """
 
     trajectories: Sequence[Trajectory]
     discounts: Sequence[np.ndarray]
     value_lambdas: Sequence[np.ndarray]
+    total: Total | None = None
 
     @property
     def steps(self) -> int:
@@ -38,7 +41,7 @@ def with_branches(rollout: RolloutBatch, branches: Sequence[tuple[Trajectory, np
         trajectories += [rollout.trajectories[place], trajectory]
         discounts += [rollout.discounts[place], products]
         value_lambdas += [rollout.value_lambdas[place], np.ones(len(products))]
-    return RolloutBatch(trajectories, discounts, value_lambdas)
+    return RolloutBatch(trajectories, discounts, value_lambdas, rollout.total)
 
 
 class Samples(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.learning.advantages import control_variate_coefficient, gae, standardise
+from core.learning.advantages import control_variate_coefficient, gae, mean_and_deviation, standardise
 from core.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from core.policies.distributions import to_float32
 
@@ -78,7 +78,7 @@ class Ppo:
         averages noise over samples, but learns slowly from its own bias.
         """
         coefficient = np.float32(
-            control_variate_coefficient(rollout.trajectories, values, next_values, rollout.discounts)
+            control_variate_coefficient(rollout.trajectories, values, next_values, rollout.discounts, rollout.total)
         )
         advantages, returns = [], []
         columns = rollout.trajectories, values, next_values, rollout.discounts, rollout.value_lambdas
@@ -89,8 +89,8 @@ class Ppo:
             returns.append(gae(*arrays, value_lambda)[1])
         targets = np.concatenate(returns)
         if self.average_reward:
-            targets -= targets.mean()
-        return Targets(standardise(np.concatenate(advantages)), targets)
+            targets -= mean_and_deviation(targets, rollout.total)[0]
+        return Targets(standardise(np.concatenate(advantages), rollout.total), targets)
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from core.learning.distributed.ranks import ALONE, Ranks, flattened
 from core.policies.networks import ActorCritic
-from core.policies.observation_normalizer import RunningStatistics
+from core.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
 from core.policies.parameter_layout import ACTION_MEAN, ACTION_SCALE
 from core.rollout.trajectory import Trajectory
 
@@ -25,12 +26,12 @@ class DescriptionScales:
         size = model.spec.action_features
         self.statistics = RunningStatistics.empty(size) if model.spec.scores_actions else None
 
-    def learn(self, trajectories: Sequence[Trajectory]) -> None:
-        """Include the descriptions of a rollout, and set the scales of the model."""
+    def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
+        """Include the descriptions of a rollout of all ranks, and set the scales of the model."""
         if self.statistics is None:
             return
-        for trajectory in trajectories:
-            self.statistics.update(trajectory.features)
+        for batch in flattened(ranks.gather([statistics_of(thinned(t.features)) for t in trajectories])):
+            self.statistics.include(batch)
         shift, scale = self.statistics.shift_and_scale()
         self._model.tensors[ACTION_MEAN].copy_(torch.from_numpy(shift))
         self._model.tensors[ACTION_SCALE].copy_(torch.from_numpy(scale))

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from core.errors import UserError
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
 from core.learning.algorithms.interface import AnySamples
 from core.learning.device_transfer import synchronise
+from core.learning.distributed.ranks import ALONE
 from core.learning.minibatches import Minibatches, steady_size
 from core.learning.oom_recovery import is_out_of_memory
 from core.learning.step_selection.executor import Executor
@@ -58,6 +60,14 @@ class ExecutionTrial(NamedTuple):
 def fastest(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
     """Return the fastest trial without a problem, of equal ones the first; eager steps never have a problem."""
     return min((t for t in trials if not t.problem and t.seconds is not None), key=lambda t: t.seconds or 0.0)
+
+
+def agreed(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
+    """Return the trial of an execution by all ranks: the slowest counts, and a problem of one is a problem of all."""
+    problem = next((trial.problem for trial in trials if trial.problem), "")
+    seconds = [trial.seconds for trial in trials if trial.seconds is not None]
+    preparation = max(trial.preparation_seconds for trial in trials)
+    return ExecutionTrial(trials[0].execution, None if problem else max(seconds), preparation, problem)
 
 
 def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str]:
@@ -168,6 +178,11 @@ class StepRunner:
             self._choose(rollout, minibatches)
         if self.executor.execution in CAPTURED | COMPILED_BY_TORCH:
             problem = self._problem(lambda: self.executor.prepare(rollout, minibatches))
+            if problem and self.executor.stepper.ranks.size > 1:
+                raise UserError(
+                    f"The update's steps cannot be taken as {self.executor.execution}: {problem}; several processes "
+                    "cannot change that on their way. Set UPDATE_EXECUTION = 'eager'."
+                )
             if not problem:
                 return self.executor.run(rollout, minibatches)
             self._log.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
@@ -177,6 +192,7 @@ class StepRunner:
     def _choose(self, rollout: AnySamples, minibatches: Minibatches) -> None:
         """Try all executions, restore the state, and use the fastest that does what eager steps do."""
         begin, stepper = self._clock(), self.executor.torch_stepper
+        ranks, stepper.ranks = stepper.ranks, ALONE  # a rank whose trial fails must not leave the others waiting
         tried: list[Execution] = ["eager", *self._untried]
         self._untried = []
         devices = [stepper.device] if stepper.device.type == "cuda" else []
@@ -188,8 +204,9 @@ class StepRunner:
                 if line:
                     lines.append(line)
                 else:
-                    trials.append(self._try(execution, start))
+                    trials.append(agreed(ranks.gather(self._try(execution, start))))
             start.put_back(tries=False)
+        stepper.ranks = ranks
         insisted = self._insists and not trials[-1].problem
         chosen = tried[-1] if insisted else fastest(trials).execution
         self.executor.use(chosen)
@@ -258,6 +275,8 @@ class StepRunner:
         memory = self.executor.stepper.memory
         try:
             return function() or ""
+        except UserError:  # another rank has ended
+            raise
         except Exception as error:
             if is_out_of_memory(error) and not memory.gives_up:
                 raise

@@ -76,7 +76,11 @@ class Executor:
             return self._captured.run(minibatches, self._weights_of(minibatches))
         stepper, slots = self.stepper, minibatches.indices.size
         rows = stepper.memory.run("upload", slots, lambda: self._upload(minibatches))
-        return torch.stack([stepper.step(rollout, *row) for row in zip(*rows, strict=True)])
+        used = [minibatches.size] * minibatches.steps
+        if stepper.ranks.size > 1 and self.execution not in COMPILED_BY_TORCH:  # which would compile each length anew
+            used = minibatches.lengths
+        steps = zip(*rows, used, strict=True)
+        return torch.stack([stepper.step(rollout, indices[:n], weights[:n]) for indices, weights, n in steps])
 
     def _upload(self, minibatches: Minibatches) -> tuple[Tensor, Tensor]:
         """Return indices and weights on the device; the host does not wait for pinned memory."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from core.learning.algorithms.interface import AnySamples
+from core.learning.distributed.ranks import any_of
 from core.learning.minibatches import Minibatches
 from core.learning.steps.interface import report_columns
 from core.learning.steps.torch_step import TorchStepper
@@ -133,9 +134,15 @@ class GraphedEpochs:
 
         Where memory runs out, the microbatch halves.
         """
-        whole = type(rollout)(*map(_whole, rollout))
-        if self._buffers is None or rows > len(self._buffers.reports) or self._key_of(whole, size) != self._key:
-            self._stepper.memory.run("gradients", size * rollout.chunk, lambda: self._capture(whole, rows, size))
+        whole, ranks = type(rollout)(*map(_whole, rollout)), self._stepper.ranks
+        stale = self._buffers is None or rows > len(self._buffers.reports) or self._key_of(whole, size) != self._key
+        if any_of(stale, ranks.sums):  # the runs before a capture add up gradients, too, so that all ranks make them
+            memory, gives_up = self._stepper.memory, self._stepper.memory.gives_up
+            memory.gives_up = gives_up or ranks.size > 1  # one rank cannot repeat them alone
+            try:
+                memory.run("gradients", size * rollout.chunk, lambda: self._capture(whole, rows, size))
+            finally:
+                memory.gives_up = gives_up
 
     def run(self, minibatches: Minibatches, weights: Tensor) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device.
@@ -169,7 +176,8 @@ class GraphedEpochs:
         """Return all that a graph holds and that can change."""
         stepper = self._stepper
         addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in rollout]
-        return size, stepper.precision, stepper.memory.microbatch, stepper.scaler, [*stepper.zeros], addresses
+        key = size, stepper.precision, stepper.memory.microbatch, stepper.scaler, [*stepper.zeros], addresses
+        return *key, stepper.ranks.size
 
 
 def _whole(column: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from core.hardware.types import Execution, Precision
 from core.learning.algorithms.interface import Algorithm, AnySamples
+from core.learning.distributed.ranks import Ranks
 from core.learning.oom_recovery import OomRetry
 from core.learning.schedule import Coefficients
 from core.policies.networks import ActorCritic
@@ -68,6 +69,7 @@ class Stepper(Protocol):
         memory: microbatches, and the remedy when memory runs out.
         precision: number format of the matrix products now.
         scaler: scaler of FP16's gradients; disabled in every other format.
+        ranks: processes that learn from parts of the same minibatches.
     """
 
     model: ActorCritic
@@ -77,6 +79,7 @@ class Stepper(Protocol):
     memory: OomRetry
     precision: Precision
     scaler: torch.amp.GradScaler
+    ranks: Ranks
 
     def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step on some samples of the rollout, or none where loss or gradient is not finite.
@@ -88,7 +91,7 @@ class Stepper(Protocol):
     def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
         """Return float32[actor's parameters], the gradient of the mean loss of samples at int64[S] indices.
 
-        Nothing changes; the order of the parameters is that of the model.
+        Other ranks have no part in it. Nothing changes; the order of the parameters is that of the model.
         """
 
     def compile(self) -> None:

@@ -10,6 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from core.hardware.types import Precision
 from core.learning.algorithms.interface import Algorithm, AnySamples, Loss, PolicyOutputs
+from core.learning.distributed.add_minibatch import add_minibatch
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.oom_recovery import OomRetry
 from core.learning.schedule import Coefficients
 from core.learning.steps.clipped_adam import ClippedAdam
@@ -31,8 +33,10 @@ class TorchStepper:
     numbers that a captured step holds.
     """
 
-    def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
-        self.model, self.algorithm, self.settings = model, algorithm, settings
+    def __init__(
+        self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings, ranks: Ranks = ALONE
+    ) -> None:
+        self.model, self.algorithm, self.settings, self.ranks = model, algorithm, settings, ranks
         self.device = model.flat.device
         parts = ("actor", "critic") if algorithm.needs_critic else ("actor",)
         self._slices = {part: model.layout.slice_of(part) for part in parts}
@@ -162,6 +166,8 @@ class TorchStepper:
     def _apply(self, gradient: Tensor, report: Tensor) -> Tensor:
         """Clip the gradient and step; return the report with 1 where the step was skipped."""
         parts = {part: gradient[where] for part, where in self._slices.items()}
+        if self.ranks.size > 1:
+            report = add_minibatch(self.ranks, [*parts.values()], report, self._is_maximum)
         skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
         return torch.cat([report, skipped.reshape(1)])
 

@@ -118,6 +118,16 @@ class BatchedCollector:
         blocks = [new_block(thread, self.threads, count, each) for thread, each in enumerate(generators)]
         return [BlockPlayer(rollout, block, each) for block, each in zip(blocks, generators, strict=True)]
 
+    @property
+    def terminated(self) -> bool:
+        """Whether any episode of its instances so far was terminated, and not cut."""
+        return bool(self.instances.terminated.any())
+
+    def settle(self, terminated: bool) -> None:
+        """Let instances give up old episodes; where one was terminated, the ends of episodes have a meaning."""
+        if not terminated:
+            self.instances.give_up_old_episodes()
+
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
         if self.plan.steps:

@@ -104,31 +104,36 @@ class Instances:
             InstanceTrajectory(self._rows.select(i).first(int(arrays.next_rows[i])), self._finished[i])
             for i in range(count)
         ]
-        if plan.steps and not self.terminated.any():  # else the ends of episodes have a meaning
-            for index in range(count):
-                self.over[index] |= gives_up(plan, index, int(self.numbers[index]), int(arrays.ages[index]))
+        if not plan.of and not self.terminated.any():  # else the ends of episodes have a meaning
+            self.give_up_old_episodes()
         return collected
+
+    def give_up_old_episodes(self) -> None:
+        """Let the next rollout begin another episode in each instance whose episode is too old."""
+        plan = self._plan
+        for i in range(plan.instances if plan.steps else 0):
+            self.over[i] |= gives_up(plan, plan.first + i, int(self.numbers[i]), int(self._arrays.ages[i]))
 
     def name(self, i: int) -> str:
         """Return the name of an instance's episode, for messages."""
         return f"{self.numbers[i]}{self._suffix(i)}"
 
     def _suffix(self, i: int) -> str:
-        return f" of instance {i}" if self._plan.steps else ""
+        return f" of instance {self._plan.first + i}" if self._plan.steps else ""
 
     def _streams(self, i: int, number: int) -> Generators:
         """Return the random streams of simulator and policy in an episode of an instance."""
         seed = self._plan.seed
-        names = (i, number) if self._plan.steps else (number,)
+        names = (self._plan.first + i, number) if self._plan.steps else (number,)
         return stream(seed, "simulator", *names), stream(seed, "policy", *names)
 
     def state_dict(self) -> CollectorState:
         """Return what is needed to continue unfinished episodes."""
         if not self._plan.steps:
             return CollectorState({}, [])
-        count = self._plan.instances
+        count, first = self._plan.instances, self._plan.first
         return CollectorState(
-            {record_name(i): self._record(i) for i in range(count)}, list(map(self._metadata, range(count)))
+            {record_name(first + i): self._record(i) for i in range(count)}, list(map(self._metadata, range(count)))
         )
 
     def _record(self, i: int) -> np.ndarray:
@@ -152,7 +157,7 @@ class Instances:
         if not self._plan.steps:
             return
         for i, metadata in zip(range(self._plan.instances), state.metadata, strict=False):
-            record = bytes_of_size(state.records.get(record_name(i)), self._record(i).size)
+            record = bytes_of_size(state.records.get(record_name(self._plan.first + i)), self._record(i).size)
             load_record(record, self.states[i : i + 1], self.policy_states[i : i + 1])
             self.numbers[i], self._arrays.ages[i], self._totals[i] = (metadata[n] for n in ("number", "age", "total"))
             self.over[i], self.terminated[i] = metadata["over"], metadata.get("terminated", False)
@@ -165,7 +170,8 @@ class Instances:
             record = bytes(self._record(0).size)
             snapshots = [StepSnapshot(first_episode + i, -1, record, {}, {}) for i in range(count)]
         else:
-            snapshots = [snapshot_of(before.records[record_name(i)], before.metadata[i]) for i in range(count)]
+            names = [record_name(self._plan.first + i) for i in range(count)]
+            snapshots = [snapshot_of(before.records[name], before.metadata[i]) for i, name in enumerate(names)]
         steps = int(self._arrays.steps[0]) if self._plan.steps else None
         return [
             ReplayedInstance(self._suffix(i), partial(self._streams, i), snapshot, steps)

@@ -9,6 +9,8 @@ from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.hardware.planning.plan import Plan
 from core.learning.device_transfer import host_allocator
+from core.learning.distributed.ranks import ALONE, Ranks
+from core.learning.distributed.shares import share_of
 from core.learning.steps.cuda_graph import CudaGraphs
 from core.learning.steps.interface import UpdateSettings
 from core.learning.updater import Updater
@@ -61,6 +63,7 @@ def build_trainer(
         schedule=build_schedule(config),
         directory=directory,
         command=command,
+        processes=services.ranks.host_size if services else 1,
     )
     metadata = {
         "simulator": simulator.description(),
@@ -69,7 +72,8 @@ def build_trainer(
         "update_threads": plan.update_threads,
     }
     services = services or Services(CheckpointWriter(directory))
-    return Trainer(simulator, build_collector(setup, plan), build_updater(setup, plan), settings, metadata, services)
+    parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
+    return Trainer(simulator, *parts, settings, metadata, services)
 
 
 def _growth_limits(setup: Setup) -> GrowthLimits:
@@ -78,38 +82,47 @@ def _growth_limits(setup: Setup) -> GrowthLimits:
     return GrowthLimits(size.instances, size.first, size.samples, total, size.decisions_per_step)
 
 
-def build_collector(setup: Setup, plan: Plan) -> Collector:
-    """Return the collector of whole episodes, or of rollouts of ROLLOUT_STEPS steps.
+def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector:
+    """Return the collector of a rank's instances: of whole episodes, or of rollouts of ROLLOUT_STEPS steps.
 
     Raises:
         UserError: the system does not even give the addresses of the trajectories' rows.
     """
     simulator, size = setup.simulator, setup.size
-    groups = size.group_size, size.branches, size.restart_after
+    share = share_of(size.instances, size.group_size, ranks.rank, ranks.size)
     rollout = RolloutPlan(
-        setup.config.seed, size.instances, size.steps, plan.simulation_threads, plan.lockstep, *groups
+        seed=setup.config.seed,
+        instances=share.count,
+        steps=size.steps,
+        threads=plan.simulation_threads,
+        side_by_side=plan.lockstep,
+        group_size=size.group_size,
+        branches=size.branches,
+        restart_after=size.restart_after,
+        first=share.first,
+        of=size.instances if ranks.size > 1 else 0,
     )
     new = host_allocator(plan.device == "cuda")
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
         if plan.collect_on != "cpu":
-            return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan), new)
+            return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan, share.count), new)
         return kind(simulator, setup.spec, rollout, new)
     except MemoryError as error:
-        every_row = size.instances * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
+        every_row = share.count * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
         asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
         raise UserError(
-            f"The system does not give the {format_bytes(asked)} that {size.instances:,} "
+            f"The system does not give the {format_bytes(asked)} that {share.count:,} "
             f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
             "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
         ) from error
 
 
-def _build_forward(setup: Setup, plan: Plan) -> TorchForward:
+def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
     """Return the policy's forward pass for half-batches, on a GPU captured."""
     device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
     graphs = CudaGraphs(device) if plan.collect_on == "gpu" else None
-    return TorchForward(setup.spec, *half_batches(setup.size.instances), device, graphs)
+    return TorchForward(setup.spec, *half_batches(instances), device, graphs)
 
 
 def collector_lines(collector: Collector) -> list[str]:
@@ -118,8 +131,8 @@ def collector_lines(collector: Collector) -> list[str]:
     return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
 
 
-def build_updater(setup: Setup, plan: Plan) -> Updater:
-    """Build the updater with a freshly initialised model."""
+def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:
+    """Build the updater with a freshly initialised model, the same on all ranks."""
     config = setup.config
     return Updater(
         new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
@@ -138,6 +151,7 @@ def build_updater(setup: Setup, plan: Plan) -> Updater:
             measure_noise=0 < setup.size.first < setup.size.samples,
             checkpointing=plan.gradient_checkpointing,
         ),
+        ranks,
     )
 
 

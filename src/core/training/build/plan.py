@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from core.config import Config
+from core.errors import UserError
 from core.hardware.planning.host_memory import require_room
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.roofline import forward_operations, step_launches
@@ -18,6 +19,8 @@ from core.hardware.planning.update_memory import (
     workspace_bytes,
 )
 from core.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
+from core.learning.distributed.ranks import Ranks
+from core.learning.distributed.shares import share_of
 from core.learning.steps.cpu_kernels.stepper import unsupported
 from core.learning.torch_settings import apply_allocator, apply_global_settings
 from core.policies.batched_forward import FAMILIES
@@ -37,6 +40,53 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
         UserError: settings contradict each other or the machine.
     """
     return make_plan(machine, plan_settings(setup))
+
+
+def plan_part(setup: Setup, machine: Machine, ranks: Ranks) -> Plan:
+    """Plan how a rank uses its share of a machine; all ranks plan the same update.
+
+    Raises:
+        UserError: as for :func:`plan_run`, or the ranks would not take the same steps.
+    """
+    if ranks.size == 1:
+        return plan_run(setup, machine)
+    size = part_of(setup, ranks).size
+    reason = f"the largest part of {setup.size.instances:,} that a process has ({size.reason})"
+    settings = replace(
+        plan_settings(setup), parallel_episodes=size.instances, parallel_reason=reason, rollout=size.memory
+    )
+    return _agreed(make_plan(machine, settings), ranks)
+
+
+def part_of(setup: Setup, ranks: Ranks) -> Setup:
+    """Return a setup with the instances and the host memory of a rank, that of the largest share for all.
+
+    So each plans the same, and their loops are compiled once.
+    """
+    size = setup.size
+    count = share_of(size.instances, size.group_size, ranks.size - 1, ranks.size).count
+    memory = size.memory
+    shares = {n: getattr(memory, n) * count // size.instances for n in ("bytes", "state_bytes", "pinned_bytes")}
+    return replace(setup, size=replace(size, instances=count, memory=replace(memory, copies=count, **shares)))
+
+
+def _agreed(plan: Plan, ranks: Ranks) -> Plan:
+    """Return a plan with the smallest minibatch of all ranks.
+
+    Raises:
+        UserError: the ranks would update on different devices, or in different ways.
+    """
+    plans = ranks.gather(plan)
+    for name in ("device", "precision", "update_execution", "tf32"):
+        values = [getattr(each, name) for each in plans]
+        if other := next((rank for rank, value in enumerate(values) if value != values[0]), 0):
+            raise UserError(
+                f"Rank 0 would update with {name.replace('_', ' ')} {values[0]} ({plans[0].reasons[name]}), rank "
+                f"{other} with {values[other]} ({plans[other].reasons[name]}); start one process for each GPU with "
+                "room, or set DEVICE, PRECISION or UPDATE_EXECUTION."
+            )
+    batch = min(each.batch_size for each in plans)
+    return replace(plan, batch_size=batch, microbatch=min(plan.microbatch, batch))
 
 
 def plan_settings(setup: Setup) -> PlanSettings:

@@ -1,8 +1,10 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
+import io
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,25 +13,32 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine, free_and_total_bytes
 from core.hardware.planning.plan import Plan
+from core.hardware.planning.prediction import predict_update, second_gpu_of
+from core.hardware.planning.second_gpu import in_words
+from core.hardware.types import Machine
 from core.jit_cache.cache import CACHE_STATS
+from core.learning.distributed.launch import shared_machine
+from core.learning.distributed.ranks import ALONE, Ranks, host_first
+from core.policies.parameter_layout import layout_of
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
+from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.components import build_evaluation, build_heuristics, build_trainer, collector_lines
-from core.training.build.plan import announce, apply_plan, peak_line, plan_run, require_memory, write_plan
+from core.training.build.plan import announce, apply_plan, part_of, peak_line, plan_part, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, train_command
-from core.training.build.setup import set_up
-from core.training.display.messages import kernel_lines, memory_lines
+from core.training.build.setup import Setup, set_up
+from core.training.display.messages import kernel_lines, memory_lines, rank_lines
 from core.training.display.progress import Progress
 from core.training.display.utilization import build_utilization_tracker
-from core.training.failures import report_gpu_loss
+from core.training.failures import report_gpu_loss, resume_sentence
 from core.training.resume import resume_run
 from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from core.training.run_directory.metrics_log import MetricsLog, NoLog, read_metrics
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.run_directory.refused_rows import write_refused_rows
 from core.training.settings import Services
@@ -44,7 +53,7 @@ class Run:
     directory: Path
     trainer: Trainer
     plan: Plan
-    lock: RunLock
+    lock: RunLock | None  # None of a rank that writes nothing
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
         """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
@@ -60,9 +69,12 @@ class Run:
             checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
             return done
         finally:
-            self.lock.release()
+            if self.lock is not None:
+                self.lock.release()
 
     def _train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
+        if self.lock is None:
+            return self._follow(should_stop)
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
@@ -83,6 +95,12 @@ class Run:
                 progress.say(line)
         return done
 
+    def _follow(self, should_stop: Callable[[], bool]) -> bool:
+        """Train as a rank that neither shows nor writes anything."""
+        nowhere = Console(file=io.StringIO(), quiet=True)
+        with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
+            return self.trainer.run(NoLog(), progress, should_stop)
+
     def _last_lines(self) -> list[str]:
         """Return the lines about the learning curve and the machine at the end of a run."""
         utilization, simulator = self.trainer.utilization, self.trainer.simulator
@@ -102,61 +120,98 @@ def build_run(
     loaded: LoadedSimulator | None = None,
     file: Path | None = None,
     verbose: bool = False,
+    ranks: Ranks = ALONE,
 ) -> Run:
     """Build everything, write config.json and plan.json, and print what was decided.
 
     Without a loaded simulator it is the one that the settings name. The file is what the user named, for commands in
-    messages; ``verbose`` prints every choice of the plan.
+    messages; ``verbose`` prints every choice of the plan. Of several ranks the first one writes and prints.
 
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(config)  # loading and compiling count
-    loaded = loaded or load_configured(config)
-    directory = _choose_directory(config, resume, loaded)
-    lock = RunLock(directory.path)
+    given = loaded or load_configured(config)
+    directory = ranks.from_first(lambda: _choose_directory(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
-        on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
-        if not resume:
-            directory.require_free()
-        is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
-        hints = [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
-        for line in [*filter(None, [lock.note]), *loaded.notes, *hints]:
+        lock = _opened(directory, resume, on_error) if ranks.rank == 0 else None
+        for line in [*filter(None, [lock.note if lock else None]), *given.notes, *_hints(config, given, lock)]:
             say(line)
-        command = train_command(config, sources, directory.path, file)
-        config, sources, default_lines = with_defaults(config, sources, loaded.simulator)
-        counted = set_up(config, loaded.simulator).size.counted
-        config, sources, preset_lines = with_preset(config, sources, counted)
-        config, sources, budget_lines = with_budget(config, sources)
-        setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
-        plan = apply_plan(plan_run(setup, machine))
-        for line in [
-            *default_lines,
-            *preset_lines,
-            *budget_lines,
-            *announce(plan, machine, config, verbose),
-            peak_line(setup, plan),
-        ]:
+        command = train_command(config, sources, directory.path, file, ranks.host_size)
+        config, sources, lines = _completed(config, sources, given.simulator)
+        setup = set_up(config, given.simulator, given.source)
+        machine = shared_machine(detect_machine(), ranks.host_size)
+        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
+        ranks.use_device(plan.device)
+        lines += [*announce(plan, machine, config, verbose), peak_line(part, plan)]
+        for line in [*lines, *_rank_lines(setup, plan, machine, ranks)]:
             say(line)
-        require_memory(setup, plan, machine)
-        checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, WriteRetry(lock.require))
-        played = build_evaluation(setup), build_heuristics(setup, directory.path)
-        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine))
+        require_memory(part, plan, machine)
+        retry = WriteRetry(lock.require) if lock else WriteRetry()
+        checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
+        played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
+        tracker = build_utilization_tracker(plan, machine, ranks.size)
+        services = Services(checkpoints, budget, *played, tracker, ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
+        ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
-        changes = changed_settings(config, sources, directory.path) if resume else []
+        changes = changed_settings(config, sources, directory.path) if resume and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
-        seconds = trainer.collector.compile(trainer.actor_params()) + trainer.updater.compile()
+        seconds = host_first(ranks, trainer.compile)
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
-        settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}
-        write_json(directory.config, settings)
-        write_plan(directory.path, plan, machine)
-        _write_scenario(loaded, directory, config.seed, say)
-        sizes = f"{loaded.simulator.observation_size} observations, {loaded.simulator.action_space.in_words}"
+        if lock:
+            settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}
+            write_json(directory.config, settings)
+            write_plan(directory.path, plan, machine)
+            _write_scenario(given, directory, config.seed, say)
+        sizes = f"{given.simulator.observation_size} observations, {given.simulator.action_space.in_words}"
         say(f"Run directory: {directory}. Simulator: {sizes}, {setup.size.in_words}.")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
+
+
+def _completed(
+    config: Config, sources: dict[str, str], simulator: Simulator
+) -> tuple[Config, dict[str, str], list[str]]:
+    """Return settings and their sources with defaults of the simulator, preset and budget, and lines about these."""
+    config, sources, lines = with_defaults(config, sources, simulator)
+    counted = set_up(config, simulator).size.counted
+    config, sources, preset_lines = with_preset(config, sources, counted)
+    config, sources, budget_lines = with_budget(config, sources)
+    return config, sources, [*lines, *preset_lines, *budget_lines]
+
+
+def _advice(trainer: Trainer) -> str:
+    """Return what is saved of a run whose other processes have ended, and how to go on."""
+    iteration = trainer.checkpoints.saved_iteration
+    return resume_sentence(iteration, trainer.settings.command_after(iteration), "")
+
+
+def _opened(directory: RunDirectory, resume: bool, on_error: ExitStack) -> RunLock:
+    """Lock a run directory, which a new run must find free."""
+    lock = RunLock(directory.path)
+    on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
+    if not resume:
+        directory.require_free()
+    return lock
+
+
+def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
+    """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
+    gpu = machine.gpu if plan.device == "cuda" else None
+    lines = rank_lines(ranks.size, setup.size.instances, 4 * layout_of(setup.spec).size, "NCCL" if gpu else "gloo")
+    if not lines or gpu is None:
+        return lines
+    prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)
+    second = second_gpu_of(prediction, setup.spec, gpu)
+    return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
+
+
+def _hints(config: Config, loaded: LoadedSimulator, lock: RunLock | None) -> list[str]:
+    """Check a user's own simulator, on the rank that prints."""
+    is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
+    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own and lock else []
 
 
 def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:

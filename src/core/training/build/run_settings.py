@@ -44,14 +44,17 @@ def load_configured(config: Config) -> LoadedSimulator:
     )
 
 
-def train_command(config: Config, sources: dict[str, str], directory: Path, file: Path | None) -> str:
+def train_command(
+    config: Config, sources: dict[str, str], directory: Path, file: Path | None, processes: int = 1
+) -> str:
     """Return the command that trains a run, as a user types it; further flags may follow.
 
-    The Config is that before presets changed it; the file is what the user named, None without one.
+    The Config is that before presets changed it; the file is what the user named, None without one. Several processes
+    of a host are started by torchrun.
     """
     words = flags_of({"run_directory": str(directory), **given_by_flags(config, sources)})
     named = ["--hyperparameters", str(file)] if file else []
-    return f"{this_command()} --mode train {shlex.join([*words, *named])}"
+    return f"{this_command(processes)} --mode train {shlex.join([*words, *named])}"
 
 
 def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:

@@ -43,6 +43,16 @@ def memory_lines(name: str, total_bytes: int, free_bytes: int) -> list[str]:
     ]
 
 
+def rank_lines(ranks: int, instances: int, exchanged: int, by: str) -> list[str]:
+    """Return the line about the processes that train together; none of one."""
+    if ranks == 1:
+        return []
+    return [
+        f"Ranks: {ranks} processes with {instances:,} environment instances together; in each minibatch "
+        f"{format_bytes(exchanged)} of gradients are added up by {by}."
+    ]
+
+
 def update_line(seconds: float) -> str:
     """Return the line after each update; the time covers transfers and update."""
     return f"Policy update complete - Total time: {seconds:.2f}s"

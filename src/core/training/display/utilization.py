@@ -35,15 +35,17 @@ class UtilizationTracker:
         card: Card | None = None,
         tf32: bool = False,
         simulation_threads: int = 1,
+        ranks: int = 1,
     ) -> None:
         self.sampler, self._card, self._tf32 = sampler or GpuSampler(), card, tf32
-        self._threads, self._actor_bytes = simulation_threads, 0
+        self._threads, self._ranks, self._actor_bytes = simulation_threads * ranks, ranks, 0
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
         """End an iteration with these other values of its record; return what the record says of the machine."""
         precision, seconds = record["precision"], record["update_seconds"]
-        sizes = record["steps"], record["batch_size"], microbatch, record["epochs"]
+        here = (-(-record[name] // self._ranks) for name in ("steps", "batch_size"))  # of this rank, about
+        sizes = *here, microbatch, record["epochs"]
         rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
         for name in ("steps", "simulation_seconds", "update_seconds"):
             self._sums[name] += record[name]
@@ -98,10 +100,11 @@ def phase_line(name: str, summary: dict[str, Any]) -> str:
     return f"   {(name.capitalize() + ':').ljust(13)} {', '.join(parts) or 'NVML says nothing of this device'}"
 
 
-def build_utilization_tracker(plan: Plan, machine: Machine) -> UtilizationTracker:
+def build_utilization_tracker(plan: Plan, machine: Machine, ranks: int = 1) -> UtilizationTracker:
     """Return the tracker of a run; its GPU is sampled where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    return UtilizationTracker(GpuSampler(gpu), card_of(gpu) if gpu else None, plan.tf32, plan.simulation_threads)
+    card = card_of(gpu) if gpu else None
+    return UtilizationTracker(GpuSampler(gpu), card, plan.tf32, plan.simulation_threads, ranks)
 
 
 def achieved(work: Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
@@ -52,6 +52,20 @@ class TensorBoardLog:
         """Print no traceback of TensorBoard's own thread: the next write raises its error again and reports it."""
         if not type(arguments.thread).__module__.startswith("tensorboard"):
             self._hook(arguments)
+
+
+class Log(Protocol):
+    """Takes the records of the iterations."""
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Take a record."""
+
+
+class NoLog:
+    """The log of a process that writes nothing, because another one does."""
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Do nothing."""
 
 
 class MetricsLog:

@@ -13,6 +13,8 @@ from core.hardware.types import Precision
 from core.learning.algorithms.grpo import BranchGrpo, Grpo
 from core.learning.algorithms.interface import Algorithm, AnySamples, Samples
 from core.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
+from core.learning.distributed.add_minibatch import add_minibatch
+from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.oom_recovery import OomRetry, map_in_order
 from core.learning.schedule import Coefficients
 from core.learning.steps.cpu_kernels.adam import BETAS, adam, norm
@@ -36,6 +38,8 @@ _MOMENTS = "exp_avg", "exp_avg_sq"
 
 _LARGEST = float(np.finfo(np.float32).max)
 
+_IS_MAXIMUM = torch.arange(len(TERMS)) == RATIO_ERROR
+
 _NO_TERMS = LossTerms(*(0.0 for _ in LossTerms._fields))
 """Terms of no samples: those that the kernels do not compute have the coefficient 0."""
 
@@ -47,8 +51,10 @@ class KernelStepper:
     pieces are added up in order. :func:`unsupported` says what it cannot compute.
     """
 
-    def __init__(self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings) -> None:
-        self.model, self.algorithm, self.settings = model, algorithm, settings
+    def __init__(
+        self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings, ranks: Ranks = ALONE
+    ) -> None:
+        self.model, self.algorithm, self.settings, self.ranks = model, algorithm, settings, ranks
         self.device = model.flat.device
         names = ("actor", "critic") if algorithm.needs_critic else ("actor",)
         self._names = [name for part in names for name in model.layout.names(part)]
@@ -86,6 +92,10 @@ class KernelStepper:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = self._arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, self._run))
+        if self.ranks.size > 1:
+            parts = [torch.from_numpy(self._gradient[where]) for where in self._slices.values()]
+            report = torch.from_numpy(computed.astype(np.float32))
+            computed = add_minibatch(self.ranks, parts, report, _IS_MAXIMUM).numpy()
         terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}

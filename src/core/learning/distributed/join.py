@@ -1,0 +1,33 @@
+"""Joining the processes of a run, and leaving them: with a result, or with an error that ends all of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from core.errors import RankLostError, UserError
+from core.learning.distributed.launch import Launch
+from core.learning.distributed.ranks import ALONE, Ranks
+
+
+@contextmanager
+def joined_ranks(launch: Launch) -> Iterator[Ranks]:
+    """Join the processes of a run, and leave them at the end; an error of one ends all.
+
+    Raises:
+        UserError: the error of this rank, ``alone`` where no other one has the same and says it.
+    """
+    if launch.size == 1:
+        yield ALONE
+        return
+    from core.learning.distributed.process_group import ProcessGroup  # here, as some builds of torch lack it
+
+    group = ProcessGroup(launch)
+    try:
+        yield group
+    except UserError as error:
+        error.alone = isinstance(error, RankLostError) or group.note(str(error))
+        group.abandon()
+        raise
+    except BaseException:
+        group.abandon()
+        raise
+    group.close()

@@ -1,0 +1,135 @@
+"""Ranks that exchange numbers by torch.distributed: gloo on the host, NCCL between GPUs."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from core.errors import RankLostError, UserError
+from core.learning.advantages import Total
+from core.learning.distributed.launch import Launch
+from core.learning.distributed.watch import Watch, cause, note_cause
+
+T = TypeVar("T")
+
+_FOREVER = timedelta(days=30)
+"""Limit of an exchange. A rank may simulate or evaluate for hours while others wait; whether it lives is watched."""
+
+_JOINING = timedelta(minutes=10)
+"""Limit for all processes to start: the slowest may read an event log first."""
+
+_HERE = "here/{}"
+_EXIT = 2
+
+
+class ProcessGroup:
+    """The ranks of a run whose processes torchrun has started (a :class:`core.learning.distributed.ranks.Ranks`)."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.rank, self.size = launch.rank, launch.size
+        self.host_rank, self.host_size = launch.host_rank, launch.host_size
+        self._advice: Callable[[], str] = lambda: "Nothing was learned yet; start again."
+        try:
+            store, *_ = next(rendezvous("env://", timeout=_JOINING))
+            # Torchrun may keep its store when it starts the processes again, with the addresses of those that died.
+            self._store = dist.PrefixStore(f"longstride/{launch.restarts}", store)  # type: ignore[attr-defined]
+            self._store.set(_HERE.format(self.rank), "")
+            self._store.wait([_HERE.format(rank) for rank in range(self.size)], _JOINING)
+            self._watch = Watch(self._store, self.rank, self.size, self._end_at_once)
+            self._watch.start()
+            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=_FOREVER)
+        except (RuntimeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise UserError(f"The {self.size} processes of this run do not find each other ({reason}).") from None
+        self._host: Any = dist.group.WORLD
+        self._device_group = self._host
+
+    @property
+    def sums(self) -> Total | None:
+        """The method :meth:`total`."""
+        return self.total
+
+    def total(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the sum of float64[n] over all ranks."""
+        added = torch.from_numpy(np.array(numbers, np.float64))
+        with self._together():
+            dist.all_reduce(added, group=self._host)
+        return added.numpy()
+
+    def gather(self, part: T) -> list[T]:
+        """Return the parts of all ranks."""
+        parts: list[Any] = [None] * self.size
+        with self._together():
+            dist.all_gather_object(parts, part, group=self._host)
+        return parts
+
+    def gather_to_first(self, part: T) -> list[T]:
+        """Return the parts of all ranks on the first one."""
+        parts: list[Any] | None = [None] * self.size if self.rank == 0 else None
+        with self._together():
+            dist.gather_object(part, parts, dst=0, group=self._host)
+        return [part] if parts is None else parts
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """Return what a function returns on the first rank."""
+        made: list[Any] = [make() if self.rank == 0 else None]
+        with self._together():
+            dist.broadcast_object_list(made, src=0, group=self._host)
+        result: T = made[0]
+        return result
+
+    def add(self, flat: Tensor) -> None:
+        """Replace a tensor by its sum over all ranks."""
+        with self._together():
+            dist.all_reduce(flat, group=self._device_group)
+
+    def use_device(self, kind: str) -> None:
+        """Let :meth:`add` take tensors of a GPU, by NCCL."""
+        if kind == "cuda":
+            with self._together():
+                self._device_group = dist.new_group(backend="nccl", timeout=_FOREVER)
+
+    def advise(self, advice: Callable[[], str]) -> None:
+        """Set what returns a sentence for a rank that is left alone."""
+        self._advice = advice
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Turn what torch raises where another process has ended into a sentence."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = cause(self._store) or "another rank has ended or cannot be reached"
+            raise RankLostError(self._sentence(reason)) from error
+
+    def _sentence(self, reason: str) -> str:
+        return f"This process (rank {self.rank} of {self.size}) cannot go on, because {reason}. {self._advice()}"
+
+    def _end_at_once(self, reason: str) -> None:
+        """End this process: its main thread may wait for ever."""
+        print(f"error: {self._sentence(cause(self._store) or reason)}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(_EXIT)
+
+    def note(self, message: str) -> bool:
+        """Note the error with which this rank ends; return whether it should print it, as no other one has."""
+        return note_cause(self._store, self.rank, message)
+
+    def close(self) -> None:
+        """Leave the others, after the last exchange of all."""
+        with self._together():
+            dist.barrier(group=self._host)
+        self._watch.stop()
+        dist.destroy_process_group()
+
+    def abandon(self) -> None:
+        """Leave the others without waiting for them, so that they notice."""
+        self._watch.stop()

@@ -1,0 +1,86 @@
+"""Under torchrun's agent: a killed rank ends the others, all are started again, and the run is as undisturbed."""
+
+import sys
+
+import pytest
+
+pytest.importorskip("pydantic")
+from helpers.rank_processes import pass_on_path, train_and_die
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from benchmarks.kill import compare
+from benchmarks.ranks import SMALL
+from core.commands.cli import main
+from core.commands.train import StopOnInterrupt
+from core.training.run_directory.checkpoint import load_checkpoint
+from core.training.run_directory.metrics_log import read_metrics
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
+
+ITERATIONS, DIES_BEFORE = 5, 4
+
+
+def torchrun(directory, restarts, dies_before=0, **changes):
+    """Train as ``torchrun --nproc-per-node=2 --max-restarts=N`` does, in children of the tests' server."""
+    pass_on_path()
+    config = LaunchConfig(
+        **{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 2, "run_id": directory.name, "max_restarts": restarts},
+        **{"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "start_method": "forkserver"},
+        monitor_interval=0.05,
+    )
+    flags = ["--mode", "train", *SMALL, "--training-episodes", str(ITERATIONS), "--no-report"]
+    elastic_launch(config, train_and_die)([*flags, "--run-directory", str(directory)], dies_before, f"{directory}-rank")
+
+
+def printed(directory):
+    """Return what the two ranks have printed."""
+    return [directory.with_name(f"{directory.name}-rank-{rank}").read_text() for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("torchrun") / "undisturbed"
+    torchrun(directory, 0)
+    return directory
+
+
+def test_a_run_whose_rank_is_killed_starts_again_and_ends_the_same_to_the_bit(undisturbed, tmp_path):
+    torchrun(tmp_path / "killed", 2, DIES_BEFORE)
+    first, second = printed(tmp_path / "killed")
+    assert "torchrun has started the processes again (1 of 2 times): training from the last checkpoint." in first
+    assert first.count("Resuming after iteration") == 1  # the first rank alone prints
+    assert "error: This process (rank 0 of 2) cannot go on, because another rank has ended" in first
+    assert "is untouched. Resume with: torchrun --nproc-per-node=2 " in first
+    assert second == ""
+    compare(undisturbed, tmp_path / "killed")
+    assert [record["iteration"] for record in read_metrics(tmp_path / "killed")] == [*range(1, ITERATIONS + 1)]
+
+
+def test_without_restarts_the_last_checkpoint_is_left_intact(tmp_path):
+    with pytest.raises(ChildFailedError):
+        torchrun(tmp_path / "run", 0, DIES_BEFORE)
+    assert not any("Traceback" in text for text in printed(tmp_path / "run"))
+    assert load_checkpoint(tmp_path / "run")[1]["iteration"] in (DIES_BEFORE - 1, DIES_BEFORE - 2)
+
+
+def test_a_mode_for_one_process_is_refused_once(monkeypatch, capsys):
+    for rank, printed in (
+        ("0", "error: --mode doctor runs in one process, and torchrun has started 2; leave it out.\n"),
+        ("1", ""),
+    ):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert main(["--mode", "doctor"]) == 2
+        assert capsys.readouterr().err == printed
+
+
+def test_a_signal_that_torchrun_passes_on_is_the_same_request():
+    said = []
+    with StopOnInterrupt(said.append, once_for=60.0) as interrupt:
+        interrupt._handle(2, None)
+        interrupt._handle(2, None)
+    assert interrupt.requested() and len(said) == 1
+    with StopOnInterrupt(said.append) as interrupt, pytest.raises(KeyboardInterrupt):
+        interrupt._handle(2, None)
+        interrupt._handle(2, None)

@@ -1,0 +1,123 @@
+"""Trainings of toys by one process, or by several that share the work, and what the tests compare of them."""
+
+import io
+import time
+from contextlib import contextmanager
+
+import torch
+from helpers.group_runs import GROUP
+from helpers.rank_processes import set_place
+from rich.console import Console
+
+from core.config import Config
+from core.errors import UserError
+from core.learning.distributed.join import joined_ranks
+from core.learning.distributed.launch import Launch
+from core.learning.distributed.ranks import ALONE
+from core.training.build.run import build_run
+
+SHOP = {
+    "simulator": "oracles.toy_simulators:Shop",
+    "training_episodes": 2,
+    "episodes_per_update": 4,
+    "actor_hidden_size": 16,
+    "critic_hidden_size": 16,
+    "num_hidden_layers": 2,
+    "batch_size": 32,
+    "num_epochs": 2,
+    "learning_rate_actor": 3e-3,
+    "device": "cpu",
+    "seed": 4,
+    "simulation_threads": 1,
+    "update_threads": 1,
+    "entropy_coefficient": 0.01,
+}
+GROUPS = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "group_size": GROUP, "horizon": 20}
+
+CASES = {
+    "episodes": {"normalise_rewards": True, "evaluate_every": 2, "evaluation_episodes": 3},
+    "cut episodes": {"rollout_steps": 45, "update_execution": "eager", "value_clip_range": 0.2},
+    "stopped": {"rollout_steps": 45, "target_kl": 1e-4, "num_epochs": 4},
+    "growing": {
+        **{"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 0, "training_episodes": 100},
+        **{"batch_size": 2048, "num_epochs": 1},
+    },
+    "mingru": {"policy_network": "mingru", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
+    "transformer": {"policy_network": "transformer", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
+    "groups": {**GROUPS, "rollout_steps": 30, "kl_coefficient": 0.1, "episodes_per_update": 2 * GROUP},
+    "branches": {
+        **{**GROUPS, "rollout_steps": 30, "group_method": "branch", "branch_length": 6, "branch_interval": 10},
+        **{"episodes_per_update": 3},
+    },
+}
+STOPS = {"growing": 3}
+"""Iterations after which a run ends here; it would go on for long."""
+
+SIZES = {name: 3 if name in ("episodes", "branches") else 2 for name in CASES}
+"""Ranks of each case. Four instances are no equal shares of three, nor are two groups."""
+
+
+def train_case(directory, ranks=ALONE, resume=False, stop_after=None, **changes):
+    """Train; return the actor and critic after every optimiser step, and the updates' loss figures."""
+    config = Config(**{**SHOP, **changes, "run_directory": str(directory)})
+    run = build_run(config, {}, resume, lambda text: None, ranks=ranks)
+    stepper, steps = run.trainer.updater.stepper, []
+    step, model = stepper.step, stepper.model
+
+    def recorded(*arguments):
+        report = step(*arguments)
+        steps.append(torch.cat([model.flat.clone(), report]).numpy())
+        return report
+
+    stepper.step = recorded
+    run.train(Console(file=io.StringIO()), lambda: stop_after is not None and run.trainer.iteration >= stop_after)
+    return steps
+
+
+@contextmanager
+def ranks_here(rank, size, port):
+    """Join so many ranks of this launch, of which this process has to be one."""
+    set_place(rank, size, port)
+    with joined_ranks(Launch.from_environment()) as ranks:
+        yield ranks
+
+
+def scenarios(rank, folder, ports):
+    """Train all cases, as two ranks or three; resume with other numbers of ranks; lose a rank."""
+    ports, found = iter(ports), {}
+    for size in (3, 2):
+        port = next(ports)
+        if rank >= size:
+            continue
+        with ranks_here(rank, size, port) as ranks:
+            for name, changes in CASES.items():
+                if SIZES[name] == size:
+                    found[name] = train_case(folder / name, ranks, stop_after=STOPS.get(name), **changes)
+            if size == 2:
+                train_case(folder / "resumed", ranks, **RESUMED, stop_after=2)
+    if rank == 0:
+        train_case(folder / "resumed", resume=True, **RESUMED, stop_after=4)
+        (folder / "alone is done").touch()
+    while not (folder / "alone is done").exists():
+        time.sleep(0.05)
+    with ranks_here(rank, 3, next(ports)) as ranks:
+        train_case(folder / "resumed", ranks, resume=True, **RESUMED)
+    found["lost"] = lose_a_rank(rank, next(ports))
+    return found
+
+
+RESUMED = {"rollout_steps": 70, "policy_network": "mingru", "num_hidden_layers": 1, "batch_size": 300}
+RESUMED |= {"normalise_rewards": True, "training_episodes": 6}
+
+
+def lose_a_rank(rank, port):
+    """Let the last of three ranks fail; return the sentence of this one, and the seconds until it came."""
+    begin = time.monotonic()
+    try:
+        with ranks_here(rank, 3, port) as ranks:
+            if rank == 2:
+                raise UserError("The simulator broke its contract.")
+            ranks.gather(rank)
+    except UserError as error:
+        return type(error).__name__, str(error), error.alone, time.monotonic() - begin
+    return None

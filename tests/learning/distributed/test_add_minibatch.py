@@ -1,0 +1,53 @@
+"""One flat sum a minibatch: gradients and figures added up, the largest deviation found; trials of all ranks."""
+
+import pytest
+import torch
+
+from core.learning.distributed.add_minibatch import add_minibatch
+from core.learning.step_selection.autotune import ExecutionTrial, agreed
+
+
+class Recorded:
+    """A rank whose sums are given, after a first call that only notes what it would add."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size, self.noted, self.sums = rank, size, None, None
+
+    def add(self, flat):
+        self.noted = flat.clone()
+        if self.sums is not None:
+            flat.copy_(self.sums)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_gradients_and_reports_are_those_of_the_whole_minibatch(size):
+    generator = torch.Generator().manual_seed(size)
+    gradients = torch.randn(size, 5, generator=generator)
+    reports = torch.rand(size, 4, generator=generator)
+    is_maximum = torch.tensor([False, False, True, False])
+    ranks = [Recorded(rank, size) for rank in range(size)]
+    for rank, flat, report in zip(ranks, gradients, reports, strict=True):
+        add_minibatch(rank, [flat[:2].clone(), flat[2:].clone()], report, is_maximum)
+    assert {len(rank.noted) for rank in ranks} == {5 + 4 + size}  # one exchange of all
+    sums = torch.stack([rank.noted for rank in ranks]).sum(dim=0)
+    for rank, flat, report in zip(ranks, gradients, reports, strict=True):
+        rank.sums, parts = sums, [flat[:2].clone(), flat[2:].clone()]
+        whole = add_minibatch(rank, parts, report, is_maximum)
+        torch.testing.assert_close(torch.cat(parts), gradients.sum(dim=0))
+        torch.testing.assert_close(whole, torch.where(is_maximum, reports.max(dim=0).values, reports.sum(dim=0)))
+
+
+def test_a_gradient_that_is_not_finite_spoils_the_sum_of_all():
+    """So that all ranks skip the step."""
+    rank, gradient = Recorded(0, 2), torch.tensor([1.0, torch.nan])
+    rank.sums = torch.tensor([2.0, torch.nan, 0.5, 0.0, 0.0])
+    add_minibatch(rank, [gradient], torch.tensor([0.25]), torch.tensor([False]))
+    assert gradient[0] == 2.0 and torch.isnan(gradient[1])
+
+
+def test_the_slowest_trial_counts_and_a_problem_of_one_is_a_problem_of_all():
+    trials = [ExecutionTrial("graph", seconds, 1.0, "") for seconds in (0.2, 0.3)]
+    assert agreed(trials) == ExecutionTrial("graph", 0.3, 1.0, "")
+    failed = ExecutionTrial("graph", None, 2.0, "memory ran out")
+    assert agreed([trials[0], failed]) == ExecutionTrial("graph", None, 2.0, "memory ran out")
+    assert agreed([trials[0]]) == trials[0]
