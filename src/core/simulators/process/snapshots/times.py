@@ -1,0 +1,68 @@
+"""Times of a state: ISO 8601 or the scenario's own become times of the simulator."""
+
+import math
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from core.errors import UserError
+from core.simulators.process.scenario import Scenario
+
+
+class Where(NamedTuple):
+    """A place in a state, for messages: ``waiting[2].since``; written out only where something is wrong."""
+
+    part: str
+    number: int
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.part}[{self.number}]" + f".{self.key}" * bool(self.key)
+
+
+ToTime = Callable[[float | str, Where | str], float]
+"""Turns a time of a state into a time of the simulator."""
+
+
+def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
+    """Return the present as a time of the simulator, and what reads the other times of the same state.
+
+    Time 0 of the simulator is the Monday 00:00 before an ISO time. With UTC offsets, ages are real time, and the hour
+    of the week is that of the present's wall clock.
+
+    Raises:
+        UserError: the present is no time, or an ISO time of a scenario without a unit of time.
+    """
+    if not isinstance(now, str):
+        return float(now), _number
+    present = _moment(now, "time")
+    if math.isnan(scenario.hour):
+        raise UserError(
+            "time: the scenario has no unit of time, so its times are numbers since its beginning, not dates."
+        )
+    midnight = present.replace(hour=0, minute=0, second=0, microsecond=0)
+    passed = timedelta(days=present.weekday()) + (present - midnight)
+    unit = timedelta(hours=1) / scenario.hour
+    return passed / unit, lambda value, where: (passed - _age(value, present, where)) / unit
+
+
+def _number(value: float | str, where: Where | str) -> float:
+    if isinstance(value, str):
+        raise UserError(f"{where}: {value[:60]!r} is a text, but time is a number; give both in one form.")
+    return float(value)
+
+
+def _age(value: float | str, present: datetime, where: Where | str) -> timedelta:
+    if not isinstance(value, str):
+        raise UserError(f"{where}: {value:g} is a number, but time is a date; give both in one form.")
+    moment = _moment(value, where)
+    if (moment.tzinfo is None) != (present.tzinfo is None):
+        raise UserError(f"{where}: either all times have a UTC offset or none; {value[:40]!r} differs from time.")
+    return present - moment
+
+
+def _moment(text: str, where: Where | str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"{where}: {text[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
