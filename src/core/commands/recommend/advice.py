@@ -103,10 +103,10 @@ class Reasons:
     ) -> dict[str, Any]:
         """Return a feasible pair with its probability and figures, and the heuristics that choose it."""
         activity = self._activity_of[pair]
-        slot, now, available = state["queue_head"][activity], state["time"], state["available"]
+        slot, now, available = state["queue_head"][activity], state["time"], state["available"].tolist()
         case, able = int(state["slot_case"][slot]), self._able[activity]
         others = [other for other in able if other != pair]
-        free = available[[self._person_of[other] for other in others]].sum() if others else 0
+        free = sum([available[self._person_of[other]] for other in others])
         figures = {
             "person": self._people[self._person_of[pair]],
             "activity": self._activities[activity],
@@ -119,7 +119,7 @@ class Reasons:
             "service_time": self._service[pair],
             "fastest_service_time": self._service[able[0]],
             "others": len(others),
-            "free_others": int(free),
+            "free_others": free,
             "alternatives": [self._alternative(state, other) for other in others[:MOST_ALTERNATIVES]],
         }
         return {**figures, "reason": self._sentence(figures)}

@@ -74,6 +74,8 @@ async def body_of(request: "Request") -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > MOST_BYTES:
         raise too_large
+    from starlette.requests import ClientDisconnect
+
     parts, size = [], 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -82,6 +84,8 @@ async def body_of(request: "Request") -> bytes:
                 if size > MOST_BYTES:
                     raise too_large
                 parts.append(part)
+    except ClientDisconnect:
+        raise RefusedError(400, "The body was cut off.") from None
     except TimeoutError:
         raise RefusedError(408, f"The body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
     return b"".join(parts)

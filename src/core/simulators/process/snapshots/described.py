@@ -1,5 +1,6 @@
 """From names and dates to numbers: a state of a process as arrays that compiled code writes into the state record."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from core.errors import UserError
 from core.simulators.process.snapshots.names import Names, unknown
 from core.simulators.process.snapshots.schema import ProcessState, RestingTask, TaskInWork, WaitingTask
-from core.simulators.process.snapshots.times import Where, reader_of
+from core.simulators.process.snapshots.times import reader_of
 
 
 class Described(NamedTuple):
@@ -90,7 +91,7 @@ class _Reader:
         for i, task in enumerate(self._state.in_work):
             activity, person = self._activity(task, "in_work", i), people.get(task.person)
             if person is None:
-                unknown(task.person, people, Where("in_work", i, "person"), "person")
+                unknown(task.person, people, ("in_work", i, "person"), "person")
             pair = self._names.pairs.get((activity, person))
             if pair is None:
                 raise UserError(
@@ -118,7 +119,7 @@ class _Reader:
         for i, case in enumerate(self._state.cases):
             if case.case in opened:
                 raise UserError(f"cases[{i}].case: {case.case!r} is listed twice.")
-            opened[case.case] = time = self._to_time(case.since, Where("cases", i, "since"))
+            opened[case.case] = time = self._to_time(case.since, ("cases", i, "since"))
             if time > self.now:
                 raise UserError(f"cases[{i}].since: {case.since} is after the state's time.")
         for name, time in self._first.items():
@@ -134,13 +135,13 @@ class _Reader:
             on = np.zeros(len(people), np.uint8)
             for i, name in enumerate(state.on_shift):
                 if name not in people:
-                    unknown(name, people, Where("on_shift", i), "person")
+                    unknown(name, people, ("on_shift", i, ""), "person")
                 on[people[name]] = 1
         change_at, change_after = duty.next_changes(self.now, on)
         for name, pair in state.next_changes.items():
             if name not in people:
-                unknown(name, people, "next_changes", "person")
-            first, then = (self._to_time(time, "next_changes") for time in pair)
+                unknown(name, people, ("next_changes", -1, ""), "person")
+            first, then = (self._to_time(time, ("next_changes", -1, name)) for time in pair)
             if not self.now <= first <= then:
                 raise UserError(
                     f"next_changes.{name}: expected the next change and the one after it, not {pair[0]} and {pair[1]}."
@@ -152,7 +153,7 @@ class _Reader:
         """Return the number of a task's activity."""
         activity = self._names.activities.get(task.activity)
         if activity is None:
-            unknown(task.activity, self._names.activities, Where(part, i, "activity"), "activity")
+            unknown(task.activity, self._names.activities, (part, i, "activity"), "activity")
         return activity
 
     def _node(self, activity: int, task: WaitingTask | RestingTask, part: str, i: int) -> int:
@@ -167,10 +168,10 @@ class _Reader:
 
     def _since(self, task: WaitingTask | TaskInWork, part: str, i: int) -> float:
         """Return since when a task waits or is in work, and note it for its case."""
-        since, case = self._to_time(task.since, Where(part, i, "since")), task.case
+        since, case = self._to_time(task.since, (part, i, "since")), task.case
         if since > self.now:
             raise UserError(f"{part}[{i}].since: {task.since} is after the state's time.")
-        if since < self._first.get(case, np.inf):
+        if since < self._first.get(case, math.inf):
             self._first[case] = since
         return since
 

@@ -7,7 +7,7 @@ from core.simulators.process.routing import build_routing
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.process.snapshots.expected_duty import ExpectedDuty
 from core.simulators.process.snapshots.places import Places
-from core.simulators.process.snapshots.times import Where
+from core.simulators.process.snapshots.times import Where, at
 
 
 class Names:
@@ -42,6 +42,6 @@ class UnknownNameError(UserError):
     """A state names a person or an activity that the scenario does not have."""
 
 
-def unknown(name: str, known: dict[str, int], where: Where | str, what: str) -> NoReturn:
+def unknown(name: str, known: dict[str, int], where: Where, what: str) -> NoReturn:
     """Raise the error about a name that the scenario does not have."""
-    raise UnknownNameError(f"{where}: the scenario has no {what} {name[:100]!r}{suggestion(name[:100], known)}")
+    raise UnknownNameError(f"{at(where)}: the scenario has no {what} {name[:100]!r}{suggestion(name[:100], known)}")

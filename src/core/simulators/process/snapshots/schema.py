@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from core.errors import UserError, suggestion
 
-Time = Annotated[float | str, Field(description="ISO 8601 date and time, or a number in the scenario's unit of time")]
+Time = Annotated[
+    float | Annotated[str, Strict()],
+    Field(description="ISO 8601 date and time, or a number in the scenario's unit of time"),
+]
 Name = Annotated[str, Field(max_length=500)]
 
 

@@ -3,25 +3,25 @@
 import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from core.errors import UserError
 from core.simulators.process.scenario import Scenario
 
 
-class Where(NamedTuple):
-    """A place in a state, for messages: ``waiting[2].since``; written out only where something is wrong."""
+Where = tuple[str, int, str]
+"""A place in a state: list, number and key; it is written out only where something is wrong."""
 
-    part: str
-    number: int
-    key: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.part}[{self.number}]" + f".{self.key}" * bool(self.key)
+ToTime = Callable[[float | str, Where], float]
+"""Turns the time at a place of a state into a time of the simulator."""
 
 
-ToTime = Callable[[float | str, Where | str], float]
-"""Turns a time of a state into a time of the simulator."""
+_NOW = "time", -1, ""
+
+
+def at(where: Where) -> str:
+    """Return a place as it is written in messages: ``waiting[2].since``, without what is empty."""
+    part, number, key = where
+    return part + f"[{number}]" * (number >= 0) + f".{key}" * bool(key)
 
 
 def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
@@ -35,7 +35,7 @@ def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
     """
     if not isinstance(now, str):
         return float(now), _number
-    present = _moment(now, "time")
+    present = _moment(now, _NOW)
     if math.isnan(scenario.hour):
         raise UserError(
             "time: the scenario has no unit of time, so its times are numbers since its beginning, not dates."
@@ -46,23 +46,23 @@ def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
     return passed / unit, lambda value, where: (passed - _age(value, present, where)) / unit
 
 
-def _number(value: float | str, where: Where | str) -> float:
+def _number(value: float | str, where: Where) -> float:
     if isinstance(value, str):
-        raise UserError(f"{where}: {value[:60]!r} is a text, but time is a number; give both in one form.")
+        raise UserError(f"{at(where)}: {value[:60]!r} is a text, but time is a number; give both in one form.")
     return float(value)
 
 
-def _age(value: float | str, present: datetime, where: Where | str) -> timedelta:
+def _age(value: float | str, present: datetime, where: Where) -> timedelta:
     if not isinstance(value, str):
-        raise UserError(f"{where}: {value:g} is a number, but time is a date; give both in one form.")
+        raise UserError(f"{at(where)}: {value:g} is a number, but time is a date; give both in one form.")
     moment = _moment(value, where)
     if (moment.tzinfo is None) != (present.tzinfo is None):
-        raise UserError(f"{where}: either all times have a UTC offset or none; {value[:40]!r} differs from time.")
+        raise UserError(f"{at(where)}: either all times have a UTC offset or none; {value[:40]!r} differs from time.")
     return present - moment
 
 
-def _moment(text: str, where: Where | str) -> datetime:
+def _moment(text: str, where: Where) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{where}: {text[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
+        raise UserError(f"{at(where)}: {text[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
