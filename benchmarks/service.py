@@ -1,4 +1,4 @@
-"""The service of --mode recommend: requests a second, waiting times, bad requests, a kill, beside an endpoint that does nothing.
+"""The service of --mode recommend: requests a second, waiting times, bad requests, a kill.
 
     python benchmarks/service.py --run-directory runs/loan_desk --rate 1000 --seconds 60 --clients 200
 
@@ -76,7 +76,7 @@ async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 async def play(port: int, requests: list[bytes], clients: int, seconds: float, rate: float) -> list[Answer]:
-    """Send requests for some seconds from some clients, together ``rate`` a second; 0 for as fast as they are answered."""
+    """Send requests for some seconds, ``rate`` a second from all clients; 0 for as fast as they are answered."""
     begin, found = time.perf_counter() + 0.2, list[Answer]()
 
     async def client(i: int) -> None:
@@ -103,7 +103,9 @@ class Server:
     """A process that serves, and its CPU time."""
 
     def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "500"})
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "500"}
+        )
         assert self.process.stdout is not None
         while "Serving" not in (line := self.process.stdout.readline()):
             if not line and self.process.poll() is not None:
@@ -133,7 +135,8 @@ def measure(name: str, server: Server, run: Callable[[], list[Answer]], seconds:
     print(
         f"{name}: {len(answers) / seconds:,.0f} requests a second, {cpu * 1e6:,.0f} µs of CPU each "
         f"({1 / cpu:,.0f} a second on one core), median {p50:.2f} ms, 99 % within {p99:.1f} ms, longest {most:.0f} ms, "
-        f"statuses {counts}; machine {psutil.cpu_percent():.0f} % busy, load {os.getloadavg()[0]:.1f}.", flush=True
+        f"statuses {counts}; machine {psutil.cpu_percent():.0f} % busy, load {os.getloadavg()[0]:.1f}.",
+        flush=True,
     )
 
 

@@ -20,7 +20,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
-    "recommend": ("checkpoint", "state", "at", "json", "top", "serve", "host", "token_file"),
+    "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", "serve", "host", "token_file"),
     "export": ("checkpoint", "output", "format"),
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
@@ -142,6 +142,8 @@ def _parser() -> Parser:
     parser.add_argument("--format", nargs="+", choices=formats, help="export: what to write (default: all)")
     parser.add_argument("--state", metavar="FILE", help="recommend: a state as JSON, or a log of open cases")
     parser.add_argument("--at", metavar="TIME", help="recommend: the present of a log (default: its last time)")
+    on_shift = "recommend: the people on shift, for a log (default: as the scenario expects)"
+    parser.add_argument("--on-shift", nargs="+", metavar="NAME", help=on_shift)
     parser.add_argument("--json", action="store_true", help="recommend: JSON in place of a table")
     parser.add_argument("--top", type=int, metavar="N", help="recommend: assignments to show, 0 for all (default: 10)")
     parser.add_argument("--serve", type=int, metavar="PORT", help="recommend: the port of a service, 0 for a free one")

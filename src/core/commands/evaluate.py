@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -28,6 +27,7 @@ from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 from core.training.run_directory.plots import plot_learning_curve
+
 
 @dataclass(frozen=True)
 class Asked:

@@ -149,7 +149,7 @@ class LoadedPolicy:
     @property
     def memory(self) -> np.ndarray:
         """What the policy remembers of the episode, float32[S], S = 0 without memory; it can be set."""
-        return self._one.states[0].copy()
+        return np.array(self._one.states[0])
 
     @memory.setter
     def memory(self, values: np.ndarray) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
-httpx = pytest.importorskip("httpx")
 
+import httpx
 from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 
@@ -148,7 +149,11 @@ def _check_figures(state, assignment, scenario):
         (422, '{"time": 1, "waiting": [{"case": "1", "activity": "A"}]}', "the body: waiting[0].since is missing."),
         (422, '{"time": 1, "in_work": [{"case": 1}]}', "the body: in_work[0].activity is missing."),
         (400, '{"time": "noon"}', "time: 'noon' is no ISO 8601 date and time like 2026-11-23T10:15:00."),
-        (400, '{"time": 1, "on_shift": ["nihgt"]}', "on_shift[0]: the scenario has no person 'nihgt'; did you mean night?"),
+        (
+            400,
+            '{"time": 1, "on_shift": ["nihgt"]}',
+            "on_shift[0]: the scenario has no person 'nihgt'; did you mean night?",
+        ),
         (
             400,
             '{"time": 1, "waiting": [{"case": "1", "activity": "Z", "since": 0}]}',
@@ -174,7 +179,11 @@ def _check_figures(state, assignment, scenario):
             '{"time": 1, "in_work": [{"case": "1", "activity": "C", "person": "day", "since": 1}]}',
             "in_work[0]: day never does 'C' in the scenario; leave out the task, and take the person out of on_shift.",
         ),
-        (400, '{"time": 1, "cases": [{"case": "1", "since": 1}, {"case": 1, "since": 1}]}', "cases[1].case: '1' is listed"),
+        (
+            400,
+            '{"time": 1, "cases": [{"case": "1", "since": 1}, {"case": 1, "since": 1}]}',
+            "cases[1].case: '1' is listed",
+        ),
         (400, '{"time": 1, "next_changes": {"day": [0, 5]}}', "next_changes.day: expected the next change and the one"),
     ],
 )
@@ -230,7 +239,12 @@ def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     assert "swagger" in client.get("/docs").text
     assert client.post(headers={"Host": "example.org:80"}).status_code == 400
     guarded = Client(create_app(recommender, Guard(TOKEN), ABOUT), base_url="http://example.org")
-    for given in ({}, {"Authorization": "Bearer x"}, {"Authorization": TOKEN}, {"Authorization": "Bearer \u00e9\u00e9".encode()}):
+    for given in (
+        {},
+        {"Authorization": "Bearer x"},
+        {"Authorization": TOKEN},
+        {"Authorization": "Bearer \u00e9\u00e9".encode()},
+    ):
         assert guarded.post(headers=given).status_code == 401
         assert guarded.get("/docs", headers=given).status_code == 401
     assert guarded.post(headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 422
@@ -266,7 +280,9 @@ def start(run):
     return process, line.split()[3]
 
 
-def test_a_service_that_is_killed_gives_the_same_answers_when_it_is_started_again(recommender, trained, played, tmp_path):
+def test_a_service_that_is_killed_gives_the_same_answers_when_it_is_started_again(
+    recommender, trained, played, tmp_path
+):
     run = save_policy(tmp_path / "run", recommender.simulator, trained)
     states, answers = [state for state, _ in played[::20]], []
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
@@ -275,7 +291,7 @@ def test_a_service_that_is_killed_gives_the_same_answers_when_it_is_started_agai
             for content, status in (("{", 422), (b" " * (MOST_BYTES + 1), 413), (states[0], 200)):
                 assert client.post("/recommend", content=content).status_code == status
         with ThreadPoolExecutor(8) as pool, httpx.Client(base_url=address) as client:
-            answers.append([r.text for r in pool.map(lambda state: client.post("/recommend", content=state), states)])  # noqa: B023
+            answers.append([r.text for r in pool.map(lambda state: client.post("/recommend", content=state), states)])
         with socket.create_connection(("127.0.0.1", int(address.rsplit(":")[-1]))) as idle:
             idle.sendall(b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")  # and hangs up
         process.send_signal(number)

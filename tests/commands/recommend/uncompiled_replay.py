@@ -19,7 +19,10 @@ from core.simulators.process.snapshots.schema import parse_state
 def clinic() -> ProcessSimulator:
     """Return a process with all that a policy cannot change: delays, an automatic activity, rosters, pauses."""
     weekdays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
-    plans = [{"days": weekdays, "p": 0.6, "hours": ["08:00-16:00"]}, {"days": weekdays, "p": 0.3, "hours": ["10:00-12:00"]}]
+    plans = [
+        {"days": weekdays, "p": 0.6, "hours": ["08:00-16:00"]},
+        {"days": weekdays, "p": 0.3, "hours": ["10:00-12:00"]},
+    ]
     either = {"and": [{"task": "test"}, {"seq": [{"task": "print"}, {"task": "talk"}]}]}
     return ProcessSimulator(
         scenario(

@@ -1,6 +1,7 @@
 """``--mode recommend``: reads a state and prints a recommendation, or serves them."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,14 @@ from core.commands.recommend.recommender import TOP, Recommender
 from core.commands.recommend.table import print_advice
 from core.config import Config
 from core.errors import UserError
+from core.simulators.process.event_logs.open_events import read_open_events
+from core.simulators.process.event_logs.reading.decode import kind_of, readable
+from core.simulators.process.event_logs.reading.options import parse_log_columns
 from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.process.snapshots.from_log import state_of_log
 from core.simulators.process.snapshots.schema import ProcessState, parse_state
 from core.text import Say
+from core.training.build.run_settings import log_reading
 from core.training.evaluation.trained_policy import trained_policy
 from core.training.run_directory.checkpoint import load_arrays
 
@@ -28,6 +34,7 @@ class Asked:
     checkpoint: str | None = None  # run directory or checkpoint; None for --run-directory
     state: str | None = None  # file with a state, or a log of open cases
     at: str | None = None  # present of a log
+    on_shift: list[str] | None = None  # people on shift at the time of a log
     json: bool = False  # whether to print JSON
     top: int | None = None  # most assignments; 0 for all
     serve: int | None = None  # port
@@ -52,12 +59,14 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     recommender, about = load_recommender(Path(directory), config, sources, say)
     if asked.serve is not None:
         return _serve(recommender, about, asked, say)
-    state = _read_state(str(asked.state), recommender)
+    state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
     advice = recommender.advise(state, TOP if asked.top is None else asked.top)
     if asked.json:
-        print(json.dumps(advice.as_json(), indent=2))
+        print(json.dumps({**advice.as_json(), "notes": notes}, indent=2))
     else:
         print_advice(advice, console, say)
+        for note in notes:
+            say(note)
     return 0
 
 
@@ -76,8 +85,8 @@ def load_recommender(
     simulator = simulator_of(config, sources, metadata, directory).simulator
     if not isinstance(simulator, ProcessSimulator):
         raise UserError(
-            f"The run in {directory} is of {type(simulator).__name__}; --mode recommend is for processes (scenarios and "
-            "event logs)."
+            f"The run in {directory} is of {type(simulator).__name__}; --mode recommend is for processes, "
+            "of scenarios or event logs."
         )
     trained = trained_policy(tensors, metadata)
     about = {
@@ -88,11 +97,31 @@ def load_recommender(
     return Recommender(simulator, trained), about
 
 
-def _read_state(name: str, recommender: Recommender) -> ProcessState:
-    try:
-        return parse_state(Path(name).read_bytes(), name)
-    except FileNotFoundError:
-        raise UserError(f"There is no file {name} with a state.") from None
+def read_state(path: Path, asked: Asked, recommender: Recommender, config: Config) -> tuple[ProcessState, list[str]]:
+    """Return the state in a file, and sentences about what a log leaves open.
+
+    Raises:
+        UserError: the file cannot be read, or is no state and no log.
+    """
+    with readable(path):
+        content = path.read_bytes() if kind_of(path) == "json" else b""
+    if content and b'"objectTypes"' not in content:
+        for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
+            if given is not None:
+                raise UserError(f"{flag} is for a log; {path} is a state, which says it itself.")
+        return parse_state(content, str(path)), []
+    if math.isnan(recommender.simulator.scenario.hour):
+        raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
+    columns = parse_log_columns(config.log_columns) if config.log_columns else {}
+    events = read_open_events(path, columns, log_reading(config), asked.at)
+    found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
+    state = found.state
+    summary = (
+        f"{path} at {events.now.isoformat(timespec='seconds')}: {len(state.waiting):,} tasks wait, "
+        f"{len(state.in_work):,} are in work, {len(state.resting):,} rest; "
+        f"{len(state.on_shift or []):,} people are on shift."
+    )
+    return state, [summary, *events.notes, *found.notes]
 
 
 def _serve(recommender: Recommender, about: dict[str, Any], asked: Asked, say: Say) -> int:

@@ -33,6 +33,7 @@ class Recommender:
 
     Attributes:
         simulator: that simulator.
+        names: names of its scenario.
 
     Raises:
         UserError: the policy's parameters are not finite.
@@ -42,7 +43,7 @@ class Recommender:
         self.simulator, spec = simulator, spec_on(trained.spec, simulator)
         kind = LoadedListPolicy if spec.scores_actions else LoadedPolicy
         self._policy: LoadedPolicy | LoadedListPolicy = kind(spec, trained.actor_params)
-        self._lookout, self._names = Lookout(simulator, spec.scores_actions), Names(simulator)
+        self._lookout, self.names = Lookout(simulator, spec.scores_actions), Names(simulator)
         self._reasons = Reasons(simulator)
 
     def recommend(self, state: dict[str, Any] | ProcessState, top: int = TOP) -> dict[str, Any]:
@@ -66,13 +67,13 @@ class Recommender:
 
     def advise(self, state: ProcessState, top: int = TOP) -> Advice:
         """Return the recommendation in a checked state; arguments and errors are those of :meth:`recommend`."""
-        described, cases = describe(state, self._names)
+        described, cases = describe(state, self.names)
         view, reasons = self._lookout.look(described), self._reasons
         heuristics = {name: reasons.named(view.state, action, cases) for name, action in view.choices.items()}
         if not view.feasible:
             return Advice(-1, None, [], 0, 1.0, heuristics, reasons.unit, state.memory)
         action, probabilities, memory = self._decide(view, state.memory)
-        postpone = self.simulator.action_space.n - 1
+        postpone = len(self.simulator.parameters.pair_mean)
         ranked = sorted(probabilities, key=lambda pair: (pair != action, -probabilities[pair], pair))
         pairs = [pair for pair in ranked if pair != postpone]
         assignments = [
@@ -81,9 +82,7 @@ class Recommender:
         ]
         recommended = reasons.named(view.state, action, cases)
         postponed = probabilities[postpone]
-        return Advice(
-            action, recommended, assignments, len(pairs), postponed, heuristics, reasons.unit, memory
-        )
+        return Advice(action, recommended, assignments, len(pairs), postponed, heuristics, reasons.unit, memory)
 
     def _decide(self, view: View, memory: str) -> tuple[int, dict[int, float], str]:
         """Return the greedy action, the probability of each feasible action, and the memory afterwards."""

@@ -109,9 +109,9 @@ def guard_of(host: str, token_file: str | None) -> Guard:
             token = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
             raise UserError(f"{source}: the file cannot be read ({error}).") from None
-    if token_file is not None or token:
-        if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
-            raise UserError(f"{source}: the token must be one line of at least {_SHORTEST_TOKEN} ASCII characters.")
+    given = token_file is not None or token
+    if given and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        raise UserError(f"{source}: the token must be one line of at least {_SHORTEST_TOKEN} ASCII characters.")
     if is_loopback(host):
         return Guard(token, frozenset({"localhost", "127.0.0.1", "[::1]", host.lower()}))
     if not token:

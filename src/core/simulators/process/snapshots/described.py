@@ -47,7 +47,10 @@ def describe(state: ProcessState, names: Names) -> tuple[Described, list[str]]:
     number = {name: i for i, name in enumerate(order)}
     _require_room(names, len(order), len(waiting))
     waiting.sort(key=lambda row: row[2])
-    tokens = [(number[row[0]], row[1]) for row in (*waiting, *work, *resting)] if names.places.has_branches else []
+    tokens = []
+    if names.places.has_branches:
+        rows = (*((row[0], row[1]) for row in waiting), *((row[0], row[1]) for row in work), *resting)
+        tokens = [(number[case], node) for case, node in rows]
     on_duty, change_at, change_after = reader.duty()
     described = Described(
         time=reader.now,
@@ -177,6 +180,9 @@ class _Reader:
 
 
 def _require_room(names: Names, cases: int, waiting: int) -> None:
-    for count, most, what in ((cases, names.sizes.cases, "open cases"), (waiting, names.sizes.waiting, "waiting tasks")):
+    for count, most, what in (
+        (cases, names.sizes.cases, "open cases"),
+        (waiting, names.sizes.waiting, "waiting tasks"),
+    ):
         if count > most:
             raise UserError(f"The state has {count:,} {what}; an episode of the scenario has room for {most:,}.")

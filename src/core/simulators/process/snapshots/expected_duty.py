@@ -30,19 +30,24 @@ class ExpectedDuty:
         at = np.array([*self._moments, float(HOURS_PER_WEEK)])  # a row for each stretch of the week that ends so
         rows = [_next_changes(at, comes, goes) for comes, goes in people]
         # float64[2, stretches, R] for those who are off duty and on: hours to the next change, and to the one after.
-        self._first, self._then = (np.array([[row[on][i] for row in rows] for on in (0, 1)]).transpose(0, 2, 1)
-                                   for i in (0, 1))
-        always = [not len(both) and name not in scenario.rosters and scenario.working_hours.get(name) != []
-                  for both, name in zip(own, scenario.resources, strict=True)]
+        self._first, self._then = (
+            np.array([[row[on][i] for row in rows] for on in (0, 1)]).transpose(0, 2, 1) for i in (0, 1)
+        )
+        always = [
+            not len(both) and name not in scenario.rosters and scenario.working_hours.get(name) != []
+            for both, name in zip(own, scenario.resources, strict=True)
+        ]
         self._on = (self._first[1] < self._first[0]) | np.array(always)
-        self._rosters = {r: _likely_hours(scenario, n) for r, n in enumerate(scenario.resources) if n in scenario.rosters}
+        self._rosters = {
+            r: _likely_hours(scenario, n) for r, n in enumerate(scenario.resources) if n in scenario.rosters
+        }
 
     def on_duty(self, time: float) -> np.ndarray:
         """Return uint8[R], who is expected to be on duty at a time of the simulator."""
         if not self._has_week:
             return np.ones(len(self._on[0]), np.uint8)
         hours = (time % self._week) / self._hour
-        on = self._on[bisect_right(self._moments, hours)].astype(np.uint8)
+        on: np.ndarray = self._on[bisect_right(self._moments, hours)].astype(np.uint8)
         for r, likely in self._rosters.items():
             on[r] = likely[int(hours)]
         return on

@@ -47,7 +47,7 @@ class Lookout:
 
     def __init__(self, simulator: ProcessSimulator, listed: bool) -> None:
         self._simulator, self._listed = simulator, listed
-        self._states, actions = empty_record(simulator), simulator.action_space.n
+        self._states, actions = empty_record(simulator), len(simulator.parameters.pair_mean) + 1
         # Views of the one record: [0] alone would copy the fields that are single numbers.
         self._fields = {name: self._states[name].view(np.ndarray)[0, ...] for name in simulator.state_dtype.names or ()}
         self.heuristics = {name: rule for name, rule in simulator.heuristics.items() if name != "random"}
@@ -77,9 +77,7 @@ class Lookout:
             raise describe_fault(status, self._simulator, "of the described state", 0)
         choices = dict(zip(self.heuristics, self._choices.tolist(), strict=False))
         features = self._features[:count] if self._listed else self._features
-        return View(
-            self._fields, self._observation, self._mask, features, self._ids[:count], feasible, choices
-        )
+        return View(self._fields, self._observation, self._mask, features, self._ids[:count], feasible, choices)
 
 
 def _build_look(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:

@@ -126,7 +126,12 @@ def _named(place: Sequence[int | str]) -> str:
 
 
 def _known_keys(place: Sequence[int | str]) -> list[str]:
-    parts = {"waiting": WaitingTask, "in_work": TaskInWork, "cases": OpenCase, "resting": RestingTask}
+    parts: dict[str, type[BaseModel]] = {
+        "waiting": WaitingTask,
+        "in_work": TaskInWork,
+        "cases": OpenCase,
+        "resting": RestingTask,
+    }
     kind = parts.get(str(place[0]), ProcessState) if len(place) > 1 else ProcessState
     return list(kind.model_fields)
 

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from core.errors import UserError
 from core.simulators.process.scenario import Scenario
 
-
 Where = tuple[str, int, str]
 """A place in a state: list, number and key; it is written out only where something is wrong."""
 
