@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from core.commands.recommend.command import load_recommender
+from core.commands.recommend.command import recommender_of
 from core.config import load_config
 from core.seeding import stream
 from core.simulators.process.snapshots.dump_state import dump_state
@@ -143,7 +143,7 @@ def measure(name: str, server: Server, run: Callable[[], list[Answer]], seconds:
 def states_of(directory: str) -> list[bytes]:
     """Return states of an evaluation's episode in which the recommendations are followed."""
     config, sources = load_config(None, {})
-    recommender, _ = load_recommender(Path(directory), config, sources, print)
+    recommender, _ = recommender_of(Path(directory), config, sources, print)
     simulator, functions = recommender.simulator, compile_functions(recommender.simulator)
     states, rng, found = new_state(simulator), stream(0, "evaluation", 0), list[bytes]()
     functions.reset(states[0], simulator.parameters, rng)

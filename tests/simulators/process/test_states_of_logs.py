@@ -124,6 +124,16 @@ def test_delays_and_automatic_tasks_rest(tmp_path):
     assert (tasks(waiting.waiting), tasks(waiting.resting)) == ([("a", "talk", 12.0)], [("a", "post")])
 
 
+def test_places_of_tasks_in_branches(tmp_path):
+    """Of two checks, the one in work is that of its branch, so that the other branch is the one that waits."""
+    flow = {"and": [{"seq": [{"task": "check"}, {"task": "talk"}]}, {"seq": [{"task": "talk"}, {"task": "check"}]}]}
+    lines = ["case,activity,resource,start,end", "a,talk,bob,2026-11-23 08:00,2026-11-23 09:00"]
+    lines += ["a,check,ann,2026-11-23 08:30,2026-11-23 09:30", "a,check,bob,2026-11-23 09:45,"]
+    state, _ = read(tmp_path, desk(flow), lines, "2026-11-23 10:00")
+    assert [(task.activity, task.place) for task in state.in_work] == [("check", 1)]
+    assert [(task.activity, task.place) for task in state.waiting] == [("talk", 0)]
+
+
 def test_strangers_and_ways_that_the_flow_does_not_have(tmp_path):
     lines = [
         "case,activity,resource,start,end",
@@ -262,5 +272,5 @@ def test_the_cases_of_a_list_are_told_apart_by_their_events():
     after = {tuple(routing.target[n] for n in m.tasks): p for m, p in likely.after((0,)).items()}
     assert after == {(1,): pytest.approx(0.25), (0,): pytest.approx(0.75)}
     busy = likely.in_work(likely.after((0,)), [0])
-    assert [(m.tasks, p) for m, p in busy.items()] == [((), pytest.approx(1.0))]
+    assert [(m.tasks, len(m.busy), p) for m, p in busy.items()] == [((), 1, pytest.approx(1.0))]
     assert likely.in_work(likely.after((0, 0)), [0]) == {}

@@ -53,10 +53,12 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
         raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
     if (asked.state is None) == (asked.serve is None):
         raise UserError("--mode recommend needs either --state FILE, a state or a log of open cases, or --serve PORT.")
+    if asked.top is not None and asked.top < 0:
+        raise UserError(f"--top is {asked.top}; expected a number of assignments, 0 for all.")
     for flag, given in (("--host", asked.host), ("--token-file", asked.token_file)):
         if given is not None and asked.serve is None:
             raise UserError(f"{flag} goes with --serve PORT.")
-    recommender, about = load_recommender(Path(directory), config, sources, say)
+    recommender, about = recommender_of(Path(directory), config, sources, say)
     if asked.serve is not None:
         return _serve(recommender, about, asked, say)
     state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
@@ -70,7 +72,7 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     return 0
 
 
-def load_recommender(
+def recommender_of(
     directory: Path, config: Config, sources: dict[str, str], say: Say
 ) -> tuple[Recommender, dict[str, Any]]:
     """Return what recommends, and what the service's health page says of it.
@@ -103,6 +105,8 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     Raises:
         UserError: the file cannot be read, or is no state and no log.
     """
+    if not path.is_file():
+        raise UserError(f"There is no file {path} with a state or a log.")
     with readable(path):
         content = path.read_bytes() if kind_of(path) == "json" else b""
     if content and b'"objectTypes"' not in content:

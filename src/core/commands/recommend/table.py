@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from core.commands.recommend.advice import POSTPONE, Advice
-from core.text import Say, format_number, scale_of
+from core.text import Say, counted, format_number, scale_of
 
 
 def print_advice(advice: Advice, console: Console, say: Say) -> None:
@@ -22,7 +22,7 @@ def print_advice(advice: Advice, console: Console, say: Say) -> None:
 def _table(advice: Advice) -> Table:
     hidden = advice.feasible - len(advice.assignments)
     caption = f"{hidden:,} less probable assignments are not shown (--top 0 shows all)" if hidden else None
-    table = Table(title=f"{advice.feasible:,} feasible assignments", caption=caption)
+    table = Table(title=counted(advice.feasible, "feasible assignment"), caption=caption)
     for header in ("person", "activity", "case"):
         table.add_column(header)
     for header in ("probability", "waited", "service time", "fastest", "others free"):

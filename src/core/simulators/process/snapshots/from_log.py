@@ -107,12 +107,14 @@ class _Builder:
             self._counts["lost"] += 1
             return
         likely = max(tasks, key=lambda activities: tasks[activities])
+        alike = {m: p for m, p in markings.items() if _key(m, self._routing.target) == likely}
+        marking = max(alike, key=lambda m: alike[m])
+        for node in marking.busy:
+            self._place_in_work(case, node)
         if not likely:
             self._counts["over"] += case not in self._busy
             return
         self._sure.append(tasks[likely])
-        alike = {m: p for m, p in markings.items() if _key(m, self._routing.target) == likely}
-        marking = max(alike, key=lambda m: alike[m])
         for node in marking.tasks:
             self._rest_or_wait(case, node, alike)
 
@@ -149,6 +151,13 @@ class _Builder:
             return markings
         self._counts["off"] += 1  # a way that the flow does not have: what usually follows the last task
         return {Marking((), ()): 1.0} if busy else self._likely.after_one(done[-1])
+
+    def _place_in_work(self, case: str, node: int) -> None:
+        """Note at which place of the flow a task in work stands."""
+        name = self._names.scenario.activities[self._routing.target[node]]
+        for task in self._in_work:
+            if (task.case, task.activity) == (case, name):
+                task.place = self._names.places.place_of.get(node, 0)
 
     def _rest_or_wait(self, case: str, node: int, alike: Markings) -> None:
         """Add a task as resting or waiting: it waits if its delay is over by the median of what is likely."""

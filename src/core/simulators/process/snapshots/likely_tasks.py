@@ -20,6 +20,7 @@ class Marking(NamedTuple):
 
     tasks: tuple[int, ...]  # nodes of the tasks that wait, rest or are in work, in order
     joined: tuple[tuple[int, int], ...]  # join and branches that have reached it, in order
+    busy: tuple[int, ...] = ()  # nodes of tasks that are known to be in work, and not among the others
 
 
 Markings = dict[Marking, float]
@@ -61,16 +62,17 @@ class LikelyTasks:
         return self._next[activity]
 
     def in_work(self, markings: Markings, activities: list[int]) -> Markings:
-        """Return the markings in which some activities can be in work, without the tasks of these; empty for none."""
+        """Return the markings in which some activities can be in work, with these tasks apart; empty for none."""
         found = []
         for marking, p in markings.items():
-            left, wanted = list(marking.tasks), Counter(activities)
+            left, wanted, busy = list(marking.tasks), Counter(activities), list[int]()
             for node in marking.tasks:
                 if wanted[self._routing.target[node]] > 0:
                     wanted[self._routing.target[node]] -= 1
                     left.remove(node)
+                    busy.append(node)
             if not +wanted:
-                found.append((Marking(tuple(left), marking.joined), p))
+                found.append((Marking(tuple(left), marking.joined, tuple(busy)), p))
         return _merged(found)
 
     def _complete(self, marking: Marking, activity: int, p: float) -> Iterator[tuple[Marking, float]]:
@@ -99,7 +101,7 @@ class LikelyTasks:
         elif kind == FORK:
             ways = [(Marking(tasks, joined), p)]
             for successor in successors:
-                ways = [way for marking, q in ways for way in self._arrive(successor, *marking, q)]
+                ways = [way for at, q in ways for way in self._arrive(successor, at.tasks, at.joined, q)]
             yield from ways
         elif kind == JOIN:
             counts = dict(joined)
