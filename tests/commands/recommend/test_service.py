@@ -194,6 +194,64 @@ def test_bad_states_are_refused_in_a_sentence(client, status, content, sentence)
     assert answer.json()["error"].startswith(sentence)
 
 
+ODD = [
+    None,
+    True,
+    -1,
+    2**70,
+    1e308,
+    -1e308,
+    "",
+    "day",
+    "A",
+    "1e5",
+    "2026-11-23",
+    "\u0000",
+    "\ud83d\ude00" * 300,
+    [],
+    {},
+    [[]],
+]
+
+
+def mutated(state, rng):
+    """Return a state in which a few values at any place are odd, gone, or there twice."""
+    for _ in range(rng.integers(1, 4)):
+        part, way = state, []
+        while isinstance(part, dict | list) and len(part) and (not way or rng.random() < 0.7):
+            key = rng.choice(sorted(part)) if isinstance(part, dict) else int(rng.integers(len(part)))
+            way.append((part, key))
+            part = part[key]
+        if way:
+            container, key = way[-1]
+            kind = rng.integers(3)
+            if kind == 0:
+                container[key] = ODD[rng.integers(len(ODD))]
+            elif kind == 1:
+                del container[key]
+            elif isinstance(container, list):
+                container.append(container[key])
+            else:
+                container[str(rng.integers(9))] = container[key]
+    return state
+
+
+def test_odd_states_are_answered_or_refused_in_one_sentence(client, played):
+    rng, counts = np.random.default_rng(0), {200: 0, 400: 0, 422: 0}
+    for i in range(600):
+        answer = client.post(json.dumps(mutated(json.loads(played[i % len(played)][0]), rng)))
+        counts[answer.status_code] += 1  # any other status is a KeyError
+        if answer.status_code != 200:
+            error = answer.json()["error"]
+            assert error[-1] in ".?" and "\n" not in error and len(error) < 400, error
+        else:
+            total = sum(each["probability"] for each in answer.json()["assignments"])
+            assert 0.0 <= total <= 1.0 + 1e-5
+    assert min(counts.values()) > 50, counts
+    answers = [client.post(state).json()["action"] for state, _ in played[::10]]
+    assert answers == [action for _, action in played[::10]]  # and none of them left anything behind
+
+
 async def _chunks():
     for _ in range(17):
         yield b" " * 2**16
