@@ -16,7 +16,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,15 +34,17 @@ from core.simulators.simulator import compile_functions, new_state
 WARM_UP, STATES = 400, 400
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
 NOOP = """
-import sys, uvicorn
+import socket, uvicorn
 from fastapi import FastAPI, Request, Response
 app = FastAPI()
 @app.post("/recommend")
 async def nothing(request: Request) -> Response:
     await request.body()
     return Response(b"{}" + b" " * 1200, media_type="application/json")
-print("Serving", "nothing", flush=True)
-uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="warning", lifespan="off", ws="none")
+listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+print(f"Serving nothing on http://127.0.0.1:{listener.getsockname()[1]} .", flush=True)
+config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off", ws="none")
+uvicorn.Server(config).run(sockets=[listener])
 """
 
 
@@ -110,6 +113,7 @@ class Server:
         while "Serving" not in (line := self.process.stdout.readline()):
             if not line and self.process.poll() is not None:
                 raise SystemExit("The service did not start.")
+        self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
         time.sleep(0.3)
 
     def cpu(self) -> float:
@@ -123,11 +127,11 @@ class Server:
         return self.process.wait(30)
 
 
-def measure(name: str, server: Server, run: Callable[[], list[Answer]], seconds: float) -> None:
+def measure(name: str, server: Server, run: Callable[[], Coroutine[Any, Any, list[Answer]]], seconds: float) -> None:
     """Print a row: requests a second, CPU time of the service for each, waiting times."""
     psutil.cpu_percent()
     before = server.cpu()
-    answers = run()
+    answers = asyncio.run(run())
     cpu = (server.cpu() - before) / len(answers)
     times = np.array([answer.seconds for answer in answers]) * 1e3
     p50, p99, most = np.quantile(times, 0.5), np.quantile(times, 0.99), times.max()
@@ -192,28 +196,37 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--port", type=int, default=8765)
     parser.add_argument("--repeats", type=int, default=3)
     options: Any = parser.parse_args()
     states = states_of(options.run_directory)
     requests = [request_of(state) for state in states]
     print(f"{len(states)} states of {np.mean([len(s) for s in states]):,.0f} bytes on average.")
     command = [sys.executable, str(SCRIPT), "--mode", "recommend", "--run-directory", options.run_directory]
-    command += ["--serve", str(options.port)]
-    nothing = Server([sys.executable, "-c", NOOP, str(options.port + 1)])
-    service = Server(command)
-    asyncio.run(play(options.port, requests, 8, 2.0, 0.0))
+    command += ["--serve", "0"]
+    nothing, service = Server([sys.executable, "-c", NOOP]), Server(command)
+    try:
+        measure_all(options, requests, command, nothing, service)
+    finally:
+        for server in (nothing, service):
+            if server.process.poll() is None:
+                server.end(signal.SIGKILL)
+
+
+def measure_all(options: Any, requests: list[bytes], command: list[str], nothing: Server, service: Server) -> None:
+    """Measure both services in turns, then one at a fixed rate, with bad requests, and after a kill."""
+    asyncio.run(play(service.port, requests, 8, 2.0, 0.0))
     for _ in range(options.repeats):
-        for name, server, port in (("nothing", nothing, options.port + 1), ("recommend", service, options.port)):
-            measure(f"{name}, as fast as it goes", server, lambda: asyncio.run(play(port, requests, 8, 4.0, 0.0)), 4.0)  # noqa: B023
-    fixed = lambda: asyncio.run(play(options.port, requests, options.clients, options.seconds, options.rate))  # noqa: E731
-    measure(f"{options.rate:,.0f} a second from {options.clients} clients", service, fixed, options.seconds)
-    print("refused:", bad_requests(options.port, states[0]))
-    before = digest_of(options.port, requests[:100])
+        for name, server in (("nothing", nothing), ("recommend", service)):
+            run = partial(play, server.port, requests, 8, 4.0, 0.0)
+            measure(f"{name}, as fast as it goes", server, run, 4.0)
+    run = partial(play, service.port, requests, options.clients, options.seconds, options.rate)
+    measure(f"{options.rate:,.0f} a second from {options.clients} clients", service, run, options.seconds)
+    print("refused:", bad_requests(service.port, requests[0].partition(b"\r\n\r\n")[2]))
+    before = digest_of(service.port, requests[:100])
     assert service.end(signal.SIGKILL) != 0
-    service = Server(command)
-    print("the same answers after a kill:", digest_of(options.port, requests[:100]) == before)
-    print("exit codes after SIGTERM:", service.end(), nothing.end())
+    again = Server(command)
+    print("the same answers after a kill:", digest_of(again.port, requests[:100]) == before)
+    print("exit codes after SIGTERM:", again.end(), nothing.end())
 
 
 if __name__ == "__main__":

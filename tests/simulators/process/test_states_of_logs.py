@@ -85,6 +85,15 @@ def test_the_last_time_of_the_log_is_the_present(tmp_path):
     assert (tasks(early.in_work), early.time) == ([("a", "check", 8.0, "ann")], 8.25)
 
 
+def test_repeated_rows_count_once(tmp_path):
+    state, _ = read(tmp_path, desk(), [*WHOLE, *WHOLE[1:5], WHOLE[-1]], "2026-11-23T11:00:00")
+    notes = read_open_events(tmp_path / "log.csv", {}, LogReading(), None).notes
+    assert state == read(tmp_path, desk(), WHOLE, "2026-11-23T11:00:00").state
+    assert notes[0] == "5 rows repeat another one and are left out (--keep-duplicates keeps them)."
+    kept = read(tmp_path, desk(), [*WHOLE, WHOLE[-1]], "2026-11-23T11:00:00", keep_duplicates=True).state
+    assert [task.case for task in kept.waiting] == ["e", "e", "a"]
+
+
 def test_rows_for_transitions_with_offsets(tmp_path):
     lines = [
         "case,activity,resource,timestamp,lifecycle",

@@ -11,6 +11,7 @@ import numpy as np
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.bad_rows import find_bad_rows, require_good_rows, seconds
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
+from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events, pair_lifecycles
 from core.simulators.process.event_logs.reading.parse_times import Times
@@ -64,11 +65,16 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
     if np.isnan(start).all() and np.isnan(end).all():
         raise UserError(f"{source} holds no event with a time.")
     now, clock = _present(times, start, end, at, source)
-    reader = _Tasks(rows, now)
+    reader, left_out = _Tasks(rows, now), bad.mask
     if "transition" in rows.texts:
-        reader.take_transitions(start, end, bad.mask)
+        reader.take_transitions(start, end, left_out)
     else:
-        reader.take_whole_rows(start, end, bad.mask)
+        repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
+        if repeated.any():
+            notes.append(
+                f"{int(repeated.sum()):,} rows repeat another one and are left out (--keep-duplicates keeps them)."
+            )
+        reader.take_whole_rows(start, end, left_out | repeated)
     if not (reader.done or reader.in_work or reader.waiting):
         raise UserError(f"{source}: nothing has happened by {clock.isoformat(timespec='seconds')}; name a later --at.")
     done = {case: [event for _, *event in sorted(events)] for case, events in reader.done.items()}
@@ -154,6 +160,14 @@ class _Tasks:
 
     def _age(self, time: float) -> float:
         return (self._now - time) / 3600.0
+
+
+def _repeated(rows: Rows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return bool[n], whether a row is equal to one before it; times are float64[n], NaN for none."""
+    codes = [rows.texts[field].code for field in ("case", "activity", "resource")]
+    times = [np.where(np.isnan(column), -1.0, column) for column in (start, end)]
+    first = first_of_equals([*codes, *times])
+    return np.asarray(first != np.arange(len(first)))
 
 
 def _filled(read: ReadRows) -> dict[str, Times]:

@@ -58,7 +58,8 @@ class LikelyTasks:
             for node, kind in enumerate(routing.kind):
                 if kind == TASK and routing.target[node] == activity and visits[node] > 0.0:
                     found += self._complete(Marking((node,), ()), activity, float(visits[node]))
-            self._next[activity] = _merged(found)
+            # A branch that waits for others at a join says nothing about what comes after them.
+            self._next[activity] = _merged([(at, p) for at, p in found if at.tasks or not at.joined])
         return self._next[activity]
 
     def in_work(self, markings: Markings, activities: list[int]) -> Markings:
