@@ -1,6 +1,7 @@
 """The service as an ASGI application: recommendations, health, and a page about both."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -62,34 +63,39 @@ def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) ->
         openapi_extra=_request_body(), response_class=JSONResponse,
     )  # fmt: skip
     app.add_api_route("/health", health, methods=["GET"])
-    _answer_problems(app)
+    _answer_unknown(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.add_middleware(_Guarded, guard=guard)
+    app.add_middleware(_Guarded, guard=guard, recommend=recommend)
     return app
 
 
 class _Guarded:
-    """Lets pass what a guard admits; a plain ASGI application, which costs less than a middleware of Starlette."""
+    """Lets pass what a guard admits, and answers ``POST /recommend`` itself.
 
-    def __init__(self, app: Any, guard: Guard) -> None:
-        self._app, self._guard = app, guard
+    A plain ASGI application: the way through FastAPI's routes takes a quarter of the time of an answer.
+    """
+
+    def __init__(self, app: Any, guard: Guard, recommend: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app, self._guard, self._recommend = app, guard, recommend
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"] != "/health":
-            try:
-                self._guard.check(Request(scope))
-            except RefusedError as error:
-                await _problem(error.status, str(error))(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] == "/health":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            self._guard.check(request)
+            if scope["path"] == "/recommend" and scope["method"] == "POST":
+                response = await self._recommend(request)
+            else:
+                response = self._app
+        except RefusedError as error:
+            response = _problem(error.status, str(error))
+        await response(scope, receive, send)
 
 
-def _answer_problems(app: FastAPI) -> None:
-    """Answer what goes wrong with a status and a sentence."""
-
-    @app.exception_handler(RefusedError)
-    async def refused(request: Request, error: RefusedError) -> Response:
-        return _problem(error.status, str(error))
+def _answer_unknown(app: FastAPI) -> None:
+    """Answer requests for what is not there with a sentence."""
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
