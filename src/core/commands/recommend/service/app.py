@@ -72,7 +72,7 @@ def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) ->
 class _Guarded:
     """Lets pass what a guard admits, and answers ``POST /recommend`` itself.
 
-    A plain ASGI application: the way through FastAPI's routes takes a quarter of the time of an answer.
+    A plain ASGI application: a question does not need the way through FastAPI's routes, which takes time.
     """
 
     def __init__(self, app: Any, guard: Guard, recommend: Callable[[Request], Awaitable[Response]]) -> None:
