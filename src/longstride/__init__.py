@@ -25,7 +25,9 @@ from core import __version__
 if TYPE_CHECKING:
     from core.api.evaluate import EvaluationTable, evaluate
     from core.api.load_policy import load_policy
+    from core.api.load_recommender import load_recommender
     from core.api.train import TrainingRun, train
+    from core.commands.recommend.recommender import Recommender
     from core.config import Config as Hyperparameters
     from core.errors import SimulatorError, UserError
     from core.policies.loaded_policy import LoadedPolicy
@@ -41,6 +43,7 @@ __all__ = [
     "Hyperparameters",
     "LoadedPolicy",
     "MultiDiscrete",
+    "Recommender",
     "Simulator",
     "SimulatorError",
     "TrainingRun",
@@ -49,6 +52,7 @@ __all__ = [
     "check_simulator",
     "evaluate",
     "load_policy",
+    "load_recommender",
     "to_gymnasium",
     "train",
 ]
@@ -60,6 +64,7 @@ _SOURCES = {
     "Hyperparameters": "core.config",
     "LoadedPolicy": "core.policies.loaded_policy",
     "MultiDiscrete": "core.simulators.spaces",
+    "Recommender": "core.commands.recommend.recommender",
     "Simulator": "core.simulators.simulator",
     "SimulatorError": "core.errors",
     "TrainingRun": "core.api.train",
@@ -67,6 +72,7 @@ _SOURCES = {
     "check_simulator": "core.simulators.check",
     "evaluate": "core.api.evaluate",
     "load_policy": "core.api.load_policy",
+    "load_recommender": "core.api.load_recommender",
     "to_gymnasium": "core.simulators.gym.adapter",
     "train": "core.api.train",
 }

@@ -129,3 +129,17 @@ def test_the_kernel_is_kept_and_need_not_be_compiled_again():
     before = CACHE_STATS.loaded
     LoadedPolicy(model_of("choice").spec, actor_weights(model_of("choice")))
     assert CACHE_STATS.loaded == before + 1
+
+
+def test_memory_that_is_given_back_continues_an_episode():
+    """As a service does that keeps nothing itself: the rows of two episodes in turns, each with its own memory."""
+    policy, memories = policy_of("choice"), [policy_of("choice").memory, policy_of("choice").memory]
+    found: list[list[int]] = [[], []]
+    for step in range(20):
+        for i in (0, 1):
+            policy.memory = memories[i]
+            action, probabilities = policy.decide(ROWS[i, step])
+            assert probabilities.argmax() == action
+            memories[i] = policy.memory
+            found[i].append(action)
+    assert found == [greedy("choice", ROWS[i]).tolist() for i in (0, 1)]

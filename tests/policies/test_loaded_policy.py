@@ -80,6 +80,33 @@ def test_greedy_actions_are_those_of_the_compiled_forward_pass_and_of_torch(kind
         np.testing.assert_array_equal(np.reshape(actions, best.shape), best)
 
 
+@pytest.mark.parametrize("kind", ["shop", "bandit"])
+def test_decide_returns_the_greedy_action_and_the_probabilities_of_torch(kind):
+    policy, model, episodes = recorded(kind)
+    observations, masks, features, _ = episodes[0]
+    found = [policy.decide(*rows_of(episodes[0][:3], t)) for t in range(len(observations))]
+    np.testing.assert_array_equal([action for action, _ in found], policy.act(observations, masks, features))
+    with torch.no_grad():
+        given = None if features is None else torch.from_numpy(features)
+        logits = model.logits(model.normalise(torch.from_numpy(observations)), given)
+        expected = torch.softmax(logits.masked_fill(~torch.from_numpy(masks), -torch.inf), dim=1)
+    np.testing.assert_allclose([each for _, each in found], expected.numpy(), atol=1e-5)
+    assert not any(each[~mask].any() for (_, each), mask in zip(found, masks, strict=True))
+
+
+def test_decide_refuses_what_act_refuses():
+    policy = random_policy(Discrete(3))
+    assert policy.decide(np.zeros(3, np.float32), np.array([False, True, False]))[1].tolist() == [0.0, 1.0, 0.0]
+    with pytest.raises(UserError, match="mask allows no action; every choice needs an allowed value"):
+        policy.decide(np.zeros(3, np.float32), np.zeros(3, np.bool_))
+    with pytest.raises(UserError, match="observation holds a NaN"):
+        policy.decide(np.full(3, np.nan, np.float32))
+    with pytest.raises(UserError, match="decide is for Discrete actions"):
+        random_policy(MultiDiscrete([2, 2])).decide(np.zeros(3, np.float32))
+    with pytest.raises(UserError, match="memory must be 0 finite numbers"):
+        policy.memory = np.zeros(2, np.float32)
+
+
 def random_policy(space, observations=3, features=0, seed=0, **changes):
     spec = mlp_spec((observations, 16, space.outputs), space=space, action_features=features)
     params = np.random.default_rng(5).normal(0.0, 0.5, 2_000).astype(np.float32)

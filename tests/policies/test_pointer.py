@@ -96,6 +96,10 @@ def test_a_loaded_policy_chooses_a_place_in_each_list():
     likeliest = [int(slow.scores(row, each).argmax()) for row, each in zip(observations, lists, strict=True)]
     assert policy.act(observations, features=lists).tolist() == likeliest
     assert policy.act(observations[0], features=lists[0]) == likeliest[0]
+    for row, each in zip(observations, lists, strict=True):
+        place, probabilities = policy.decide(row, each)
+        assert place == int(slow.scores(row, each).argmax())
+        np.testing.assert_allclose(probabilities, slow.probabilities(row, each), atol=1e-5)
     drawn = [policy.act(observations[2], features=lists[2], greedy=False) for _ in range(2_000)]
     expected = slow.probabilities(observations[2], lists[2])
     np.testing.assert_allclose(np.bincount(drawn, minlength=7) / 2_000, expected, atol=0.05)

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from core.api.train import TrainingRun, console_for, import_pandas, load
-from core.commands.evaluate import closing_lines, compare_policies, require_same_simulator
+from core.commands.checkpoint_simulator import require_same_simulator
+from core.commands.evaluate import closing_lines, compare_policies
 from core.config import Config
 from core.errors import UserError
 from core.policies.spec import spec_on

@@ -24,6 +24,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "replay": ("iteration",),
     "ab": ("a", "b", "pairs"),
+    "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", "serve", "host", "token_file"),
     "export": ("checkpoint", "output", "format"),
     "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
     "track": ("to", "follow"),
@@ -119,6 +120,12 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
         from core.commands.export.command import run_export
 
         return run_export(config, sources, own["checkpoint"], own["output"], own["format"], console, say)
+    if mode == "recommend":
+        from core.commands.recommend.command import Asked as AskedOfTheState
+        from core.commands.recommend.command import run_recommend
+
+        of_the_state = AskedOfTheState(**{name: own[name] for name in _USES[mode]})
+        return run_recommend(config, sources, of_the_state, console, say)
     if mode == "plan":
         from core.commands.plan.command import Wanted, run_plan
 
@@ -161,11 +168,20 @@ def _parser() -> Parser:
     )
     parser.add_argument("--no-report", action="store_true", help="train, evaluate: write no report.html")
     parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
-    checkpoint = "evaluate, export: a run directory or one of its checkpoints"
+    checkpoint = "evaluate, export, recommend: a run directory or one of its checkpoints"
     parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
     parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")
     formats = ("safetensors", "onnx", "c")
     parser.add_argument("--format", nargs="+", choices=formats, help="export: what to write (default: all)")
+    parser.add_argument("--state", metavar="FILE", help="recommend: a state as JSON, or a log of open cases")
+    parser.add_argument("--at", metavar="TIME", help="recommend: the present of a log (default: its last time)")
+    on_shift = "recommend: the people on shift, for a log (default: as the scenario expects)"
+    parser.add_argument("--on-shift", nargs="+", metavar="NAME", help=on_shift)
+    parser.add_argument("--json", action="store_true", help="recommend: JSON in place of a table")
+    parser.add_argument("--top", type=int, metavar="N", help="recommend: assignments to show, 0 for all (default: 10)")
+    parser.add_argument("--serve", type=int, metavar="PORT", help="recommend: the port of a service, 0 for a free one")
+    parser.add_argument("--host", metavar="ADDRESS", help="recommend: where to serve (default: this machine alone)")
+    parser.add_argument("--token-file", metavar="FILE", help="recommend: the token that requests must show")
     iteration = ("--iteration", "--episode")  # the second is the name in earlier versions, for one version
     parser.add_argument(*iteration, type=int, metavar="N", help="replay: the iteration to repeat")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from core.commands.checkpoint_simulator import simulator_of
 from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
-from core.simulators.loading import LoadedSimulator, from_source
+from core.simulators.loading import LoadedSimulator
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
@@ -27,12 +27,6 @@ from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 from core.training.run_directory.plots import plot_learning_curve
-
-_OF_A_SIMULATOR = ("observation_size", "actions", "action_features", "simulator")
-"""What must be the same of a checkpoint's simulator and of the one that its policy plays."""
-
-SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
-"""Flags that name another simulator than that of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -85,23 +79,6 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -
     return loaded, with_untrained(trained, checkpoint, loaded.simulator)
 
 
-def simulator_of(
-    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path
-) -> LoadedSimulator:
-    """Return the simulator of a checkpoint's metadata, or the one that flags name, with the options that they name.
-
-    Raises:
-        UserError: it cannot be built here, or is another one than that of the checkpoint.
-    """
-    if any(sources[name] == "flag" for name in SIMULATOR_FLAGS):
-        loaded = load_configured(config)
-    else:
-        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
-        loaded = from_source(metadata["source"], changes)
-    require_same_simulator(loaded.simulator, metadata, checkpoint)
-    return loaded
-
-
 def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = True) -> list[str]:
     """Return the lines below the table: comparison, what can change at all, what does in plain words, messages."""
     lines = [comparison_sentence(result, simulator)] if with_policy else []
@@ -130,26 +107,3 @@ def compare_policies(
     threads = config.simulation_threads or detect_cores().usable
     episodes, seed = config.evaluation_episodes, config.seed
     return evaluate(simulator, names, trained, episodes, seed, threads, lambda name: say(f"  playing {name}"))
-
-
-def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], checkpoint: Path) -> None:
-    """Check that a checkpoint's policy can play a simulator; its class may have moved to another module.
-
-    Raises:
-        UserError: the simulator is another one, or its observations or actions are.
-    """
-    description, policy = simulator.description(), metadata["policy"]
-    pairs = {name: (metadata["simulator"].get(name), description.get(name)) for name in _OF_A_SIMULATOR}
-    if policy.get("family") == "pointer":  # which plays with any number of actions
-        sizes = {"observation_size": simulator.summary_size, "action_features": simulator.description_size}
-        pairs = {**{name: (policy.get(name), size) for name, size in sizes.items()}, "simulator": pairs["simulator"]}
-    for name, (saved, present) in pairs.items():
-        same = _class_name(saved) == _class_name(present) if name == "simulator" else saved == present
-        if not same:
-            raise UserError(
-                f"The checkpoint in {checkpoint} is of another simulator: {name} is {saved} there and {present} here."
-            )
-
-
-def _class_name(simulator: object) -> str:
-    return str(simulator).rpartition(":")[2]

@@ -1,15 +1,18 @@
 """A trained policy that scores lists of actions, for other programs: NumPy arrays in, places in the lists out."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from core.errors import UserError
 from core.jit_cache.cache import compile_for
+from core.policies.compiled.decide import build_decide_on_list
 from core.policies.compiled.forward import align_params, new_policy_states, workspace
 from core.policies.compiled.pointer import build_act_on_list, build_scorer
 from core.policies.spec import PolicySpec
+from core.simulators.simulator import Function
 
 
 class LoadedListPolicy:
@@ -78,7 +81,28 @@ class LoadedListPolicy:
         pairs = zip(observation, features, strict=True)
         return np.array([self._act(row, np.asarray(each), greedy) for row, each in pairs], np.int64)
 
+    def decide(self, observation: np.ndarray, features: np.ndarray) -> tuple[int, np.ndarray]:
+        """Return the place of the likeliest action, the one of :meth:`act`, and the probabilities of all n, float32[n].
+
+        Raises:
+            UserError: as in :meth:`act`.
+        """
+        arrays = self._checked(np.asarray(observation), np.asarray(features))
+        probabilities = np.empty(len(features), np.float32)
+        params, *inputs, _, state, workspace, scratch = self._arguments(*arrays, -1.0)
+        place = self._decide(params, *inputs, probabilities, state, workspace, scratch)
+        return self._found(int(place), arrays), probabilities
+
+    @cached_property
+    def _decide(self) -> Function:
+        return build_decide_on_list(self.spec)
+
     def _act(self, observation: np.ndarray, features: np.ndarray, greedy: bool) -> int:
+        arrays = self._checked(observation, features)
+        return self._found(int(self._kernel(*self._arguments(*arrays, -1.0 if greedy else self._rng.random()))), arrays)
+
+    def _checked(self, observation: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both arguments as contiguous arrays of float32."""
         for name, array, shape in zip(
             ("observation", "features"), (observation, features), self._shapes(len(features)), strict=True
         ):
@@ -89,10 +113,12 @@ class LoadedListPolicy:
                 )
         if len(features) == 0:
             raise UserError("features lists no action; there must be one to choose.")
-        arrays = np.ascontiguousarray(observation, np.float32), np.ascontiguousarray(features, np.float32)
-        place = self._kernel(*self._arguments(*arrays, -1.0 if greedy else self._rng.random()))
+        return np.ascontiguousarray(observation, np.float32), np.ascontiguousarray(features, np.float32)
+
+    def _found(self, place: int, arrays: tuple[np.ndarray, np.ndarray]) -> int:
+        """Return a place, or raise what is wrong with the arguments that led to none."""
         if place >= 0:
-            return int(place)
+            return place
         for name, array in zip(("observation", "features"), arrays, strict=True):
             if not np.isfinite(array).all():
                 raise UserError(f"{name} holds a NaN or an infinite value.")

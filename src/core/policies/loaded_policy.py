@@ -1,5 +1,6 @@
 """A trained policy for other programs: NumPy arrays in, actions out."""
 
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -8,9 +9,11 @@ import numpy as np
 from core.errors import UserError
 from core.jit_cache.cache import compile_for
 from core.policies.compiled.act import BLOCK, build_act
+from core.policies.compiled.decide import build_decide
 from core.policies.compiled.forward import align_params, workspace
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
+from core.simulators.simulator import Function
 from core.simulators.spaces import Discrete
 
 
@@ -119,6 +122,50 @@ class LoadedPolicy:
         if self._is_discrete:
             return int(actions.item()) if one else actions[:, 0].astype(np.int64)
         return (actions[0] if one else actions).astype(self._dtype)
+
+    def decide(
+        self, observation: np.ndarray, mask: np.ndarray | None = None, features: np.ndarray | None = None
+    ) -> tuple[int, np.ndarray]:
+        """Return the likeliest action, the one of :meth:`act`, and the probabilities of all n actions, float32[n].
+
+        The arguments are those of :meth:`act` for one observation; the policy's actions are Discrete. A policy with
+        memory remembers the step.
+
+        Raises:
+            UserError: as in :meth:`act`, or the actions are not Discrete.
+        """
+        rows = self._one
+        rows.observations[:] = _checked("observation", observation, self._observation_shape, None)
+        rows.masks[:] = True if mask is None else _checked("mask", mask, self._mask_shape, None)
+        self._one_has_mask = mask is not None
+        if features is not None or self._has_features:
+            rows.features[:] = _checked("features", self._required(features), self._features_shape, None)
+        probabilities = np.empty(self._mask_shape, np.float32)
+        action = self._decide(self._params, rows.inputs[0], rows.masks[0], probabilities, self._workspace)
+        if action < 0:
+            raise UserError(_fault(rows, 0, self.spec.action_space.choices))
+        return int(action), probabilities
+
+    @property
+    def memory(self) -> np.ndarray:
+        """What the policy remembers of the episode, float32[S], S = 0 without memory; it can be set."""
+        return np.array(self._one.states[0])
+
+    @memory.setter
+    def memory(self, values: np.ndarray) -> None:
+        size = self.spec.state_size
+        if values.shape != (size,) or not np.isfinite(values).all():
+            raise UserError(f"memory must be {size} finite numbers, what the policy's memory was before.")
+        self._one.states[0] = values
+
+    @cached_property
+    def _decide(self) -> Function:
+        if not self._is_discrete:
+            raise UserError("decide is for Discrete actions; the policy's are not, so use act.")
+        kernel, one = build_decide(self.spec), self._one
+        probabilities = np.empty(self._mask_shape, np.float32)
+        compile_for(kernel, (self._params, one.inputs[0], one.masks[0], probabilities, self._workspace))
+        return kernel
 
     def _required(self, features: np.ndarray | None) -> np.ndarray:
         """Return action features; they must be given where, and only where, the policy was trained with them."""

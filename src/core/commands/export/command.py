@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from core.commands.evaluate import SIMULATOR_FLAGS, simulator_of
+from core.commands.checkpoint_simulator import SIMULATOR_FLAGS, simulator_of
 from core.commands.export.folder import ExportFolder
 from core.commands.export.forms import c_compiler, c_form, onnx_form, play_compiled, play_torch
 from core.commands.export.parity import Difference, Played, differences, limit_of

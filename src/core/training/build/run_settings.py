@@ -34,13 +34,18 @@ def load_configured(config: Config) -> LoadedSimulator:
         config.log_columns,
         config.log_arrivals,
         config.simulator_options,
-        LogReading(
-            time_format=config.time_format,
-            time_zone=config.time_zone,
-            object_type=config.object_type,
-            skip_bad_rows=config.skip_bad_rows,
-            keep_duplicates=config.keep_duplicates,
-        ),
+        log_reading(config),
+    )
+
+
+def log_reading(config: Config) -> LogReading:
+    """Return how a Config wants logs to be read."""
+    return LogReading(
+        time_format=config.time_format,
+        time_zone=config.time_zone,
+        object_type=config.object_type,
+        skip_bad_rows=config.skip_bad_rows,
+        keep_duplicates=config.keep_duplicates,
     )
 
 

@@ -1,6 +1,6 @@
 """From a file to checked records, in order: kind, table, columns, times, bad rows, pairs of rows, duplicates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -42,6 +42,16 @@ class Reading(NamedTuple):
     notes: list[str]
 
 
+class ReadRows(NamedTuple):
+    """The rows of a log with their times."""
+
+    table: Table
+    rows: Rows
+    times: dict[str, Times]  # of the rows by field, in one zone
+    describe: Callable[[str], str]  # reason why a text is no time
+    notes: list[str]
+
+
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
     """Read a log of any kind.
 
@@ -53,16 +63,9 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     Raises:
         UserError: the file cannot be read, a column is missing, or there is a bad row that is not to be skipped.
     """
-    reader, source = TimeReader(options.time_format), str(path)
-    with readable(path):
-        kind = kind_of(path)
-        with open_log(path) as file:
-            table = _table(kind, file, path, columns, options)
-            chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
-            rows = collect(table, chosen)
-    times, notes = reader.read(rows, source, table.unit)
-    times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    bad = find_bad_rows(rows, times, reader.describe, options.skip_bad_rows)
+    source, read = str(path), read_rows(path, columns, options)
+    table, rows, times, notes = read.table, read.rows, read.times, read.notes
+    bad = find_bad_rows(rows, times, read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
         require_good_rows(bad, source, table.unit, len(rows.bad))
     records, estimated, more = make_records(rows, times, ~bad.mask, table.names)
@@ -71,6 +74,21 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
     notes = [*table.notes, *_on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
     return Reading(records, estimated, refused, table.unit, notes)
+
+
+def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
+    """Read the rows of a log of any kind, good and bad ones; arguments and errors are those of :func:`read_records`."""
+    reader, source = TimeReader(options.time_format), str(path)
+    with readable(path):
+        kind = kind_of(path)
+        with open_log(path) as file:
+            table = _table(kind, file, path, columns, options)
+            chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
+            rows = collect(table, chosen)
+    times, notes = reader.read(rows, source, table.unit)
+    return ReadRows(
+        table, rows, _in_one_zone(times, rows, source, table.unit, options.time_zone), reader.describe, notes
+    )
 
 
 def _table(kind: str, file: IO[bytes], path: Path, columns: Mapping[str, str], options: LogReading) -> Table:

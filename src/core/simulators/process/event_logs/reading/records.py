@@ -95,7 +95,7 @@ def _records(
         own = whole[start_row]
         start = np.where(own, seconds(times["start"])[start_row], start)
         start_offset = np.where(own, times["start"].offset[start_row], start_offset)
-    who = _people(rows.texts["resource"])
+    who = people_of(rows.texts["resource"])
     instance = rows.texts["instance"].code[end_row] if "instance" in rows.texts else np.zeros(len(end_row), np.int64)
     return Records(
         case=Coded(rows.texts["case"].values, rows.texts["case"].code[end_row]),
@@ -110,7 +110,7 @@ def _records(
     )
 
 
-def _people(column: Coded) -> np.ndarray:
+def people_of(column: Coded) -> np.ndarray:
     """Return int64[n], the index of each resource, -1 where the text is a word for nothing."""
     nobody = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
     numbers = np.where(nobody, -1, np.arange(len(nobody)))

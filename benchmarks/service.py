@@ -1,0 +1,233 @@
+"""The service of --mode recommend: requests a second, waiting times, bad requests, a kill.
+
+    python benchmarks/service.py --run-directory runs/loan_desk --rate 1000 --seconds 60 --clients 200
+
+Each client sends at its own times, whether or not the service keeps up, and waits from then on: a request that is late
+because of the one before counts as slow. The service and the clients share the machine, so figures name its other load.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+
+from core.commands.recommend.command import recommender_of
+from core.config import load_config
+from core.seeding import stream
+from core.simulators.process.snapshots.dump_state import dump_state
+from core.simulators.process.snapshots.schema import parse_state
+from core.simulators.simulator import compile_functions, new_state
+
+WARM_UP, STATES = 400, 400
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
+NOOP = """
+import socket, uvicorn
+from fastapi import FastAPI, Request, Response
+app = FastAPI()
+@app.post("/recommend")
+async def nothing(request: Request) -> Response:
+    await request.body()
+    return Response(b"{}" + b" " * 1200, media_type="application/json")
+listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+print(f"Serving nothing on http://127.0.0.1:{listener.getsockname()[1]} .", flush=True)
+config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off", ws="none")
+uvicorn.Server(config).run(sockets=[listener])
+"""
+
+
+class Answer(NamedTuple):
+    """An answer, and how long it took since its request was due."""
+
+    status: int
+    seconds: float
+    body: bytes
+
+
+def request_of(body: bytes, more: str = "") -> bytes:
+    """Return the bytes of a request."""
+    head = f"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def ask(port: int, request: bytes) -> Answer:
+    """Send one request on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    begin = time.perf_counter()
+    writer.write(request)
+    status, body = await _read(reader)
+    writer.close()
+    return Answer(status, time.perf_counter() - begin, body)
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    return int(head[9:12]), await reader.readexactly(length)
+
+
+async def play(port: int, requests: list[bytes], clients: int, seconds: float, rate: float) -> list[Answer]:
+    """Send requests for some seconds, ``rate`` a second from all clients; 0 for as fast as they are answered."""
+    begin, found = time.perf_counter() + 0.2, list[Answer]()
+
+    async def client(i: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        k = i
+        while True:
+            due = begin + k / rate if rate else max(begin, time.perf_counter())
+            if due >= begin + seconds:
+                break
+            wait = due - time.perf_counter()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            writer.write(requests[k % len(requests)])
+            status, body = await _read(reader)
+            found.append(Answer(status, time.perf_counter() - due, body))
+            k += clients
+        writer.close()
+
+    await asyncio.gather(*(client(i) for i in range(clients)))
+    return found
+
+
+class Server:
+    """A process that serves, and its CPU time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "500"}
+        )
+        assert self.process.stdout is not None
+        while "Serving" not in (line := self.process.stdout.readline()):
+            if not line and self.process.poll() is not None:
+                raise SystemExit("The service did not start.")
+        self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
+        time.sleep(0.3)
+
+    def cpu(self) -> float:
+        """Return the CPU seconds so far."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """End the process by a signal and return its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+def measure(name: str, server: Server, run: Callable[[], Coroutine[Any, Any, list[Answer]]]) -> None:
+    """Print a row: requests a second, CPU time of the service for each, waiting times."""
+    psutil.cpu_percent()
+    before, begin = server.cpu(), time.perf_counter()
+    answers = asyncio.run(run())
+    cpu, seconds = (server.cpu() - before) / len(answers), time.perf_counter() - begin
+    times = np.array([answer.seconds for answer in answers]) * 1e3
+    p50, p99, most = np.quantile(times, 0.5), np.quantile(times, 0.99), times.max()
+    counts = dict(Counter(answer.status for answer in answers))
+    print(
+        f"{name}: {len(answers) / seconds:,.0f} requests a second, {cpu * 1e6:,.0f} µs of CPU each "
+        f"({1 / cpu:,.0f} a second on one core), median {p50:.2f} ms, 99 % within {p99:.1f} ms, longest {most:.0f} ms, "
+        f"statuses {counts}; machine {psutil.cpu_percent():.0f} % busy, load {os.getloadavg()[0]:.1f}.",
+        flush=True,
+    )
+
+
+def states_of(directory: str) -> list[bytes]:
+    """Return states of an evaluation's episode in which the recommendations are followed."""
+    config, sources = load_config(None, {})
+    recommender, _ = recommender_of(Path(directory), config, sources, print)
+    simulator, functions = recommender.simulator, compile_functions(recommender.simulator)
+    states, rng, found = new_state(simulator), stream(0, "evaluation", 0), list[bytes]()
+    functions.reset(states[0], simulator.parameters, rng)
+    for _ in range(WARM_UP + STATES):
+        found.append(json.dumps(dump_state(states[0], simulator)).encode())
+        action = recommender.advise(parse_state(found[-1], "state"), 1).action
+        functions.step(states[0], simulator.parameters, action, rng)
+    return found[WARM_UP:]
+
+
+def bad_requests(port: int, good: bytes) -> dict[str, int]:
+    """Return the statuses of requests that must be refused."""
+    state = json.loads(good)
+    stranger = {**state, "on_shift": ["Nobody Known"]}
+    large = request_of(b" " * (2**20 + 1))
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    streamed = b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + 17 * chunk
+    cases = {
+        "no JSON": request_of(good[:-5]),
+        "not a state": request_of(b"[1, 2]"),
+        "nested": request_of(b"[" * 100_000),
+        "an unknown key": request_of(json.dumps({**state, "tiem": 1}).encode()),
+        "a stranger": request_of(json.dumps(stranger).encode()),
+        "oversized": large,
+        "oversized in chunks": streamed,
+        "another host": request_of(good).replace(b"Host: localhost", b"Host: example.org"),
+    }
+    found = {}
+    for name, request in cases.items():
+        answer = asyncio.run(ask(port, request))
+        found[name] = answer.status
+        assert b"Traceback" not in answer.body and json.loads(answer.body)["error"][-1] in ".?", answer.body
+    return found
+
+
+def digest_of(port: int, requests: list[bytes]) -> str:
+    """Return a digest of the answers to all requests, one after another."""
+    bodies = b"".join(asyncio.run(ask(port, request)).body for request in requests)
+    return hashlib.sha256(bodies).hexdigest()[:16]
+
+
+def main() -> None:
+    """Measure, and print a line for each part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-directory", required=True)
+    parser.add_argument("--rate", type=float, default=1000.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=3)
+    options: Any = parser.parse_args()
+    states = states_of(options.run_directory)
+    requests = [request_of(state) for state in states]
+    print(f"{len(states)} states of {np.mean([len(s) for s in states]):,.0f} bytes on average.")
+    command = [sys.executable, str(SCRIPT), "--mode", "recommend", "--run-directory", options.run_directory]
+    command += ["--serve", "0"]
+    nothing, service = Server([sys.executable, "-c", NOOP]), Server(command)
+    try:
+        measure_all(options, requests, command, nothing, service)
+    finally:
+        for server in (nothing, service):
+            if server.process.poll() is None:
+                server.end(signal.SIGKILL)
+
+
+def measure_all(options: Any, requests: list[bytes], command: list[str], nothing: Server, service: Server) -> None:
+    """Measure both services in turns, then one at a fixed rate, with bad requests, and after a kill."""
+    asyncio.run(play(service.port, requests, 8, 2.0, 0.0))
+    for _ in range(options.repeats):
+        for name, server in (("nothing", nothing), ("recommend", service)):
+            run = partial(play, server.port, requests, 8, 4.0, 0.0)
+            measure(f"{name}, as fast as it goes", server, run)
+    run = partial(play, service.port, requests, options.clients, options.seconds, options.rate)
+    measure(f"{options.rate:,.0f} a second from {options.clients} clients", service, run)
+    print("refused:", bad_requests(service.port, requests[0].partition(b"\r\n\r\n")[2]))
+    before = digest_of(service.port, requests[:100])
+    assert service.end(signal.SIGKILL) != 0
+    again = Server(command)
+    print("the same answers after a kill:", digest_of(again.port, requests[:100]) == before)
+    print("exit code after SIGTERM:", again.end())
+
+
+if __name__ == "__main__":
+    main()

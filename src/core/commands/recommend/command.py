@@ -1,0 +1,143 @@
+"""``--mode recommend``: reads a state and prints a recommendation, or serves them."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from core.commands.checkpoint_simulator import simulator_of
+from core.commands.recommend.recommender import TOP, Recommender
+from core.commands.recommend.table import print_advice
+from core.config import Config
+from core.errors import UserError
+from core.simulators.process.event_logs.open_events import read_open_events
+from core.simulators.process.event_logs.reading.decode import kind_of, readable
+from core.simulators.process.event_logs.reading.options import parse_log_columns
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.process.snapshots.from_log import state_of_log
+from core.simulators.process.snapshots.schema import ProcessState, parse_state
+from core.text import Say
+from core.training.build.run_settings import log_reading
+from core.training.evaluation.trained_policy import trained_policy
+from core.training.run_directory.checkpoint import load_arrays
+
+LOCALHOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says beside the settings."""
+
+    checkpoint: str | None = None  # run directory or checkpoint; None for --run-directory
+    state: str | None = None  # file with a state, or a log of open cases
+    at: str | None = None  # present of a log
+    on_shift: list[str] | None = None  # people on shift at the time of a log
+    json: bool = False  # whether to print JSON
+    top: int | None = None  # most assignments; 0 for all
+    serve: int | None = None  # port
+    host: str | None = None  # address to listen at
+    token_file: str | None = None  # file with the token that requests must show
+
+
+def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+    """Print a recommendation, or serve them until a signal ends it; return the exit code.
+
+    Raises:
+        UserError: the run, the state or the address is not what it should be.
+    """
+    directory = asked.checkpoint or config.run_directory
+    if not directory:
+        raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
+    if (asked.state is None) == (asked.serve is None):
+        raise UserError("--mode recommend needs either --state FILE, a state or a log of open cases, or --serve PORT.")
+    if asked.top is not None and asked.top < 0:
+        raise UserError(f"--top is {asked.top}; expected a number of assignments, 0 for all.")
+    for flag, given in (("--host", asked.host), ("--token-file", asked.token_file)):
+        if given is not None and asked.serve is None:
+            raise UserError(f"{flag} goes with --serve PORT.")
+    recommender, about = recommender_of(Path(directory), config, sources, say)
+    if asked.serve is not None:
+        return _serve(recommender, about, asked, say)
+    state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
+    advice = recommender.advise(state, TOP if asked.top is None else asked.top)
+    if asked.json:
+        print(json.dumps({**advice.as_json(), "notes": notes}, indent=2))
+    else:
+        print_advice(advice, console, say)
+        for note in notes:
+            say(note)
+    return 0
+
+
+def recommender_of(
+    directory: Path, config: Config, sources: dict[str, str], say: Say
+) -> tuple[Recommender, dict[str, Any]]:
+    """Return what recommends, and what the service's health page says of it.
+
+    Raises:
+        UserError: there is no intact checkpoint, or it is of no process.
+    """
+    tensors, metadata = load_arrays(directory, say)
+    missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
+    if missing:
+        raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
+    simulator = simulator_of(config, sources, metadata, directory).simulator
+    if not isinstance(simulator, ProcessSimulator):
+        raise UserError(
+            f"The run in {directory} is of {type(simulator).__name__}; --mode recommend is for processes, "
+            "of scenarios or event logs."
+        )
+    trained = trained_policy(tensors, metadata)
+    about = {
+        "scenario": simulator.scenario.name,
+        "policy": trained.spec.family,
+        "iteration": int(metadata["iteration"]),
+    }
+    return Recommender(simulator, trained), about
+
+
+def read_state(path: Path, asked: Asked, recommender: Recommender, config: Config) -> tuple[ProcessState, list[str]]:
+    """Return the state in a file, and sentences about what a log leaves open.
+
+    Raises:
+        UserError: the file cannot be read, or is no state and no log.
+    """
+    if not path.is_file():
+        raise UserError(f"There is no file {path} with a state or a log.")
+    with readable(path):
+        content = path.read_bytes() if kind_of(path) == "json" else b""
+    if content and b'"objectTypes"' not in content:
+        for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
+            if given is not None:
+                raise UserError(f"{flag} is for a log; {path} is a state, which says it itself.")
+        return parse_state(content, str(path)), []
+    if math.isnan(recommender.simulator.scenario.hour):
+        raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
+    columns = parse_log_columns(config.log_columns) if config.log_columns else {}
+    events = read_open_events(path, columns, log_reading(config), asked.at)
+    found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
+    state = found.state
+    summary = (
+        f"{path} at {events.now.isoformat(timespec='seconds')}: {len(state.waiting):,} tasks wait, "
+        f"{len(state.in_work):,} are in work, {len(state.resting):,} rest; "
+        f"{len(state.on_shift or []):,} people are on shift."
+    )
+    return state, [summary, *events.notes, *found.notes]
+
+
+def _serve(recommender: Recommender, about: dict[str, Any], asked: Asked, say: Say) -> int:
+    from core.commands.recommend.service.guard import guard_of
+
+    host = asked.host or LOCALHOST
+    guard = guard_of(host, asked.token_file)
+    try:
+        from core.commands.recommend.service.server import serve
+    except ImportError as error:
+        raise UserError(
+            f"{error.name or error} is not installed, which --serve needs; pip install 'longstride[service]' adds it."
+        ) from None
+    serve(recommender, guard, about, (host, asked.serve or 0), say)
+    return 0

@@ -1,0 +1,1 @@
+"""Recommendations over HTTP: FastAPI and uvicorn, of the extra ``service``."""

@@ -1,0 +1,58 @@
+"""Episodes of evaluations as states and decisions, and small policies that are far from trivial."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from core.policies.parameter_layout import layout_of
+from core.policies.spec import spec_for
+from core.seeding import stream
+from core.simulators.process.scenario_file import scenario_content
+from core.simulators.process.simulator import ProcessSimulator
+from core.simulators.simulator import compile_functions, new_state
+from core.training.evaluation.compiled import CompiledPlayer
+from core.training.evaluation.trained_policy import TrainedPolicy
+from core.training.run_directory.checkpoint import FORMAT, seal
+
+
+def some_policy(simulator: ProcessSimulator, family: str = "mlp", seed: int = 0) -> TrainedPolicy:
+    """Return a policy with random parameters, whose choices depend on everything that it reads."""
+    attention = (5, 2, 2) if family == "transformer" else (0, 0, 0)
+    spec = spec_for(simulator, (8, 8), (8,), "tanh", family, attention)
+    size = layout_of(spec).actor_size
+    return TrainedPolicy(np.random.default_rng(seed).normal(0.0, 0.5, size).astype(np.float32), spec)
+
+
+def decisions(simulator: ProcessSimulator, trained: TrainedPolicy) -> Iterator[tuple[Any, int]]:
+    """Play an episode of an evaluation greedily; yield the state record before each decision, and the action."""
+    actions = CompiledPlayer(simulator, trained.spec, 1).actions("trained", trained.actor_params, 0, 0)[:, 0]
+    functions, states, rng = compile_functions(simulator), new_state(simulator), stream(0, "evaluation", 0)
+    functions.reset(states[0], simulator.parameters, rng)
+    for action in actions.tolist():
+        yield states[0], action
+        functions.step(states[0], simulator.parameters, action, rng)
+
+
+def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPolicy) -> Path:
+    """Write the last checkpoint of a run with a policy, without training it; return its directory."""
+    folder, layout = directory / "checkpoints" / "last", layout_of(trained.spec)
+    folder.mkdir(parents=True)
+    names = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
+    shapes = {name: layout.shapes[name] for name in names}
+    tensors = {
+        f"model.{name}": trained.actor_params[layout.offsets[name] :][: math.prod(shape)].reshape(shape)
+        for name, shape in shapes.items()
+    }
+    content = safetensors.numpy.save(tensors)
+    source = {"simulator": "process", "scenario": scenario_content(simulator.scenario)}
+    about = {"simulator": simulator.description(), "source": source, "policy": trained.spec.to_json(), "iteration": 7}
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "policy.safetensors").write_bytes(content)
+    sealed = seal({"format": FORMAT, **about, "tensors": "policy.safetensors", "tensors_sha256": digest})
+    (folder / "iteration-00000007.json").write_bytes(sealed)
+    return directory
