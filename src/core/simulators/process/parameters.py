@@ -12,6 +12,7 @@ from core.simulators.process.arrivals import arrival_arrays, expected_cases
 from core.simulators.process.routing import Routing, build_routing
 from core.simulators.process.scenario import HOURS_PER_WEEK, Scenario, Service
 from core.simulators.process.service_times import service_arrays, service_mean
+from core.simulators.process.world.calendar import leave_arrays
 from core.simulators.process.world.duty import roster_arrays
 from core.simulators.process.world.nodes import TASK
 from core.simulators.process.world.timers import clock_arrays, delay_arrays
@@ -90,6 +91,9 @@ class Parameters(NamedTuple):
     roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
     roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
     roster_mask: np.ndarray  # int64[*], hours of each plan, a bit each
+    leave_first: np.ndarray  # int64[R + 1], first absence of each resource
+    leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
+    leave_end: np.ndarray  # int64[*], hour after its last
     horizon: float
     warmup: float
     hour: float
@@ -161,7 +165,7 @@ def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
 def _world(scenario: Scenario) -> dict[str, Any]:
     """Return the fields of what happens without anybody's decision."""
     pause = scenario.at_end_of_duty == "pause"
-    rosters = bool(scenario.rosters) or (pause and bool(scenario.working_hours))
+    rosters = scenario.by_the_day
     fixed: dict[str, list[int]] = {}
     for name in scenario.working_hours:
         hours = np.zeros(HOURS_PER_WEEK, np.int64)
@@ -176,6 +180,7 @@ def _world(scenario: Scenario) -> dict[str, Any]:
         "has_rosters": int(rosters),
         "pause": int(pause),
         **roster_arrays(scenario.rosters if rosters else {}, fixed if rosters else {}, scenario.resources),
+        **leave_arrays(scenario.absences, scenario.holidays, scenario.begins, scenario.hour, scenario.resources),
     }
 
 
@@ -225,10 +230,10 @@ def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
     if visits == 0.0:
         raise UserError("flow: no case ever reaches an activity, so there is nothing to decide.")
     tasks = expected * visits
-    calendars = scenario.working_hours or scenario.rosters
+    calendars = scenario.working_hours or scenario.rosters or scenario.has_leave
     weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if calendars else 0.0
     changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
-    changes += (HOURS_PER_WEEK + 7) * (weeks + 1) if scenario.rosters or scenario.at_end_of_duty == "pause" else 0.0
+    changes += (HOURS_PER_WEEK + 7) * (weeks + 1) if scenario.by_the_day or scenario.at_end_of_duty == "pause" else 0.0
     # A step is an assignment or a postponement; at most one postponement follows each event.
     most = 2 * visits * cases + cases + changes
     most += tasks + visits * cases if scenario.has_delays else 0.0
@@ -236,8 +241,8 @@ def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
 
 
 def _shift_changes(scenario: Scenario) -> dict[str, Any]:
-    """Return the weekly changes of who is on duty; a resource without working hours always is; none with rosters."""
-    if scenario.rosters or scenario.at_end_of_duty == "pause":
+    """Return the weekly changes of who is on duty; a resource without working hours always is; none by the day."""
+    if scenario.by_the_day or scenario.at_end_of_duty == "pause":
         scenario = scenario.model_copy(update={"working_hours": {}, "rosters": {}})
     on = np.ones(len(scenario.resources), np.int64)
     changes: list[tuple[float, int, int]] = []

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from core.errors import UserError
+from core.simulators.process.world.calendar import Absence, Moment, problems_of_calendar
 from core.simulators.process.world.schema import (
     Day,
     Delay,
@@ -101,6 +102,9 @@ class Scenario(Strict):
     flow: dict[str, Any]
     working_hours: dict[str, list[Shift]] = Field(default_factory=dict)
     rosters: dict[str, list[DutyPlan]] = Field(default_factory=dict)
+    begins: str | None = None
+    absences: list[Absence] = Field(default_factory=list)
+    holidays: list[Moment] = Field(default_factory=list)
     at_end_of_duty: Literal["finish", "pause"] = "finish"
     delays: list[Delay] = Field(default_factory=list)
     delay_clock: list[float] | None = None
@@ -117,7 +121,18 @@ class Scenario(Strict):
     @property
     def has_clock(self) -> bool:
         """Whether the hour of the week matters."""
-        return bool(self.working_hours or self.rosters) or self.arrivals.rates is not None
+        return bool(self.working_hours or self.rosters) or self.arrivals.rates is not None or self.has_leave
+
+    @property
+    def has_leave(self) -> bool:
+        """Whether there are absences or holidays."""
+        return bool(self.absences or self.holidays)
+
+    @property
+    def by_the_day(self) -> bool:
+        """Whether people come and go by the plan of each day, and not by a week that repeats."""
+        pauses = self.at_end_of_duty == "pause" and bool(self.working_hours)
+        return bool(self.rosters) or self.has_leave or pauses
 
     @property
     def has_delays(self) -> bool:
@@ -237,9 +252,12 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
 
 def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
     yield from problems_of_rosters(scenario.rosters, scenario.resources, set(scenario.working_hours))
-    if scenario.rosters and scenario.time_unit == "abstract":
-        yield f"rosters: {_NEED_REAL_TIME}"
-    by_the_hour = bool(scenario.rosters) or scenario.at_end_of_duty == "pause"
+    for key in ("rosters", "absences", "holidays"):
+        if getattr(scenario, key) and scenario.time_unit == "abstract":
+            yield f"{key}: {_NEED_REAL_TIME}"
+    calendar = {"absences": scenario.absences, "holidays": scenario.holidays}
+    yield from problems_of_calendar(calendar, scenario.begins, scenario.hour, scenario.resources)
+    by_the_hour = bool(scenario.rosters) or scenario.at_end_of_duty == "pause" or scenario.has_leave
     for resource, shifts in scenario.working_hours.items():
         if resource not in scenario.resources:
             yield f"working_hours: {resource!r} is not listed in the scenario's resources."
@@ -250,8 +268,8 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
                 yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
             if by_the_hour and (hour_of(shift.from_) % 1 or hour_of(shift.to) % 1):
                 yield (
-                    f"working_hours.{resource}[{i}]: beside rosters or pauses, working hours are whole hours, not "
-                    f"{shift.from_} to {shift.to}."
+                    f"working_hours.{resource}[{i}]: beside rosters, pauses or absences, working hours are whole hours, "
+                    f"not {shift.from_} to {shift.to}."
                 )
     for activity in scenario.activities:
         able = [s.resource for s in scenario.service if s.activity == activity]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from core.errors import UserError, suggestion
 from core.simulators.process.parameters import build_parameters
 from core.simulators.process.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario
+from core.simulators.process.world.calendar import Absence
 
 _PARTS: dict[str, type[BaseModel]] = {
     "horizon": Horizon,
@@ -17,6 +18,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "service": Service,
     "capacity": Capacity,
     "working_hours": Shift,
+    "absences": Absence,
 }
 
 

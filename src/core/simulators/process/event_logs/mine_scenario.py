@@ -75,6 +75,7 @@ def mine_scenario(log: EventLog, *, name: str, arrivals: str = "weekly", close: 
         "name": name,
         "description": f"Learned from {len(log):,} events of {len(log.cases):,} cases since {log.monday:%Y-%m-%d}.",
         "time_unit": "hours",
+        "begins": f"{log.monday:%Y-%m-%d}",
         "horizon": {"value": round(float(log.clock_end.max()) / HOUR, _TIME_DECIMALS)},
         "arrivals": arrival_data,
         "activities": list(log.activities),

@@ -1,5 +1,7 @@
 """Who is on duty by rosters: each day draws a plan for each resource, by the episode's seed and not by what happened.
 
+Absences and holidays are taken out of the plans.
+
 A plan is a mask with a bit for each hour of the day, the lowest for 00:00-01:00. Functions work on ``state``, the
 record of ``state.py``, and ``p``, the record of ``parameters.py``. Hours and days are counted from time 0.
 """
@@ -16,7 +18,7 @@ from core.simulators.process.world.schema import Day, DutyPlan
 
 ROSTER_STREAM = 2**33
 ALWAYS = (1 << 24) - 1
-_LONGEST_ABSENCE = 28
+_LOOKAHEAD = 28
 """Days ahead in which the next change of a resource is looked for."""
 
 
@@ -56,8 +58,19 @@ def mask_of(state, p, r, day):  # type: ignore[no-untyped-def]
     u = uniform(child(child(state.seed, ROSTER_STREAM + r), day))
     for k in range(first, last):
         if u < p.roster_cumulative[k] or p.roster_cumulative[k] > 1.0 - 1e-9:
-            return p.roster_mask[k]
+            return without_leave(p, r, day, p.roster_mask[k])
     return 0
+
+
+@njit(nogil=True)
+def without_leave(p, r, day, mask):  # type: ignore[no-untyped-def]
+    """Return a resource's hours of a day without those in which it is absent."""
+    midnight = 24 * day
+    for k in range(p.leave_first[r], p.leave_first[r + 1]):
+        begin, end = max(p.leave_begin[k] - midnight, 0), min(p.leave_end[k] - midnight, 24)
+        if begin < end:
+            mask &= ~((1 << end) - (1 << begin))
+    return mask
 
 
 @njit(nogil=True)
@@ -69,6 +82,8 @@ def begin_day(state, p, day):  # type: ignore[no-untyped-def]
         mask = mask_of(state, p, r, day)
         state.duty_mask[r] = mask
         state.change_hours |= mask ^ ((mask << 1) | state.on_duty[r])
+        if state.change_at[r] <= state.time and (mask & 1) == state.on_duty[r]:
+            note_changes(state, p, r, 24 * day)  # the absence is longer than anybody looked ahead
     next_change_hour(state, p, 0)
 
 
@@ -84,7 +99,7 @@ def next_change_hour(state, p, hour):  # type: ignore[no-untyped-def]
 def find_change(state, p, r, hour, on):  # type: ignore[no-untyped-def]
     """Return the first hour, counted from time 0 and not before ``hour``, at which a resource is not as ``on`` says."""
     day, of_day = hour // 24, hour % 24
-    for _ in range(_LONGEST_ABSENCE):
+    for _ in range(_LOOKAHEAD):
         mask = mask_of(state, p, r, day)
         differs = (mask ^ ALWAYS if on else mask) >> of_day
         if differs:
