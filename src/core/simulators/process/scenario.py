@@ -268,7 +268,7 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
                 yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
             if by_the_hour and (hour_of(shift.from_) % 1 or hour_of(shift.to) % 1):
                 yield (
-                    f"working_hours.{resource}[{i}]: beside rosters, pauses or absences, working hours are whole hours, "
+                    f"working_hours.{resource}[{i}]: beside rosters, pauses or absences, these are whole hours, "
                     f"not {shift.from_} to {shift.to}."
                 )
     for activity in scenario.activities:
