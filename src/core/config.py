@@ -148,8 +148,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         if name == "simulator_options":
             flags = ("--simulator-option", _flag(name))
             group.add_argument(*flags, dest=name, action=_AddOption, default=argparse.SUPPRESS, metavar="NAME=VALUE")
-        elif name == "run_directory":
-            group.add_argument(_flag(name), action=_Directories, nargs="+", default=argparse.SUPPRESS, metavar="DIR")
+        elif name in _SEVERAL:
+            metavar = _SEVERAL[name]
+            group.add_argument(_flag(name), action=_Several, nargs="+", default=argparse.SUPPRESS, metavar=metavar)
         elif field.annotation is bool:
             group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
         else:
@@ -185,15 +186,21 @@ class _AddOption(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), name: _scalar(value)})
 
 
-class _Directories(argparse.Action):
-    """Takes the first of some directories as the setting, and the others as ``further_runs``."""
+_SEVERAL = {"run_directory": "DIR", "scenario": "STR"}
+"""Flags that take several values in some mode."""
+
+_FURTHER = {"run_directory": "further_runs", "scenario": "further_scenarios"}
+
+
+class _Several(argparse.Action):
+    """Takes the first of some values as the setting, and the others as ``further_...``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
         setattr(namespace, self.dest, values[0])
         if values[1:]:
-            namespace.further_runs = values[1:]
+            setattr(namespace, _FURTHER[self.dest], values[1:])
 
 
 class Parser(argparse.ArgumentParser):

@@ -12,6 +12,7 @@ from core.config import Config, Parser, add_flags, load_config
 from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, RankLostError, UserError, this_command
 from core.learning.distributed.launch import Launch
 from core.terminal import say_error, say_on
+from core.text import Say
 
 _HELD_OUT = ("finalists", "held_out_seeds")
 """Flags of the comparison at the end of a sweep."""
@@ -20,6 +21,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume", "no_report", "verbose"),
     "evaluate": ("checkpoint", "policy", "no_report"),
     "report": ("further_runs",),
+    "whatif": ("checkpoint", "policy", "change", "cost_per_person", "further_scenarios", "no_report"),
     "plan": ("gpu", "verbose"),
     "doctor": (),
     "replay": ("iteration",),
@@ -100,6 +102,8 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
 
         asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]))
         return run_evaluate(config, sources, asked, console, say)
+    if mode == "whatif":
+        return _run_whatif(config, sources, own, console, say)
     if mode == "report":
         from core.commands.report import run_report
 
@@ -152,6 +156,21 @@ def _compare_settings(
     return run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
 
 
+def _run_whatif(config: Config, sources: dict[str, str], own: dict[str, Any], console: Console, say: Say) -> int:
+    from core.commands.train import wants_report
+    from core.commands.whatif.command import Asked, run_whatif
+
+    asked = Asked(
+        checkpoint=own["checkpoint"],
+        policies=own["policy"],
+        changes=own["change"] or [],
+        further_scenarios=own["further_scenarios"] or [],
+        cost=own["cost_per_person"] or 0.0,
+        report=wants_report(own["no_report"]),
+    )
+    return run_whatif(config, sources, asked, console, say)
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog=this_command(),
@@ -166,9 +185,9 @@ def _parser() -> Parser:
         action="store_true",
         help="train: continue the run in --run-directory with its own settings; flags win",
     )
-    parser.add_argument("--no-report", action="store_true", help="train, evaluate: write no report.html")
+    parser.add_argument("--no-report", action="store_true", help="train, evaluate, whatif: write no report.html")
     parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
-    checkpoint = "evaluate, export, recommend: a run directory or one of its checkpoints"
+    checkpoint = "evaluate, whatif, export, recommend: a run directory or one of its checkpoints"
     parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
     parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")
     formats = ("safetensors", "onnx", "c")
@@ -184,7 +203,11 @@ def _parser() -> Parser:
     parser.add_argument("--token-file", metavar="FILE", help="recommend: the token that requests must show")
     iteration = ("--iteration", "--episode")  # the second is the name in earlier versions, for one version
     parser.add_argument(*iteration, type=int, metavar="N", help="replay: the iteration to repeat")
-    parser.add_argument("--policy", metavar="NAME,...", help="evaluate: heuristics to play (all of them by default)")
+    parser.add_argument("--policy", metavar="NAME,...", help="evaluate, whatif: heuristics to play (default: all)")
+    change = 'whatif: a change of the scenario, for example "people +1 analyst"; several flags for several scenarios'
+    parser.add_argument("--change", action="append", metavar="TEXT", help=change)
+    cost = "whatif: cost of a person for the length of an episode"
+    parser.add_argument("--cost-per-person", type=float, metavar="AMOUNT", help=cost)
     parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
     parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
     parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
@@ -217,6 +240,8 @@ def _refuse(own: dict[str, Any], mode: str) -> None:
     for name, value in own.items():
         if name == "further_runs" and value and mode != "report":
             raise UserError(f"Unknown argument {value[0]}; --run-directory takes several only with --mode report.")
+        if name == "further_scenarios" and value and mode != "whatif":
+            raise UserError(f"Unknown argument {value[0]}; --scenario takes several only with --mode whatif.")
         if name not in _USES[mode] and value is not None and value is not False:
             raise UserError(f"--{name.replace('_', '-')} does not go with --mode {mode}.")
 

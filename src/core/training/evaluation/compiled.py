@@ -1,6 +1,7 @@
 """Episodes of compiled simulators, played by a trained policy or by heuristics."""
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -54,6 +55,12 @@ class CompiledPlayer:
             played = list(pool.map(play_episode, range(episodes)))
         messages = [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
         return [record for record, _ in played], messages
+
+    def on(self, simulator: Simulator) -> "CompiledPlayer":
+        """Return a player of another simulator with arrays of the same sizes, by the loops of this one."""
+        player = copy(self)
+        player._simulator = simulator
+        return player
 
     def actions(
         self, name: str, actor_params: np.ndarray | None, episode: int, seed: int, streams: str = "evaluation"

@@ -1,0 +1,1 @@
+"""--mode whatif: policies on a process and on changed ones."""

@@ -1,0 +1,136 @@
+"""--mode whatif: policies on a process and on changed ones, and what the policy is worth in people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from core.commands.report import report_at_the_end
+from core.commands.whatif.variants import AS_IT_IS, variants_of, write_variants
+from core.config import Config
+from core.errors import UserError, suggestion
+from core.hardware.cpu import detect_cores
+from core.policies.spec import spec_on
+from core.simulators.loading import find_scenario, from_source
+from core.simulators.process.scenario import Scenario
+from core.simulators.process.simulator import ProcessSimulator
+from core.text import Say
+from core.training.build.run_settings import load_configured
+from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
+from core.training.evaluation.whatif.compare import TRAINED, Played, Sampling, play_variants
+from core.training.evaluation.whatif.content import as_json, cells
+from core.training.evaluation.whatif.sentences import change_sentences, worth_sentence
+from core.training.evaluation.whatif.worth import Worth, worth_in_arrivals, worth_in_people
+from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.directory import RunDirectory, run_directory_of
+from core.training.run_directory.files import write_json
+
+_NOT_PLAYED = "random"
+"""Heuristic that is left out where nobody names heuristics: nobody works by it."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of a comparison beside the settings."""
+
+    checkpoint: str | None = None  # run directory or checkpoint folder; None for heuristics alone
+    policies: str | None = None  # names of heuristics with commas; None for all but random
+    changes: list[str] = field(default_factory=list)  # changes in words, a scenario each
+    further_scenarios: list[str] = field(default_factory=list)  # files after the first of --scenario
+    cost: float = 0.0  # of a person for the length of an episode; 0 where it is not known
+    report: bool = True  # whether the run's report.html is written again
+
+
+def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+    """Compare policies on several scenarios, write whatif.json and the scenarios; return the exit code.
+
+    Raises:
+        UserError: the checkpoint, a scenario, a change or a heuristic is not what it should be.
+    """
+    base, trained, files = _base(config, sources, asked, say)
+    run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
+    directory = RunDirectory(config.run_directory) if config.run_directory else run
+    variants = variants_of(base, files, asked.changes, directory.whatif_scenarios)
+    names = _heuristics(ProcessSimulator(base), asked.policies)
+    for line in write_variants(variants, len(asked.changes)):
+        say(line)
+    sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
+    say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
+    played = play_variants(variants, trained, names, sampling, say)
+    worths = _worths(played[0], sampling, say) if trained and played[0].best else []
+    sentences = _sentences(played, worths, asked.cost)
+    _show(played, sentences, console, say)
+    write_json(directory.whatif, as_json(played, worths, sentences, asked.cost))
+    say(f"Written to {directory.whatif}.")
+    if asked.checkpoint and asked.report and directory.path == run.path and directory.metrics.is_file():
+        report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
+    return 0
+
+
+def _base(
+    config: Config, sources: dict[str, str], asked: Asked, say: Say
+) -> tuple[Scenario, TrainedPolicy | None, list[str]]:
+    """Return the scenario as it is, the policy, and the scenario files to compare with."""
+    files = [config.scenario, *asked.further_scenarios] if sources["scenario"] == "flag" else []
+    if asked.checkpoint:
+        tensors, metadata = load_run(Path(asked.checkpoint), say)
+        loaded = from_source(metadata["source"])
+        if loaded.scenario is None:
+            raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")
+        trained = trained_policy(tensors, metadata)
+        return loaded.scenario, replace(trained, spec=spec_on(trained.spec, loaded.simulator)), files
+    if files:
+        return find_scenario(files[0]), None, files[1:]
+    loaded = load_configured(config)
+    for line in loaded.notes:
+        say(line)
+    if loaded.scenario is None:
+        raise UserError("--mode whatif changes scenarios; SIMULATOR has to be process.")
+    return loaded.scenario, None, []
+
+
+def _heuristics(simulator: ProcessSimulator, policies: str | None) -> list[str]:
+    if policies is None:
+        return [name for name in simulator.heuristics if name != _NOT_PLAYED]
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    for name in names:
+        if name not in simulator.heuristics:
+            known = f"there are {', '.join(simulator.heuristics)}"
+            raise UserError(f"The simulator has no heuristic {name}{suggestion(name, simulator.heuristics, known)}")
+    return names
+
+
+def _worths(base: Played, sampling: Sampling, say: Say) -> list[Worth]:
+    """Return what the policy is worth in people and in arrivals; the second only where the first could be said."""
+    simulator, policy = base.simulator, base.result.records[TRAINED]
+    say(f"  playing {base.best} with more people and with fewer cases")
+    found = (way(simulator, base.best, policy, sampling) for way in (worth_in_people, worth_in_arrivals))
+    return [worth for worth in found if worth is not None]
+
+
+def _sentences(played: Sequence[Played], worths: Sequence[Worth], cost: float) -> dict[str, list[str]]:
+    """Return scenario -> sentences; what the policy is worth belongs to the process as it is."""
+    base = played[0]
+    sentences = {AS_IT_IS: list(dict.fromkeys(worth_sentence(base, worth, cost) for worth in worths))}
+    for of in played[1:]:
+        sentences[of.variant.name] = change_sentences(base, of, cost)
+    return {name: lines for name, lines in sentences.items() if lines}
+
+
+def _show(played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
+    title, headers, rows = cells(played)
+    table = Table(title=title)
+    for i, header in enumerate(headers):
+        table.add_column(Text(header), justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    for name, lines in sentences.items():
+        say(f"{name}:")
+        for line in lines:
+            say(f"  {line}")
+    for message in [message for of in played for message in of.result.messages][:3]:
+        say(message)

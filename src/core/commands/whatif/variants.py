@@ -1,0 +1,66 @@
+"""The scenarios of ``--mode whatif``: the process as it is, files, and changes in words, which become files."""
+
+import re
+from pathlib import Path
+
+from core.errors import UserError
+from core.simulators.loading import find_scenario
+from core.simulators.process.changes.apply import apply_changes
+from core.simulators.process.scenario import Scenario
+from core.simulators.process.scenario_file import scenario_content
+from core.training.evaluation.whatif.compare import Variant
+from core.training.run_directory.files import write_json
+
+AS_IT_IS = "as it is"
+_LONGEST_NAME = 60
+
+
+def variants_of(base: Scenario, files: list[str], changes: list[str], folder: Path) -> list[Variant]:
+    """Return the process as it is, then scenario files, then changes, whose scenarios are written into a folder.
+
+    Raises:
+        UserError: there is nothing to compare with, two have the same name, or a file or change is not right.
+    """
+    found = [Variant(AS_IT_IS, base)]
+    for name in files:
+        scenario = find_scenario(name)
+        _require_comparable(base, scenario, name)
+        found.append(Variant(Path(name).stem, scenario, [], name))
+    for number, text in enumerate(changes, 1):
+        changed = apply_changes(base, text)
+        path = folder / f"{number}-{_file_name(text)}.json"
+        found.append(Variant(" ".join(text.split()), changed.scenario, changed.sentences, str(path)))
+    names = [variant.name for variant in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UserError(f"Two scenarios are called {twice!r}; rename a file, or leave one out.")
+    if len(found) == 1:
+        raise UserError(
+            "--mode whatif compares scenarios: name changes with --change TEXT, for example --change 'people +1 "
+            "analyst', or files with --scenario FILE FILE ..."
+        )
+    return found
+
+
+def write_variants(variants: list[Variant], changed: int) -> list[str]:
+    """Write the scenarios of the last ``changed`` variants; return a line about each."""
+    lines = []
+    for variant in variants[len(variants) - changed :]:
+        path = Path(variant.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, scenario_content(variant.scenario))
+        lines.append(f"{variant.name}: {'; '.join(variant.changes)}. Scenario: {path}.")
+    return lines
+
+
+def _require_comparable(base: Scenario, other: Scenario, name: str) -> None:
+    if base.time_unit != other.time_unit:
+        raise UserError(
+            f"Scenario {name} counts time in {other.time_unit}, the process as it is in {base.time_unit}; write both "
+            "in the same unit."
+        )
+
+
+def _file_name(text: str) -> str:
+    words = re.sub(r"(?<!\d)-(?=\s*\d)", "minus-", text.lower()).replace("+", "plus-").replace("%", "-percent")
+    return re.sub(r"\W+", "-", words).strip("-")[:_LONGEST_NAME]
