@@ -50,6 +50,8 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     Raises:
         UserError: the checkpoint, a scenario, a change or a heuristic is not what it should be.
     """
+    if asked.cost < 0.0:
+        raise UserError(f"--cost-per-person is {asked.cost:g}; it cannot be negative.")
     base, trained, files = _base(config, sources, asked, say)
     run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run

@@ -20,10 +20,10 @@ NEVER = [24.0 * 999]
 def desk(**changes):
     """Return a desk with two people, one of them always there, in hours; time 0 is 2026-01-05."""
     data = {
-        "horizon": {"value": 24.0 * 70},
+        "horizon": {"value": 24.0 * 35},
         "begins": "2026-01-05",
         "resources": ["R", "S"],
-        "arrivals": {"process": "poisson", "rate": 0.4},
+        "arrivals": {"process": "poisson", "rate": 0.3},
         "service": [service("A", "R", "exponential", mean=2.0), service("A", "S", "constant", mean=3.0)],
         "working_hours": {"R": [{"days": DAYS, "from": "09:00", "to": "17:00"}]},
     }
@@ -36,7 +36,7 @@ def episode(made, which=FIFO):
 
 @pytest.mark.parametrize("end", ["finish", "pause"])
 def test_a_day_off_each_week_is_like_working_hours_without_it(end):
-    fridays = [{"person": "R", "from": 24.0 * day, "to": 24.0 * (day + 1)} for day in range(4, 70, 7)]
+    fridays = [{"person": "R", "from": 24.0 * day, "to": 24.0 * (day + 1)} for day in range(4, 35, 7)]
     absent = episode(desk(absences=fridays, at_end_of_duty=end), LAZY)
     hours = {"R": [{"days": DAYS[:4], "from": "09:00", "to": "17:00"}]}
     other = episode(desk(working_hours=hours, holidays=NEVER, at_end_of_duty=end), LAZY)
@@ -50,7 +50,7 @@ def test_a_holiday_is_an_absence_of_everybody():
     days = [(24.0, 48.0), (24.0 * 28, 24.0 * 29)]
     absences = [{"person": name, "from": a, "to": b} for name in ("R", "S") for a, b in days]
     assert by_date.state.completion_time.tolist() == episode(desk(absences=absences)).state.completion_time.tolist()
-    assert by_date.state.duty_time[0] + 0.0 == 8 * (50 - 2)
+    assert by_date.state.duty_time[0] + 0.0 == 8 * (25 - 2)
 
 
 def test_a_task_rests_over_a_holiday_where_tasks_rest():
