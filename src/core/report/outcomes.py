@@ -6,7 +6,7 @@ import numpy as np
 
 from core.errors import one_line
 from core.report.charts import STYLE, as_svg, draw, have_matplotlib
-from core.report.page import Block, Cell, Figure, Section, Table, Text
+from core.report.page import Block, Cell, Figure, Section, Table, Text, plain
 from core.report.run_data import RunData
 from core.simulators.simulator import Simulator
 from core.text import format_number, in_words, scale_of
@@ -39,6 +39,21 @@ def evaluation_section(run: RunData, command: str) -> Section:
     blocks: list[Block] = [Table("Policies on the same episodes", ["policy", *cells.headers], rows, caption)]
     blocks += [Text(run.evaluation.messages[:5], "warning")] if run.evaluation.messages else []
     return Section("evaluation", "Evaluation", blocks)
+
+
+def whatif_section(run: RunData) -> Section | None:
+    """Return what whatif.json holds; None where there is none, or one of another version."""
+    content = run.whatif
+    try:
+        table, sentences = content["table"], content["sentences"]
+        rows = [plain(*row) for row in table["rows"]]
+        caption = "The same random streams in every scenario, so differences are taken episode by episode."
+        blocks: list[Block] = [Table(table["title"], table["headers"], rows, caption)]
+        for name, lines in sentences.items():
+            blocks.append(Text([f"{name}:", *lines]))
+    except (LookupError, TypeError, AttributeError):
+        return None
+    return Section("whatif", "What if", blocks)
 
 
 def metrics_section(run: RunData) -> Section | None:

@@ -27,6 +27,7 @@ class RunData:
     checkpoint: dict[str, Any]  # JSON values of the last checkpoint
     evaluation: Evaluation | None  # evaluation.json
     evaluation_file: dict[str, Any]  # its content
+    whatif: dict[str, Any] = field(default_factory=dict)  # whatif.json; empty where there is none
     simulator: Simulator | None = None  # None where it cannot be built here
     traces: dict[str, Trace] = field(default_factory=dict)  # policy -> an episode of the process simulator
     unplayed: str = "No episode could be played, so what people do is not known."  # why there are no traces
@@ -101,6 +102,7 @@ def read_run(directory: Path, simulator: Simulator | None, notes: list[str] | No
         checkpoint=_read(last, found) if last else {},
         evaluation=evaluation,
         evaluation_file=content,
+        whatif=_read(paths.whatif, found) if paths.whatif.is_file() else {},
         simulator=simulator,
         notes=found,
     )

@@ -9,7 +9,7 @@ from core.errors import UserError
 from core.report.charts import have_matplotlib
 from core.report.learning import diagnostics_section, learning_section
 from core.report.machine import machine_section
-from core.report.outcomes import evaluation_section, metrics_section
+from core.report.outcomes import evaluation_section, metrics_section, whatif_section
 from core.report.page import Page, Section, Text, render
 from core.report.process import process_section
 from core.report.run_data import RunData
@@ -63,6 +63,7 @@ def build_page(run: RunData, given: Words) -> Page:
     sentence, tone = verdict(run)
     sections = [
         evaluation_section(run, evaluate),
+        whatif_section(run),
         learning_section(run),
         _process(run),
         metrics_section(run),
