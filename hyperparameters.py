@@ -96,6 +96,12 @@ LOG_ARRIVALS = "weekly"
 # them, as the process does. Take it where pairs of people and activities are many.
 POLICY_NETWORK = "mlp"
 
+# Start of the policy of a process: "auto", "rule", "fifo", "spt" or "logged".
+# "rule" is a rule of thumb that postpones. The others begin like the heuristics of these names; "logged" needs a scenario
+# that was mined from a log. "auto" plays some short episodes with each before training, and keeps the rule unless another
+# one is shown to be better.
+POLICY_PRIOR = "auto"
+
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.
 # The actor runs at every step on the CPU: twice the width is about four times the simulation's inference.
 ACTOR_HIDDEN_SIZE = 128

@@ -46,6 +46,7 @@ class Config(BaseModel):
     keep_duplicates: bool = False
     log_arrivals: Literal["weekly", "replay"] = "weekly"
     policy_network: Literal["mlp", "mingru", "transformer", "pointer"] = "mlp"
+    policy_prior: Literal["auto", "rule", "fifo", "spt", "logged"] = "auto"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)
     critic_hidden_size: int = Field(default=256, ge=1, le=16384)
     num_hidden_layers: int = Field(default=3, ge=1, le=16)

@@ -5,7 +5,7 @@ from typing import Any
 
 from core.config import Config
 from core.errors import UserError
-from core.simulators.loading import LoadedSimulator, from_source
+from core.simulators.loading import LoadedSimulator, from_source, prior_of, with_policy_prior
 from core.simulators.simulator import Simulator
 from core.training.build.run_settings import load_configured
 
@@ -25,7 +25,7 @@ def simulator_of(
         UserError: it cannot be built here, or is another one than that of the checkpoint.
     """
     if any(sources[name] == "flag" for name in SIMULATOR_FLAGS):
-        loaded = load_configured(config)
+        loaded = with_policy_prior(load_configured(config), prior_of(metadata["source"]))
     else:
         changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
         loaded = from_source(metadata["source"], changes)

@@ -18,9 +18,13 @@ from core.errors import this_command
 from core.learning.distributed.join import joined_ranks
 from core.learning.distributed.launch import Launch, see_own_gpu
 from core.learning.distributed.ranks import Ranks
+from core.simulators.process.simulator import ProcessSimulator
 from core.text import Say, counted, format_duration
+from core.training.build.last_check import SHORT_RUN, last_check
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import Run, build_run
+from core.training.build.untrained import with_untrained
+from core.training.evaluation.trained_policy import TrainedPolicy
 from core.training.run_directory.directory import RunDirectory
 
 EXIT_INTERRUPTED = 130
@@ -63,10 +67,13 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         run = build_run(config, sources, resume, say, file=choices.file, verbose=choices.verbose, ranks=ranks)
         if not run.trainer.unfinished:
             say("Nothing is left to train: name a larger --training-episodes to train on.")
+        begin = time.monotonic()
         once_for = _SAME_REQUEST if ranks.size > 1 else 0.0
         with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM, once_for=once_for) as interrupt:
             done = run.train(console, interrupt.requested)
         if ranks.rank == 0:
+            for line in _checked(run) if done and time.monotonic() - begin >= SHORT_RUN else []:
+                say(line)
             if choices.report:
                 report_at_the_end(run.directory, say, run.trainer.simulator)
             for line in _last_lines(run, done):
@@ -96,6 +103,16 @@ def _starts_again(launch: Launch, config: Config, say: Say) -> bool:
 
 def _silent(text: str) -> None:
     """Print nothing: the first rank prints."""
+
+
+def _checked(run: Run) -> list[str]:
+    """Return what is shown to be better than the trained policy of a process."""
+    trainer = run.trainer
+    if not isinstance(trainer.simulator, ProcessSimulator):
+        return []
+    policy = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
+    policy = with_untrained(policy, run.directory, trainer.simulator)
+    return last_check(trainer.simulator, policy, trainer.settings.seed, run.plan.simulation_threads)
 
 
 def _last_lines(run: Run, done: bool) -> list[str]:

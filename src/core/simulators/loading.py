@@ -5,7 +5,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from core.simulators.process.event_logs.doubts import doubts
 from core.simulators.process.event_logs.event_log import EventLog, read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
 from core.simulators.process.event_logs.reading.options import LogReading, parse_log_columns
+from core.simulators.process.policy_prior import PRIORS, RULE
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
@@ -25,6 +26,7 @@ from core.simulators.simulator import Simulator
 from core.simulators.validate import require_complete
 
 PROCESS = "process"
+_PRIOR = "prior"
 BUILT_IN = {
     "acrobot": "core.simulators.classic_control:Acrobot",
     "base_stock": "core.simulators.inventory:BaseStock",
@@ -134,7 +136,29 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
             require_parameters(loaded.simulator, source)
         return loaded
     _refuse_options(changes)
-    return _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
+    loaded = _process(parse_scenario(source.get("scenario"), "the checkpoint's scenario"))
+    return with_policy_prior(loaded, prior_of(source))
+
+
+def with_policy_prior(loaded: LoadedSimulator, prior: str) -> LoadedSimulator:
+    """Return a process simulator whose untrained policy follows another prior; others as they are."""
+    if loaded.scenario is None or getattr(loaded.simulator, "prior", prior) == prior:
+        return loaded
+    source = {name: value for name, value in loaded.source.items() if name != _PRIOR}
+    source |= {} if prior == RULE else {_PRIOR: prior}
+    return replace(loaded, simulator=ProcessSimulator(loaded.scenario, prior), source=source)
+
+
+def prior_of(source: Mapping[str, Any]) -> str:
+    """Return the policy prior of a checkpoint's source.
+
+    Raises:
+        UserError: no run writes it.
+    """
+    prior = source.get(_PRIOR, RULE)
+    if prior not in PRIORS:
+        raise UserError(f"The checkpoint's policy prior is {prior!r:.50}, which no run writes.")
+    return str(prior)
 
 
 def from_instance(simulator: Simulator) -> LoadedSimulator:

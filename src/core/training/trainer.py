@@ -24,7 +24,7 @@ from core.rollout.guarded_collection import collect_guarded
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
-from core.training.display.messages import evaluation_line, iteration_lines
+from core.training.display.messages import evaluation_line, iteration_lines, start_line
 from core.training.display.progress import Progress
 from core.training.evaluation.best_heuristic import BestHeuristic
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
@@ -115,6 +115,8 @@ class Trainer:
         self._begin_phase("simulating", progress)
         if self.iteration == 0 or self.gamma == 0.0:
             self._warm_up()
+        if self.iteration == 0:
+            self._evaluate_start(progress)
         collected = self._collect(self.settings.instances)
         self._keep_best(main_metric_of(self.simulator, collected.whole.finished), "iterations")  # before the update
         self._begin_phase("updating", progress)
@@ -301,6 +303,16 @@ class Trainer:
         if heuristics.best is not None:
             progress.compare_with(*heuristics.best)
         return heuristics.best
+
+    def _evaluate_start(self, progress: Progress) -> None:
+        """Evaluate the policy that training begins with, where evaluations choose: it may stay the best."""
+        if self._evaluation is None:
+            return
+        result, metric = self._evaluation.run(self.actor_params()), self.simulator.main_metric
+        if self.budget is not None:
+            self.budget.leave_out(result["seconds"])
+        self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
+        progress.say(start_line(metric, self.simulator.unit_of(metric), result))
 
     def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:
         """Save the present parameters if they are the best so far."""

@@ -14,7 +14,8 @@ from core.config import Config
 from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
-from core.simulators.loading import find_scenario, from_source
+from core.simulators.loading import find_scenario, from_source, prior_of
+from core.simulators.process.policy_prior import RULE
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.text import Say
@@ -52,17 +53,17 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     """
     if asked.cost < 0.0:
         raise UserError(f"--cost-per-person is {asked.cost:g}; it cannot be negative.")
-    base, trained, files = _base(config, sources, asked, say)
+    base = _base(config, sources, asked, say)
     run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
-    variants = variants_of(base, files, asked.changes, directory.whatif_scenarios)
-    names = _heuristics(ProcessSimulator(base), asked.policies)
+    variants = variants_of(base.scenario, base.files, asked.changes, directory.whatif_scenarios)
+    names = _heuristics(ProcessSimulator(base.scenario), asked.policies)
     for line in write_variants(variants, len(asked.changes)):
         say(line)
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
-    played = play_variants(variants, trained, names, sampling, say)
-    worths = _worths(played[0], sampling, say) if trained and played[0].best else []
+    played = play_variants(variants, base.trained, names, sampling, say, base.prior)
+    worths = _worths(played[0], sampling, say) if base.trained and played[0].best else []
     sentences = _sentences(played, worths, asked.cost)
     _show(played, sentences, console, say)
     write_json(directory.whatif, as_json(played, worths, sentences, asked.cost))
@@ -72,10 +73,18 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     return 0
 
 
-def _base(
-    config: Config, sources: dict[str, str], asked: Asked, say: Say
-) -> tuple[Scenario, TrainedPolicy | None, list[str]]:
-    """Return the scenario as it is, the policy, and the scenario files to compare with."""
+@dataclass(frozen=True)
+class _Base:
+    """The process as it is."""
+
+    scenario: Scenario
+    files: list[str]  # scenario files to compare with
+    trained: TrainedPolicy | None = None
+    prior: str = RULE  # with which the policy began
+
+
+def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _Base:
+    """Return the process as it is: that of the checkpoint, else the first scenario or the one that is set."""
     files = [config.scenario, *asked.further_scenarios] if sources["scenario"] == "flag" else []
     if asked.checkpoint:
         tensors, metadata = load_run(Path(asked.checkpoint), say)
@@ -83,15 +92,16 @@ def _base(
         if loaded.scenario is None:
             raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")
         trained = trained_policy(tensors, metadata)
-        return loaded.scenario, replace(trained, spec=spec_on(trained.spec, loaded.simulator)), files
+        trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))
+        return _Base(loaded.scenario, files, trained, prior_of(metadata["source"]))
     if files:
-        return find_scenario(files[0]), None, files[1:]
+        return _Base(find_scenario(files[0]), files[1:])
     loaded = load_configured(config)
     for line in loaded.notes:
         say(line)
     if loaded.scenario is None:
         raise UserError("--mode whatif changes scenarios; SIMULATOR has to be process.")
-    return loaded.scenario, None, []
+    return _Base(loaded.scenario, [])
 
 
 def _heuristics(simulator: ProcessSimulator, policies: str | None) -> list[str]:

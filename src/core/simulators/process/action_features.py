@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
+from core.simulators.process.heuristics import NOBODY
 from core.simulators.process.service_times import mean_residual
 
 _MOST_TASKS = 16
@@ -23,11 +24,14 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
 
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
     1 is feature 0 where that is negative: another resource is expected to finish sooner, although it is not free now.
+    With a prior that serves the oldest case it is 1 for the pairs that do, else 0.
     Feature 2, where cases have parallel branches, is :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
     pairs and postpone; ``features`` is float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
     """
+    oldest = oldest_case(state, p, mask) if p.serves_oldest else NOBODY
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
+        waits = np.float32(1.0 if oldest < NOBODY and oldest_of(state, a) == oldest else 0.0)
         for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
             if mask[pair]:
                 if relief < 0.0:
@@ -35,9 +39,31 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                     behind = branches_behind(state, p, a)
                 slack = math.log(max(relief, 1e-300) / p.pair_mean[pair])
                 features[pair, 0] = min(max(slack, -3.0), 3.0)
-                features[pair, 1] = min(features[pair, 0], np.float32(0.0))
+                features[pair, 1] = waits if p.serves_oldest else min(features[pair, 0], np.float32(0.0))
                 if features.shape[1] > 2:
                     features[pair, 2] = behind
+
+
+@njit(nogil=True)
+def oldest_of(state, a):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case that waits for an activity, by arrival; ``NOBODY`` if none waits."""
+    oldest, slot = NOBODY, state.queue_head[a]
+    for _ in range(state.queue_length[a]):
+        oldest = min(oldest, state.slot_case[slot])
+        slot = state.slot_next[slot]
+    return oldest
+
+
+@njit(nogil=True)
+def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case that waits for an activity with a feasible pair."""
+    oldest = NOBODY
+    for a in range(len(state.queue_length)):
+        for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+            if mask[pair]:
+                oldest = min(oldest, oldest_of(state, a))
+                break
+    return oldest
 
 
 @njit(nogil=True)

@@ -1,4 +1,8 @@
-"""The policy prior: what an untrained policy prefers, a rule of thumb from which learning starts.
+"""The policy prior: what an untrained policy prefers, a rule from which learning starts.
+
+A prior is one of four, the same layout with other numbers. ``fifo`` and ``spt`` are the heuristics of these names, with
+the fastest person among those who are equal to them; ``logged`` serves the oldest case by the person whom the log shows
+most often. None of these postpones. ``rule`` is a rule of thumb that does.
 
 Three figures of a pair do not change: how slow its resource is at the activity compared with the fastest, compared
 with the resource's own average (so that resources do what they are comparatively good at), and the work that a case
@@ -20,17 +24,48 @@ POSTPONE = -9.0
 FEATURE_WEIGHTS = 0.7, 6.0, -2.0
 """Weights of the action features."""
 
+RULE, FIFO, SPT, LOGGED = "rule", "fifo", "spt", "logged"
+PRIORS = RULE, FIFO, SPT, LOGGED
 
-def feature_weights(routing: Routing) -> np.ndarray:
+SHARP = 6.0
+"""Logits by which a prior prefers what its heuristic would choose; times the logarithm of service times for ``spt``."""
+
+
+def serves_oldest(prior: str) -> bool:
+    """Return whether a prior needs to know who serves the oldest case: the second action feature says it then."""
+    return prior in (FIFO, LOGGED)
+
+
+def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
     """Return float32[F], the initial weights of the action features; a flow without joins has only two."""
-    return np.array(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2], np.float32)
+    weights = np.array(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2], np.float32)
+    if prior != RULE:
+        weights[:] = 0.0
+    if serves_oldest(prior):
+        preferences = _preferences(p, routing, prior)
+        weights[1] = SHARP + preferences.max() - preferences.min()
+    return weights
 
 
-def initial_logits(p: Parameters, routing: Routing) -> np.ndarray:
+def initial_logits(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
     """Return float32[P + 1], the logits of the pairs and of postpone before the action features are added."""
+    pairs = _preferences(p, routing, prior)
+    postpone = POSTPONE if prior == RULE else pairs.min() - SHARP
+    return np.append(pairs, postpone).astype(np.float32)
+
+
+def _preferences(p: Parameters, routing: Routing, prior: str) -> np.ndarray:
+    """Return float64[P], the logits of the pairs before the action features are added."""
     slower, own, ahead = fixed_figures(p, routing)
-    pairs = WEIGHTS[0] * slower + WEIGHTS[1] * own + WEIGHTS[2] * ahead[p.pair_activity]
-    return np.append(pairs, POSTPONE).astype(np.float32)
+    if prior == SPT:
+        return np.asarray(-SHARP * np.log(p.pair_mean / p.pair_mean.min()))
+    if prior == LOGGED:
+        most = np.zeros(len(p.activity_pairs) - 1)
+        np.maximum.at(most, p.pair_activity, p.pair_habit)
+        return np.asarray(np.log((p.pair_habit + 0.5) / (most[p.pair_activity] + 0.5)))
+    if prior == FIFO:
+        return np.asarray(-slower)
+    return WEIGHTS[0] * slower + WEIGHTS[1] * own + WEIGHTS[2] * ahead[p.pair_activity]
 
 
 def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

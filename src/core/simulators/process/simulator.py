@@ -29,6 +29,7 @@ class ProcessSimulator(Simulator):
 
     Attributes:
         scenario: checked scenario that is simulated.
+        prior: what an untrained policy prefers, one of ``policy_prior.PRIORS``.
         sizes: sizes of the state record and of a nominal episode.
     """
 
@@ -47,8 +48,8 @@ class ProcessSimulator(Simulator):
     control_variate = staticmethod(arrivals.arrivals_in_excess)
     episode_metrics = staticmethod(metrics.episode_metrics)
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:
+        self.scenario, self.prior = scenario, prior
         parameters, self.sizes = build_parameters(scenario)
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
@@ -58,17 +59,18 @@ class ProcessSimulator(Simulator):
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
-        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing))[0]
-        self.initial_logits = policy_prior.initial_logits(parameters, routing)
-        self.initial_feature_weights = policy_prior.feature_weights(routing)
+        oldest = {"serves_oldest": np.array(int(policy_prior.serves_oldest(prior)))}
+        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing) | oldest)[0]
+        self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
+        self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
         self.action_feature_size = len(self.initial_feature_weights)
         self.summary_size, self.description_size = summary.SIZE, figures.SIZE
-        self.initial_description_weights = figures.initial_weights()
+        self.initial_description_weights = figures.initial_weights(prior)
         self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
         self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays)
-        self.labels = _labels(scenario, parameters, self.action_feature_size)
+        self.labels = _labels(scenario, parameters, self.initial_feature_weights, prior)
         self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays)
         self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
@@ -168,11 +170,13 @@ class ProcessSimulator(Simulator):
         """Return the contract's description with the scenario's name and a digest of its content."""
         unused = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
-        return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest}
+        prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
+        return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}
 
 
-def _labels(scenario: Scenario, parameters: Parameters, features: int) -> dict[str, Sequence[str]]:
+def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, prior: str) -> dict[str, Sequence[str]]:
     """Return the names of observations, actions and action features, in the order in which they are written."""
+    second = "serves the oldest case" if policy_prior.serves_oldest(prior) else "the same where negative"
     activities, resources = scenario.activities, scenario.resources
     indices = zip(parameters.pair_activity.tolist(), parameters.pair_resource.tolist(), strict=True)
     pairs = [(activities[a], resources[r]) for a, r in indices]
@@ -188,5 +192,5 @@ def _labels(scenario: Scenario, parameters: Parameters, features: int) -> dict[s
     return {
         "observation": observation,
         "action": [*(f"{resource} does {activity}" for activity, resource in pairs), "postpone"],
-        "features": ["log of queue over own service time", "the same where negative", "branches behind"][:features],
+        "features": ["log of queue over own service time", second, "branches behind"][: len(weights)],
     }

@@ -24,6 +24,7 @@ from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
+from core.training.build.choose_prior import begin_with, choose_prior
 from core.training.build.components import build_evaluation, build_heuristics, build_trainer, collector_lines
 from core.training.build.plan import announce, apply_plan, part_of, peak_line, plan_part, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
@@ -139,11 +140,13 @@ def build_run(
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
+        start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
+        config, sources, given = begin_with(start, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
         machine = shared_machine(detect_machine(), ranks.host_size)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
-        lines += [*announce(plan, machine, config, verbose), peak_line(part, plan)]
+        lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
         for line in [*lines, *_rank_lines(setup, plan, machine, ranks)]:
             say(line)
         require_memory(part, plan, machine)

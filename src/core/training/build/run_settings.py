@@ -7,7 +7,7 @@ from typing import Any
 
 from core.config import Config, flags_of, load_values
 from core.errors import UserError, this_command
-from core.simulators.loading import LoadedSimulator, load_simulator
+from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.training.run_directory.directory import RunDirectory
 
@@ -27,7 +27,7 @@ def load_configured(config: Config) -> LoadedSimulator:
     Raises:
         UserError: there is none, or it cannot be built.
     """
-    return load_simulator(
+    loaded = load_simulator(
         config.simulator,
         config.scenario,
         config.event_log,
@@ -36,6 +36,7 @@ def load_configured(config: Config) -> LoadedSimulator:
         config.simulator_options,
         log_reading(config),
     )
+    return loaded if config.policy_prior == "auto" else with_policy_prior(loaded, config.policy_prior)
 
 
 def log_reading(config: Config) -> LogReading:

@@ -70,6 +70,17 @@ def evaluation_line(
     iteration: int, metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, float] | None = None
 ) -> str:
     """Return the line of an evaluation while a run trains; ``best`` is the best heuristic with its mean."""
+    effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
+    return f"Iteration {iteration}: evaluated greedily on {effort}: {_mean(metric, unit, evaluation, best)}."
+
+
+def start_line(metric: str, unit: str, evaluation: dict[str, Any]) -> str:
+    """Return the line of the evaluation of the policy that training begins with."""
+    return f"Before training, on the episodes of all evaluations: {_mean(metric, unit, evaluation)}."
+
+
+def _mean(metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, float] | None = None) -> str:
+    """Return the name of a metric with its mean and interval in an evaluation, and the best heuristic's mean."""
     name, value = in_words(metric), evaluation["metrics"].get(metric)
     result = "not known"
     if value:
@@ -77,8 +88,7 @@ def evaluation_line(
         mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
         result = f"{mean:,.2f} ± {half:,.2f}{scale.suffix}"
         result += f" (best heuristic, {best[0]}: {best[1] * scale.factor:,.2f}{scale.suffix})" if best else ""
-    effort = f"{evaluation['episodes']} episodes in {format_duration(evaluation['seconds'])}"
-    return f"Iteration {iteration}: evaluated greedily on {effort}: {name} {result}."
+    return f"{name} {result}"
 
 
 def kernel_lines(seconds: float, tally: CacheStats) -> list[str]:

@@ -7,7 +7,7 @@ depends on the order of people or activities.
 import numpy as np
 
 from core.simulators.process.parameters import Parameters, Sizes
-from core.simulators.process.policy_prior import FEATURE_WEIGHTS, POSTPONE, WEIGHTS, fixed_figures
+from core.simulators.process.policy_prior import FEATURE_WEIGHTS, POSTPONE, RULE, SHARP, SPT, WEIGHTS, fixed_figures
 from core.simulators.process.routing import Routing
 from core.simulators.process.world.nodes import TASK
 
@@ -17,6 +17,9 @@ OTHER_WAITING, OTHER_TASKS, BEST_ELSEWHERE, SHIFT_LEFT, BEST_SLACK = range(15, 2
 """Columns of a description; docs/reference/process-simulator.md has a table."""
 
 SIZE = 20
+
+_OLDEST, _NEVER = 30.0, -100.0
+"""Weights of the logarithm of a case's age and of postpone in priors that never postpone."""
 
 
 def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
@@ -41,9 +44,16 @@ def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
     }
 
 
-def initial_weights() -> np.ndarray:
-    """Return float32[SIZE], the rule of :mod:`core.simulators.process.policy_prior` as weights of a description."""
+def initial_weights(prior: str = RULE) -> np.ndarray:
+    """Return float32[SIZE], a prior of :mod:`core.simulators.process.policy_prior` as weights of a description.
+
+    The logged habits are in no description: their weights are those of ``fifo``.
+    """
     weights = np.zeros(SIZE, np.float32)
+    if prior != RULE:
+        weights[[SLOWER_THAN_FASTEST, CASE_AGE]] = (-1.0, _OLDEST) if prior != SPT else (0.0, 0.0)
+        weights[[SERVICE, IS_POSTPONE]] = (-SHARP if prior == SPT else 0.0), _NEVER
+        return weights
     weights[[SLOWER_THAN_FASTEST, SLOWER_THAN_OWN, WORK_AHEAD]] = WEIGHTS
     weights[[SLACK, NEGATIVE_SLACK, BEHIND]] = FEATURE_WEIGHTS
     weights[IS_POSTPONE] = POSTPONE

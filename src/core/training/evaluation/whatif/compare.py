@@ -7,6 +7,7 @@ from typing import Any
 
 from core.policies.spec import spec_on
 from core.simulators.process.changes.alike import same_sizes
+from core.simulators.process.policy_prior import RULE
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.evaluation.comparison import Verdict, compare
@@ -63,15 +64,16 @@ def play_variants(
     names: Sequence[str],
     sampling: Sampling,
     progress: Callable[[str], None] = lambda line: None,
+    prior: str = RULE,
 ) -> list[Played]:
-    """Play the greedy policy and heuristics on each scenario; the first is that of the policy.
+    """Play the greedy policy and heuristics on each scenario; the first is the policy's, which began with a prior.
 
     An episode has the same arrivals and the same luck of its cases in all scenarios, as far as these are alike.
 
     Raises:
         UserError: Numba cannot compile a simulator.
     """
-    simulators = same_sizes([ProcessSimulator(variant.scenario) for variant in variants])
+    simulators = same_sizes([ProcessSimulator(variant.scenario, prior) for variant in variants])
     own = simulators[0]
     reasons = [why_not(trained.spec, own, other) if trained else "" for other in simulators]
     players: dict[tuple[Any, ...], CompiledPlayer] = {}
