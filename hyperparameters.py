@@ -97,9 +97,9 @@ LOG_ARRIVALS = "weekly"
 POLICY_NETWORK = "mlp"
 
 # Start of the policy of a process: "auto", "rule", "fifo", "spt" or "logged".
-# "rule" is a rule of thumb that postpones. The others begin like the heuristics of these names; "logged" needs a scenario
-# that was mined from a log. "auto" plays some short episodes with each before training, and keeps the rule unless another
-# one is shown to be better.
+# "rule" is a rule of thumb that postpones. The others begin like the heuristics of these names; "logged" needs a
+# scenario that was mined from a log. "auto" plays some short episodes with each before training, and keeps the rule
+# unless another one is shown to be better.
 POLICY_PRIOR = "auto"
 
 # Width of the actor's hidden layers, units. Integer 1 .. 4096.

@@ -160,8 +160,11 @@ def test_the_best_checkpoint_is_the_best_evaluated(evaluated):
         r["iteration"]: r["evaluation"]["metrics"]["cash"]["mean"] for r in read_metrics(directory) if r["evaluation"]
     }
     facts = load_checkpoint(directory / "checkpoints" / "best")[1]
-    assert facts["best"] == max(found.values())
-    assert found[facts["iteration"]] == facts["best"], "the weights after that update"
+    assert facts["best"] >= max(found.values())
+    if facts["iteration"]:
+        assert found[facts["iteration"]] == facts["best"], "the weights after that update"
+    else:  # training has not found anything better than its start
+        assert f"Before training, on the episodes of all evaluations: cash {facts['best']:.2f} ± " in evaluated[1]
     expected = np.mean([cash_of_slow_play(directory / "checkpoints" / "best", k) for k in range(EPISODES)])
     assert facts["best"] == pytest.approx(expected, abs=1e-9)
 

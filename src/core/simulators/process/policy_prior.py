@@ -65,7 +65,7 @@ def _preferences(p: Parameters, routing: Routing, prior: str) -> np.ndarray:
         return np.asarray(np.log((p.pair_habit + 0.5) / (most[p.pair_activity] + 0.5)))
     if prior == FIFO:
         return np.asarray(-slower)
-    return WEIGHTS[0] * slower + WEIGHTS[1] * own + WEIGHTS[2] * ahead[p.pair_activity]
+    return np.asarray(WEIGHTS[0] * slower + WEIGHTS[1] * own + WEIGHTS[2] * ahead[p.pair_activity])
 
 
 def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
