@@ -237,7 +237,8 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     said = "480.0 MB of memory (1 instance of 10,000,000 steps) and the update "
     assert error.startswith(f"error: The trajectories of an iteration need {said}")
     said = (
-        " beside them, but 479.0 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory.\n"
+        " beside them, but 479.0 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory. "
+        "It fits with --episodes-per-update 1 --rollout-steps 2097152.\n"
     )
     assert error.endswith(said)
     assert "trajectory 480.0 MB an iteration: 1 instance of 10,000,000 steps; more than the 479.0 MB free" in out
@@ -257,6 +258,10 @@ def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being
     assert process.memory_info().rss - before < 0.1 * plan.trajectory_bytes
 
 
+FITTING = "--episodes-per-update 1 --rollout-steps 8388608"
+"""The largest power of two that ROLLOUT_STEPS can be: 2^23 steps of 166 + 68 bytes are 2 GB, and 20 GB are free."""
+
+
 @pytest.mark.parametrize("mode", ["train", "plan"])
 def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeypatch, capsys):
     """A thousand million decisions of 166 bytes, and 68 for the update of each."""
@@ -271,13 +276,15 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
     out, error = capsys.readouterr()
     if mode == "plan":
         assert "Does not fit on the CPU: 68.0" in out
+        assert f"it would with {FITTING}." in out
+        assert f" {FITTING}\n" in out, "the command to run"
         return
     assert code == 2
     assert "   memory 234.0" in out, "166.00 GB and 68.01 of the update"
     assert error.startswith(
         "error: The trajectories of an iteration need 166.00 GB of memory (1 instance of up to 1,000,000,000"
     )
-    end = "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS.\n"
+    end = f"EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS. It fits with {FITTING}.\n"
     assert "; lower max_steps of the simulator (if episodes are shorter), " in error
     assert error.endswith(end)
 

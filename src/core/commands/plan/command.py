@@ -77,7 +77,7 @@ def _verdict(report: PlanReport) -> list[str]:
         remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes an iteration"
     else:
         where, sizes = "CPU", f"{peak} for an update beside {trajectories} of trajectories"
-        remedy = "lower EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS"
+        remedy = f"it would with {report.enough}" if report.enough else "nor with a shorter rollout"
     if not report.fits:
         return [f"Does not fit on the {where}: {sizes}; {remedy}."]
     lines = [
@@ -108,8 +108,11 @@ def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
 def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
     flags = ["--hyperparameters", str(file)] if file else []
-    left_out = "episodes_per_update" if report.enough else ""
-    flags += flags_of({n: getattr(config, n) for n, source in sources.items() if source == "flag" and n != left_out})
-    if report.gpu and not report.fits:
-        flags += (report.enough or "--device cpu").split()
+    sizes = ("episodes_per_update", "rollout_steps")
+    left_out = [name for name in sizes if f"--{name.replace('_', '-')}" in report.enough]
+    flags += flags_of(
+        {n: getattr(config, n) for n, source in sources.items() if source == "flag" and n not in left_out}
+    )
+    if not report.fits:
+        flags += (report.enough or ("--device cpu" if report.gpu else "")).split()
     return f"{this_command()} {shlex.join(['--mode', 'train', *flags])}"

@@ -19,7 +19,7 @@ from core.hardware.types import Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
 from core.text import format_bytes, format_duration
-from core.training.build.plan import plan_run, plan_settings, update_memory
+from core.training.build.plan import flags_that_fit, plan_run, plan_settings, update_memory
 from core.training.build.setup import set_up
 
 _ENORMOUS = 10**15
@@ -96,7 +96,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
         prediction=prediction,
         changes=_changes(spec, wanted, gpu, samples, instances, not setup.size.first),
-        enough="" if fits or gpu is None else _enough(config, simulator, gpu, instances),
+        enough="" if fits else _enough(config, simulator, gpu, instances) if gpu else flags_that_fit(setup, machine),
         second=second_gpu_of(prediction, spec, gpu),
     )
 

@@ -7,7 +7,7 @@ import torch
 
 from core.config import Config
 from core.errors import UserError
-from core.hardware.planning.host_memory import require_room
+from core.hardware.planning.host_memory import has_room, require_room
 from core.hardware.planning.plan import Plan, make_plan
 from core.hardware.planning.roofline import forward_operations, step_launches
 from core.hardware.planning.update_memory import (
@@ -27,10 +27,13 @@ from core.policies.batched_forward import FAMILIES
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule
-from core.training.build.setup import Setup
+from core.training.build.setup import Setup, group_size, set_up
 from core.training.display.messages import batch_line, memory_lines, precision_lines
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
+
+_FEWEST_STEPS, _MOST_STEPS = 64, 1 << 23
+"""Steps of a rollout below and above which no size is named; ROLLOUT_STEPS is at most 10 million."""
 
 
 def plan_run(setup: Setup, machine: Machine) -> Plan:
@@ -144,9 +147,27 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
     """Check before anything is allocated that the host has memory for an iteration.
 
     Raises:
-        UserError: it does not.
+        UserError: it does not; the sentence names a size that does.
     """
-    require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
+    try:
+        require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
+    except UserError as error:
+        flags = flags_that_fit(setup, machine)
+        raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None
+
+
+def flags_that_fit(setup: Setup, machine: Machine) -> str:
+    """Return flags of a smaller rollout for which the host has memory: the longest power of two; empty for none."""
+    instances, steps = group_size(setup.config), 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
+    steps = min(steps, _MOST_STEPS)
+    while steps >= _FEWEST_STEPS:
+        config = setup.config.model_copy(update={"episodes_per_update": instances, "rollout_steps": steps})
+        smaller = set_up(config, setup.simulator, setup.source)
+        plan = plan_run(smaller, machine)
+        if has_room(smaller.size.memory, machine, plan.device == "cuda", _update_on_host(smaller, plan)):
+            return f"--episodes-per-update {instances} --rollout-steps {steps}"
+        steps //= 2
+    return ""
 
 
 def announce(plan: Plan, machine: Machine, config: Config, verbose: bool = False) -> list[str]:

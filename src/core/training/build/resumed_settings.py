@@ -12,6 +12,7 @@ from core.training.run_directory.directory import RunDirectory
 _FIXED = (
     *("policy_network", "actor_hidden_size", "critic_hidden_size", "num_hidden_layers", "activation"),
     *("context_length", "attention_heads", "feed_forward_factor", "weight_init", "initial_log_std"),
+    "policy_prior",
 )
 """Settings of the network, which a run has from its beginning to its end."""
 

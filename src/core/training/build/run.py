@@ -1,8 +1,8 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -149,7 +149,8 @@ def build_run(
         lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
         for line in [*lines, *_rank_lines(setup, plan, machine, ranks)]:
             say(line)
-        require_memory(part, plan, machine)
+        with _scenario_kept(given if lock else None, directory, config.seed, say):
+            require_memory(part, plan, machine)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
@@ -222,6 +223,17 @@ def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> 
         raise UserError("--resume needs --run-directory DIR, the run to continue.")
     name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
     return choose_directory(config.run_directory, name)
+
+
+@contextmanager
+def _scenario_kept(loaded: LoadedSimulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
+    """Write the scenario of an event log although the run is refused: mining it has taken its time."""
+    try:
+        yield
+    except UserError:
+        if loaded is not None and loaded.log is not None:
+            _write_scenario(loaded, directory, seed, say)
+        raise
 
 
 def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int, say: Say) -> None:
