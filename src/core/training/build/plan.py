@@ -27,6 +27,7 @@ from core.policies.batched_forward import FAMILIES
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule
+from core.training.build.hosts import memory_of_players, uses_players
 from core.training.build.setup import Setup
 from core.training.display.messages import batch_line, memory_lines, precision_lines
 from core.training.run_directory.directory import RunDirectory
@@ -116,7 +117,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,
         step_launches={half: step_launches(spec, half) for half in (False, True)},
-        rollout=size.memory,
+        rollout=memory_of_players(setup),
         collect_on=config.collect_on,
         collection=collection_work(setup),
     )
@@ -126,7 +127,9 @@ def collection_work(setup: Setup) -> CollectionWork:
     """Return what the policy computes while rollouts are collected, or why no batch can answer."""
     config, spec = setup.config, setup.spec
     problem = ""
-    if not setup.simulator.compiled:
+    if uses_players(config):
+        problem = "ROLLOUT_HOSTS and ROLLOUT_LAG play in the compiled loop"
+    elif not setup.simulator.compiled:
         problem = "the environments are Gymnasium's, which Python steps one after another"
     elif config.algorithm == "grpo":
         problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
@@ -146,7 +149,7 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
     Raises:
         UserError: it does not.
     """
-    require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
+    require_room(memory_of_players(setup), machine, plan.device == "cuda", _update_on_host(setup, plan))
 
 
 def announce(plan: Plan, machine: Machine, config: Config, verbose: bool = False) -> list[str]:
