@@ -311,6 +311,21 @@ UPDATE_THREADS = 0
 # rounding.
 COLLECT_ON = "auto"
 
+# Hosts that play the rollouts, by Ray: "auto" for the cluster that this machine belongs to, "HOST:PORT" for another
+# one, "local:2" for two players on this machine, "" for play in this process. Results are those of play in this process
+# to the bit, where the hosts' processors are of one kind (docs/how-to/play-on-several-hosts.md).
+ROLLOUT_HOSTS = ""
+
+# What the hosts send of a rollout. "rows": all of it. "actions": actions and log-probabilities, from which this machine
+# rebuilds the rest with the simulator. "auto": what is faster by the measurements of the first rollout. The result is
+# the same.
+ROLLOUT_WIRE = "auto"
+
+# Updates that the playing policy is behind. Integer 0 or 1. 1: the next rollout is played while this one is learned
+# from, with the policy before the update; the ratios of PPO use the probabilities of the policy that played. Needs
+# rollouts of one size, and memory for two.
+ROLLOUT_LAG = 0
+
 # How the steps of an update run. "eager": by torch, operation by operation. "compile": by torch.compile. On the CPU
 # also "compiled": kernels of our own in FP32, which take about 4 s to compile, once. On a GPU also "graph": captured
 # once and replayed, one launch a step; "compile_graph": both. "auto" on the CPU is compiled in FP32 for layers of at

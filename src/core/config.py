@@ -99,6 +99,9 @@ class Config(BaseModel):
     simulation_threads: int = Field(default=0, ge=0, le=4096)
     update_threads: int = Field(default=0, ge=0, le=4096)
     collect_on: Literal["auto", "cpu", "gpu", "torch"] = "auto"
+    rollout_hosts: str = ""
+    rollout_wire: Literal["auto", "rows", "actions"] = "auto"
+    rollout_lag: int = Field(default=0, ge=0, le=1)
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields

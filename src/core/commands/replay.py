@@ -10,6 +10,7 @@ from core.errors import UserError
 from core.hardware.detect import detect_machine
 from core.text import Say
 from core.training.build.components import build_trainer
+from core.training.build.hosts import played_here
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.build.setup import set_up
@@ -58,6 +59,7 @@ def run_replay(config: Config, sources: dict[str, str], iteration: int | None, c
 def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
     """Build the trainer of a run as it was before an iteration, or at its beginning."""
     directory = Path(config.run_directory)
+    config = played_here(config)
     loaded = load_configured(config)
     setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
     plan = apply_plan(plan_run(setup, machine))

@@ -37,12 +37,12 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
 def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop for policies with an output for each action, or for each number of one."""
     functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
-    step, truncated, measure = functions.step, functions.truncated, _build_measure(functions)
+    step, truncated, measure = functions.step, functions.truncated, build_measure(functions)
     network = build_network(spec)
     load, advance, outputs_of = network.load, network.advance, network.outputs
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
-    begin, (read_observation, read_choices) = _build_begin(simulator, spec), build_readers(simulator, functions)
+    begin, (read_observation, read_choices) = build_begin(simulator, spec), build_readers(simulator, functions)
     row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)
@@ -91,7 +91,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     return collect_steps
 
 
-def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
+def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile what comes before the first step: a new episode where one has to begin, observation, mask, features.
 
     Returns:
@@ -137,7 +137,7 @@ def _build_note_state(spec: PolicySpec) -> Function:
     return note_state
 
 
-def _build_measure(functions: Compiled) -> Function:
+def build_measure(functions: Compiled) -> Function:
     """Compile ``measure(state, parameters) -> (time, control variate)``, whose increments are recorded."""
     time, control_variate = functions.time, functions.control_variate
 

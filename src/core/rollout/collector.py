@@ -20,6 +20,10 @@ from core.simulators.simulator import Simulator
 S = TypeVar("S")
 T = TypeVar("T")
 
+BuildLoop = Callable[[Simulator, PolicySpec], Any]
+"""Builds a compiled loop that fills trajectories: :func:`core.rollout.collect_steps.build_collect_steps`, or one with
+the same arguments."""
+
 _PLAYING_ON = 16
 """Of so many instances one never gives up an episode."""
 

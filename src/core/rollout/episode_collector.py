@@ -11,6 +11,7 @@ from core.jit_cache.cache import cached
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_collect_steps
 from core.rollout.collector import (
+    BuildLoop,
     CollectorState,
     EpisodeOutcome,
     InstanceTrajectory,
@@ -33,12 +34,17 @@ class EpisodeCollector:
     """
 
     def __init__(
-        self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
+        self,
+        simulator: Simulator,
+        spec: PolicySpec,
+        plan: RolloutPlan,
+        new: Allocate = allocate_plain,
+        build_loop: BuildLoop = build_collect_steps,
     ) -> None:
         self.simulator, self.spec = simulator, spec
         self.threads = min(plan.threads, plan.instances)
         self.plan = plan._replace(side_by_side=1) if spec.scores_actions else plan
-        self._loop = cached(build_collect_steps(simulator, spec))
+        self._loop = cached(build_loop(simulator, spec))
         self._longer: dict[int, np.ndarray] = {}  # features of instances whose lists needed more room
         self._allocate = new
         self._rows = allocate(
@@ -54,7 +60,7 @@ class EpisodeCollector:
         """Collect some episodes, each on an instance of its own."""
         begin = time.perf_counter()
         groups = in_groups(count, self.threads, self.plan.side_by_side)
-        collected = in_threads(self.threads, partial(self._collect_group, actor_params, first_episode), groups)
+        collected = in_threads(self.threads, partial(self.play, actor_params, first_episode), groups)
         return [episode for group in collected for episode in group], time.perf_counter() - begin
 
     @property
@@ -85,6 +91,14 @@ class EpisodeCollector:
         snapshots = [StepSnapshot(first_episode + i, -1, record, {}, {}) for i in range(count)]
         return [ReplayedInstance("", self._streams, snapshot, None) for snapshot in snapshots]
 
+    def rows_of(self, index: int) -> Trajectory:
+        """Return the memory for the trajectory of an instance."""
+        return self._select(index)
+
+    def give_room(self, index: int, features: np.ndarray) -> None:
+        """Let an instance use other memory for its lists of feasible actions, which needed more."""
+        self._longer[index] = features
+
     def _select(self, which: int | slice) -> Trajectory:
         """Return the trajectory of an instance, or those of a group of instances."""
         rows, number = self._rows.select(which), which if isinstance(which, int) else which.start
@@ -104,8 +118,8 @@ class EpisodeCollector:
         arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec)
         return states, tuple(map(self._streams, numbers)), self.simulator.parameters, actor_params, arrays
 
-    def _collect_group(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[InstanceTrajectory]:
-        """Collect some episodes side by side."""
+    def play(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[InstanceTrajectory]:
+        """Collect the episodes of some instances side by side, at most those of the plan."""
         arguments = self._arguments(actor_params, first_episode, group)
         states, *_, arrays = arguments
         names = [str(first_episode + k) for k in group]

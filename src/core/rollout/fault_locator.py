@@ -22,7 +22,7 @@ from core.rollout.trajectory import allocate
 from core.simulators.check.calls import Calls
 from core.simulators.check.instrumented_arrays import Hints
 from core.simulators.simulator import OK, Simulator, describe_fault, naming_the_episode, new_state
-from core.simulators.spaces import Box, Discrete
+from core.simulators.spaces import ActionSpace, Box, Discrete
 
 Generators = tuple[np.random.Generator, np.random.Generator]
 """Of the simulator and of the policy."""
@@ -142,12 +142,15 @@ class FaultLocator:
     def _action(self) -> Any:
         """Return what ``step`` received in the present step."""
         space, drawn = self.simulator.action_space, self.trajectory.actions[0]
-        if isinstance(space, Discrete):
-            return int(drawn)
-        if isinstance(space, Box):
-            place = squash if space.squashed else clip
-            return np.array([place(x, *bounds) for x, bounds in zip(drawn, space.bounds.T, strict=True)], np.float32)
-        return drawn.copy()
+        return int(drawn) if isinstance(space, Discrete) else received_action(space, drawn)
+
+
+def received_action(space: ActionSpace, drawn: np.ndarray) -> np.ndarray:
+    """Return the row that a simulator receives for the draw of a trajectory's row: within the bounds of a Box."""
+    if isinstance(space, Box):
+        place = squash if space.squashed else clip
+        return np.array([place(x, *bounds) for x, bounds in zip(drawn, space.bounds.T, strict=True)], np.float32)
+    return drawn.copy()
 
 
 def find_fault(locator: FaultLocator, instances: Sequence[ReplayedInstance], patience: float) -> SimulatorError | None:

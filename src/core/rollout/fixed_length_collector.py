@@ -13,6 +13,7 @@ from core.policies.spec import PolicySpec
 from core.rollout.branches import Branches, BranchPlayer, new_branches
 from core.rollout.collect_steps import build_collect_steps
 from core.rollout.collector import (
+    BuildLoop,
     CollectorState,
     EpisodeOutcome,
     InstanceTrajectory,
@@ -50,12 +51,17 @@ class FixedLengthCollector:
     """
 
     def __init__(
-        self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
+        self,
+        simulator: Simulator,
+        spec: PolicySpec,
+        plan: RolloutPlan,
+        new: Allocate = allocate_plain,
+        build_loop: BuildLoop = build_collect_steps,
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
-        self.loop = cached(build_collect_steps(simulator, spec))
-        self._instances = [_Instance(self, plan.first + i, new) for i in range(plan.instances)]
+        self.loop = cached(build_loop(simulator, spec))
+        self._instances = [Instance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan."""
@@ -68,12 +74,16 @@ class FixedLengthCollector:
     ) -> tuple[list[InstanceTrajectory], float]:
         """Collect steps from some instances."""
         begin = time.perf_counter()
-        collected = in_threads(self.threads, partial(self._fill, actor_params), self._instances[:count])
+        collected = in_threads(self.threads, partial(self.play, actor_params, self.steps), self._instances[:count])
+        self.end_rollout(count)
+        return collected, time.perf_counter() - begin
+
+    def end_rollout(self, count: int) -> None:
+        """Take some instances that have played to where they begin the next rollout."""
         if not self.plan.of:
             self.settle(self.terminated)
         if self.plan.group_size > 1:
             self._gather(count)
-        return collected, time.perf_counter() - begin
 
     @property
     def terminated(self) -> bool:
@@ -94,15 +104,22 @@ class FixedLengthCollector:
             for other in others:
                 other.follow(first)
 
-    def _fill(self, actor_params: np.ndarray, instance: "_Instance") -> InstanceTrajectory:
+    def play(self, actor_params: np.ndarray, steps: int, instance: "Instance") -> InstanceTrajectory:
+        """Collect so many steps from an instance of this collector."""
         filled = Filled()
-        for row in instance.sampled_rows(self.steps):
+        for row in instance.sampled_rows(steps):
             instance.resize(row)
-            fill_to(row, self.steps, actor_params, instance, filled)
+            fill_to(row, steps, actor_params, instance, filled)
             instance.branch(actor_params)
-        instance.resize(self.steps)
-        fill_to(self.steps, self.steps, actor_params, instance, filled)
-        return InstanceTrajectory(instance.trajectory.first(self.steps), filled.finished, instance.branches())
+        instance.resize(steps)
+        fill_to(steps, steps, actor_params, instance, filled)
+        return InstanceTrajectory(instance.trajectory.first(steps), filled.finished, instance.branches())
+
+    def instance(self, place: int, index: int) -> "Instance":
+        """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
+        instance = self._instances[place]
+        instance.index = index
+        return instance
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
@@ -132,7 +149,7 @@ class FixedLengthCollector:
         ]
 
 
-class _Instance:
+class Instance:
     """An environment instance of a collector, and the episode that it is in: a :class:`Fillable`.
 
     Attributes:
@@ -145,8 +162,7 @@ class _Instance:
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
-        self._collector, self._suffix, self.index = collector, f" of instance {index}", index
-        self._allocate = new
+        self._collector, self.index, self._allocate = collector, index, new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
@@ -187,6 +203,11 @@ class _Instance:
         rows = self.trajectory.select(None)
         self._arrays = self._arrays._replace(rows=rows._replace(actions=rows.actions.reshape(1, steps, -1)))
 
+    def give_room(self, features: np.ndarray) -> None:
+        """Use other memory for the lists of feasible actions, which needed more."""
+        self._room = self._room._replace(features=features)
+        self.resize(self.trajectory.steps)
+
     def begin_episode(self) -> None:
         """Begin the next episode; the loop resets the simulator."""
         self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
@@ -216,7 +237,7 @@ class _Instance:
         self.over, self.terminated = terminated or truncated, self.terminated or terminated
         return row
 
-    def follow(self, first: "_Instance") -> None:
+    def follow(self, first: "Instance") -> None:
         """Go where the first member of the group is, with its random stream of the simulator."""
         self.load(first.record(), first.metadata() | {"policy_rng": self._generators[1].bit_generator.state})
 
@@ -250,6 +271,10 @@ class _Instance:
     def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:
         """Return this instance as it was when it had a record and its metadata."""
         return ReplayedInstance(self._suffix, self._streams, snapshot_of(record, metadata), self._collector.steps)
+
+    @property
+    def _suffix(self) -> str:
+        return f" of instance {self.index}"
 
     def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
         """Return the random streams of simulator and policy in an episode of this instance."""

@@ -1,13 +1,15 @@
 """Collects from Gymnasium environments: a Python loop around one compiled call of the policy a step."""
 
 import time
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from core.policies.compiled.forward import new_policy_states
 from core.policies.spec import PolicySpec
 from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
-from core.rollout.fault_locator import ReplayedInstance
+from core.rollout.fault_locator import ReplayedInstance, received_action
 from core.rollout.fixed_length_collector import fill
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
@@ -27,7 +29,7 @@ class GymnasiumCollector:
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.policy = build_step_policy(spec)
-        self._instances = [_Instance(self, plan.first + i, new) for i in range(plan.instances)]
+        self._instances = [EnvironmentInstance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -36,6 +38,15 @@ class GymnasiumCollector:
         begin = time.perf_counter()
         collected = [fill(self.steps, each.slot(actor_params), each) for each in self._instances[:count]]
         return collected, time.perf_counter() - begin
+
+    def instance(self, index: int) -> "EnvironmentInstance":
+        """Return an instance by its number."""
+        return self._instances[index]
+
+    def play(self, actor_params: np.ndarray, steps: int, instance: "EnvironmentInstance") -> InstanceTrajectory:
+        """Collect so many steps from an instance of this collector."""
+        instance.resize(steps)
+        return fill(steps, instance.slot(actor_params), instance)
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the policy without a step of an environment; return the seconds it took."""
@@ -73,18 +84,27 @@ class GymnasiumCollector:
         return []
 
 
-class _Instance:
-    """An environment of a collector, numbered ``index``, and the episode that it is in, ``number``: a ``Fillable``."""
+class EnvironmentInstance:
+    """An environment of a collector, numbered ``index``, and the episode that it is in, ``number``: a ``Fillable``.
+
+    The environment is opened when it is used first. The draws of the episode so far are kept: from its seed and them
+    another process can bring an environment to the same place.
+    """
 
     def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
-        self.environment = OpenEnvironment(collector.simulator)
+        self._drawn: list[np.ndarray] = []
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total, self._fresh = -1, True, 0.0, 0
         self._policy_state = new_policy_states(spec, 1)[0]
         # One generator, of the environment's seed and then of the policy, set to the stream of each episode.
         self._rng = np.random.Generator(np.random.PCG64(0))
+
+    @cached_property
+    def environment(self) -> OpenEnvironment:
+        """The environment."""
+        return OpenEnvironment(self._collector.simulator)
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
@@ -98,9 +118,46 @@ class _Instance:
         """Begin the next episode."""
         self.number, self.over, self._total, self._fresh = self.number + 1, False, 0.0, 1
         self._policy_state[:] = 0.0
+        self._drawn.clear()
+        self._begin()
+
+    def _begin(self) -> None:
         begin = stream(self._collector.plan.seed, "environment", self._index, self.number)
         self._rng.bit_generator.state = begin.bit_generator.state
         self.environment.begin(seed_of(self._rng), f"{self.number} of instance {self._index}")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what brings another environment to the same place: the episode, and its draws so far."""
+        return {
+            "number": self.number,
+            "over": self.over,
+            "total": self._total,
+            "rng": self._rng.bit_generator.state,
+            "policy_state": self._policy_state.copy(),
+            "drawn": self._drawn_so_far(),
+        }
+
+    def _drawn_so_far(self) -> np.ndarray:
+        """Return the draws of the episode, as rows of a trajectory; none once it is over."""
+        none = self.trajectory.actions[:0].copy()
+        return none if self.over else np.concatenate([none, *self._drawn])
+
+    def load_state_dict(self, state: dict[str, Any], replay: bool) -> None:
+        """Continue the episode of :meth:`state_dict`; with ``replay`` the environment makes its draws again.
+
+        An environment that is at this place already is left as it is.
+        """
+        here = (self.number, self.over) == (state["number"], state["over"]) and np.array_equal(
+            self._drawn_so_far(), state["drawn"]
+        )
+        self.number, self.over, self._total, self._fresh = state["number"], state["over"], state["total"], 0
+        self._policy_state[:] = state["policy_state"]
+        self._drawn = [state["drawn"]]
+        if replay and not here and not self.over:
+            self._begin()
+            for drawn in state["drawn"].reshape(len(state["drawn"]), -1):
+                self.environment.step(received_action(self._collector.simulator.action_space, drawn))
+        self._rng.bit_generator.state = state["rng"]
 
     def collect_steps(self, slot: PolicySlot, begin: int) -> int:
         """Continue the episode to its end or to the last row; return the row after."""
@@ -129,6 +186,7 @@ class _Instance:
         rows.terminated[begin:end], rows.truncated[begin:end] = False, False
         rows.terminated[t], rows.truncated[t] = terminated, truncated
         self._total, self.over = total, terminated or truncated
+        self._drawn.append(rows.actions[begin:end].copy())
         observe(observations[end])
         self.environment.check_finite(observations[end])
         return end

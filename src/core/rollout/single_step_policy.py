@@ -1,6 +1,7 @@
 """The policy for an environment that is not compiled: one compiled call a step."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class _Always:
         return self._row
 
 
+@cache
 def build_step_policy(spec: PolicySpec) -> StepPolicy:
     """Compile the policy of a spec without action features."""
     sampling, has_memory, chunk = build_sampling(spec.action_space, log_std_offset(spec)), spec.has_memory, spec.chunk

@@ -18,7 +18,7 @@ def source_of(simulator: Simulator) -> dict[str, Any]:
     return {
         "simulator": f"{kind.__module__}:{kind.__name__}",
         "options": {},
-        PARAMETERS_SHA256: _digest(simulator.parameters),
+        PARAMETERS_SHA256: parameters_digest(simulator.parameters),
     }
 
 
@@ -28,14 +28,15 @@ def require_parameters(simulator: Simulator, source: dict[str, Any]) -> None:
     Raises:
         UserError: the parameters differ.
     """
-    if source.get(PARAMETERS_SHA256) not in (None, _digest(simulator.parameters)):
+    if source.get(PARAMETERS_SHA256) not in (None, parameters_digest(simulator.parameters)):
         raise UserError(
             f"The run was trained from Python on a {type(simulator).__name__} with other parameters than this one; "
             "pass that simulator: longstride.evaluate(run, simulator), longstride.train(simulator, ..., resume=True)."
         )
 
 
-def _digest(parameters: Any) -> str:
+def parameters_digest(parameters: Any) -> str:
+    """Return the SHA-256 of a simulator's parameters: dtypes, shapes and bytes."""
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.schedule import Coefficients
 from core.learning.updater import UpdateReport
-from core.rollout.collector import EpisodeOutcome, InstanceTrajectory
+from core.rollout.collector import Collector, EpisodeOutcome, InstanceTrajectory
+from core.rollout.hosts.collector import HostsCollector
 from core.rollout.trajectory import Trajectory, digest, digest_of, digested
 from core.simulators.simulator import Simulator
 
@@ -100,6 +101,11 @@ def _digest(trajectories: Sequence[Trajectory], ranks: Ranks) -> str:
         return digest(trajectories)
     parts = ranks.gather_to_first(b"".join(digested(trajectories)))
     return digest_of(parts) if ranks.rank == 0 else ""
+
+
+def hosts_of(collector: Collector) -> tuple[dict[str, Any], list[str]]:
+    """Return what the record of an iteration says of the hosts that played it, and lines; nothing where none did."""
+    return (collector.figures(), collector.take_lines()) if isinstance(collector, HostsCollector) else ({}, [])
 
 
 class Best(NamedTuple):

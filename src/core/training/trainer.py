@@ -21,6 +21,7 @@ from core.policies.compiled.forward import align_params
 from core.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
 from core.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from core.rollout.guarded_collection import collect_guarded
+from core.rollout.hosts.collector import PLAYING
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import Simulator
@@ -34,6 +35,7 @@ from core.training.record import (
     Collected,
     JudgedBy,
     Summary,
+    hosts_of,
     iteration_record,
     joined,
     main_metric_of,
@@ -129,13 +131,15 @@ class Trainer:
         require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
-        for line in [*iteration_lines(self.iteration, report, failures, collected.whole.finished), *self._grow(report)]:
+        hosts, lines = hosts_of(self.collector)
+        lines += iteration_lines(self.iteration, report, failures, collected.whole.finished)
+        for line in [*lines, *self._grow(report)]:
             progress.say(line)
         growth = {} if self.growth is None else self.growth.figures()
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        return record | {"units": units, "gamma": self.gamma, **growth, **health._asdict()}
+        return record | {"units": units, "gamma": self.gamma, **growth, **health._asdict(), **hosts}
 
     @property
     def unfinished(self) -> bool:
@@ -406,7 +410,8 @@ class Trainer:
         self.description_scales.restore({n: t.numpy() for n, t in tensors.items() if n.startswith(PREFIX)})
         self.collector.load_state_dict(part.unfinished)
         rewards |= {"carried": part.carried} if rewards else {}
-        self.reward_scale.restore(rewards, episodes_continue=bool(records))  # environments begin new episodes
+        continues = bool(records.keys() - {PLAYING})  # environments begin new episodes
+        self.reward_scale.restore(rewards, episodes_continue=continues)
         self.iteration = metadata["iteration"]
         if self.average_reward is None:
             self.gamma = self.settings.gamma or metadata.get("gamma", 0.0)

@@ -83,7 +83,7 @@ class Measured(NamedTuple):
 def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
     """Collect a rollout with an untrained policy; update on a part of it, twice, of which the second time counts."""
     machine = detect_machine()
-    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu"}
+    changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu", "rollout_hosts": "", "rollout_lag": 0}
     if not with_update:  # a GPU will make it, and how is not for this CPU
         changes["precision"] = "auto"
         changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"

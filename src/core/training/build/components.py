@@ -23,11 +23,13 @@ from core.rollout.collector import Collector, RolloutPlan
 from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.gymnasium_collector import GymnasiumCollector
+from core.rollout.hosts.collector import HostsCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.seeding import stream
 from core.simulators.simulator import Simulator, function_of
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
+from core.training.build.hosts import build_hosts_collector, uses_players
 from core.training.build.setup import Setup
 from core.training.evaluation.best_heuristic import Heuristics
 from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player
@@ -105,6 +107,8 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
     new = host_allocator(plan.device == "cuda")
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
+        if uses_players(setup.config):
+            return build_hosts_collector(setup, plan, rollout, new)
         if plan.collect_on != "cpu":
             return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan, share.count), new)
         return kind(simulator, setup.spec, rollout, new)
@@ -126,9 +130,22 @@ def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
 
 
 def collector_lines(collector: Collector) -> list[str]:
-    """Return what a user should read of a collector that was compiled: why its forward pass is not captured."""
+    """Return what a user should read of a collector that was compiled: why its forward pass is not captured; hosts."""
+    if isinstance(collector, HostsCollector):
+        return collector.take_lines()
     forward = collector.forward if isinstance(collector, BatchedCollector) else None
     return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
+
+
+def playing_threads(collector: Collector, plan: Plan) -> int:
+    """Return the threads that play rollouts, those of all hosts together."""
+    return collector.threads if isinstance(collector, HostsCollector) else plan.simulation_threads
+
+
+def close_collector(collector: Collector) -> None:
+    """Let the players of a collector go, where it has some."""
+    if isinstance(collector, HostsCollector):
+        collector.close()
 
 
 def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:

@@ -27,6 +27,7 @@ from core.policies.batched_forward import FAMILIES
 from core.policies.spec import PolicySpec
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule
+from core.training.build.hosts import memory_of_players, uses_players
 from core.training.build.setup import Setup, group_size, set_up
 from core.training.display.messages import batch_line, memory_lines, precision_lines
 from core.training.run_directory.directory import RunDirectory
@@ -119,7 +120,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,
         step_launches={half: step_launches(spec, half) for half in (False, True)},
-        rollout=size.memory,
+        rollout=memory_of_players(setup),
         collect_on=config.collect_on,
         collection=collection_work(setup),
     )
@@ -129,7 +130,9 @@ def collection_work(setup: Setup) -> CollectionWork:
     """Return what the policy computes while rollouts are collected, or why no batch can answer."""
     config, spec = setup.config, setup.spec
     problem = ""
-    if not setup.simulator.compiled:
+    if uses_players(config):
+        problem = "ROLLOUT_HOSTS and ROLLOUT_LAG play in the compiled loop"
+    elif not setup.simulator.compiled:
         problem = "the environments are Gymnasium's, which Python steps one after another"
     elif config.algorithm == "grpo":
         problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
@@ -150,7 +153,7 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
         UserError: it does not; the sentence names a size that does.
     """
     try:
-        require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
+        require_room(memory_of_players(setup), machine, plan.device == "cuda", _update_on_host(setup, plan))
     except UserError as error:
         flags = flags_that_fit(setup, machine)
         raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None
@@ -164,7 +167,7 @@ def flags_that_fit(setup: Setup, machine: Machine) -> str:
         config = setup.config.model_copy(update={"episodes_per_update": instances, "rollout_steps": steps})
         smaller = set_up(config, setup.simulator, setup.source)
         plan = plan_run(smaller, machine)
-        if has_room(smaller.size.memory, machine, plan.device == "cuda", _update_on_host(smaller, plan)):
+        if has_room(memory_of_players(smaller), machine, plan.device == "cuda", _update_on_host(smaller, plan)):
             return f"--episodes-per-update {instances} --rollout-steps {steps}"
         steps //= 2
     return ""

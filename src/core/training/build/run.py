@@ -25,7 +25,14 @@ from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
 from core.training.build.choose_prior import begin_with, choose_prior
-from core.training.build.components import build_evaluation, build_heuristics, build_trainer, collector_lines
+from core.training.build.components import (
+    build_evaluation,
+    build_heuristics,
+    build_trainer,
+    close_collector,
+    collector_lines,
+    playing_threads,
+)
 from core.training.build.plan import announce, apply_plan, part_of, peak_line, plan_part, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, train_command
@@ -70,6 +77,7 @@ class Run:
             checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
             return done
         finally:
+            close_collector(self.trainer.collector)
             if self.lock is not None:
                 self.lock.release()
 
@@ -157,11 +165,13 @@ def build_run(
         tracker = build_utilization_tracker(plan, machine, ranks.size)
         services = Services(checkpoints, budget, *played, tracker, ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
+        on_error.callback(close_collector, trainer.collector)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(config, sources, directory.path) if resume and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         seconds = host_first(ranks, trainer.compile)
+        trainer.utilization.play_with(playing_threads(trainer.collector, plan))
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
         if lock:

@@ -13,7 +13,7 @@ from core.training.run_directory.directory import RunDirectory
 
 _NOT_LEARNED = (
     *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
-    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing"),
+    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts", "rollout_wire"),
 )
 """Settings that change no bit of the parameters on the CPU."""
 

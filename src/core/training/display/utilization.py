@@ -41,6 +41,10 @@ class UtilizationTracker:
         self._threads, self._ranks, self._actor_bytes = simulation_threads * ranks, ranks, 0
         self._sums: defaultdict[str, float] = defaultdict(float)
 
+    def play_with(self, threads: int) -> None:
+        """Take note of the threads that play, where they are not those of this machine."""
+        self._threads = threads
+
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
         """End an iteration with these other values of its record; return what the record says of the machine."""
         precision, seconds = record["precision"], record["update_seconds"]

@@ -1,0 +1,1 @@
+"""Collection on several hosts: Ray actors that run the compiled loop."""
