@@ -1,1 +1,1 @@
-"""Compiled kernels kept on disk."""
+"""Kernels: each compiled as one unit, and kept on disk."""

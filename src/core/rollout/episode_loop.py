@@ -90,8 +90,25 @@ def build_policy_chooser(spec: PolicySpec) -> Function:
 
 
 @cache
-def build_heuristic_chooser(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
-    """Compile a simulator's heuristic as a chooser of actions for :func:`build_play`."""
+def build_heuristic_chooser(space: ActionSpace, *heuristics: Callable[..., Any]) -> Function:
+    """Compile heuristics as one chooser for :func:`build_play`; ``actor`` is the number of the one that chooses."""
+    choose_first = _build_asking(space, heuristics[0])
+    if len(heuristics) == 1:
+        return choose_first
+    choose_other = build_heuristic_chooser(space, *heuristics[1:])
+
+    @njit(nogil=True)
+    def choose(state, parameters, observed, actor, rng, row):  # type: ignore[no-untyped-def]
+        if actor == 0:
+            return choose_first(state, parameters, observed, actor, rng, row)
+        return choose_other(state, parameters, observed, actor - 1, rng, row)
+
+    return choose
+
+
+@cache
+def _build_asking(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
+    """Compile a heuristic as a chooser of actions."""
     act = compiled(heuristic)
 
     @njit(nogil=True)

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -98,6 +99,20 @@ def test_every_policy_plays_the_same_streams(name):
 def test_evaluation_does_not_reuse_the_streams_of_training():
     slow = play_slowly(Shop(), toy_model("shop"), 3, 0)
     assert shop_evaluation().records["trained_sampled"][0]["return"] != pytest.approx(sum(slow.rewards))
+
+
+class Mixed(Bandit):
+    """Its heuristics return integers of two types, which together would be floating-point numbers."""
+
+    def unsigned(state, parameters, mask, rng):
+        return np.uint64(state.context)
+
+    heuristics: ClassVar = {"right": Bandit.right, "unsigned": unsigned}
+
+
+def test_heuristics_that_return_other_types_play_too():
+    records = evaluate(Mixed(), ["right", "unsigned"], None, 2, seed=1).records
+    assert records["right"] == records["unsigned"] == [{"return": 256.0}] * 2
 
 
 def test_bounds_are_at_least_as_good_as_every_policy():

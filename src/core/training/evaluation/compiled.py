@@ -1,5 +1,6 @@
 """Episodes of compiled simulators, played by a trained policy or by heuristics."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
@@ -15,7 +16,16 @@ from core.rollout.collect_listed import build_listed_chooser
 from core.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from core.seeding import stream
 from core.simulators.compile import compile_heuristic
-from core.simulators.simulator import OK, Function, Simulator, describe_fault, metrics_of, naming_the_episode, new_state
+from core.simulators.simulator import (
+    OK,
+    Function,
+    Simulator,
+    compiled,
+    describe_fault,
+    metrics_of,
+    naming_the_episode,
+    new_state,
+)
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
@@ -25,11 +35,17 @@ POLICIES = {"trained": True, "trained_sampled": False, "untrained": True}
 
 
 class CompiledPlayer:
-    """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's."""
+    """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's.
 
-    def __init__(self, simulator: Simulator, spec: PolicySpec | None, threads: int) -> None:
+    Heuristics that are named here share a loop, which is compiled with the first of them.
+    """
+
+    def __init__(
+        self, simulator: Simulator, spec: PolicySpec | None, threads: int, heuristics: Sequence[str] = ()
+    ) -> None:
         self._simulator, self._spec, self._threads = simulator, spec, threads
-        self._loop = cache(self._build_loop)
+        self._loop, self._named = cache(self._build_loop), tuple(heuristics)
+        self._together = cache(self._find_together)
 
     def play(
         self, name: str, actor_params: np.ndarray | None, episodes: int, seed: int, streams: str = "evaluation"
@@ -43,7 +59,7 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        loop, simulator = self._loop(self._plays(name)), self._simulator
+        loop, simulator = self._loop_of(name), self._simulator
         nothing = self._rows(0)
 
         def play_episode(episode: int) -> tuple[dict[str, Any], str | None]:
@@ -72,7 +88,7 @@ class CompiledPlayer:
             UserError: Numba cannot compile it.
         """
         rows = self._rows(self._simulator.max_steps)
-        _, _, steps = self._play_one(self._loop(self._plays(name)), actor_params, seed, (streams, episode, name), rows)
+        _, _, steps = self._play_one(self._loop_of(name), actor_params, seed, (streams, episode, name), rows)
         return rows[:steps]
 
     def _rows(self, count: int) -> np.ndarray:
@@ -91,27 +107,45 @@ class CompiledPlayer:
         simulator, (streams, episode, name) = self._simulator, which
         states = new_state(simulator)
         rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
-        actor = None
-        if actor_params is not None and self._spec is not None:
-            actor = new_actor_arrays(actor_params, self._spec, POLICIES.get(name, True))
+        actor: Any = None
+        if not self._is_trained(name):
+            actor = self._together(name).index(name)
+        elif actor_params is not None and self._spec is not None:
+            actor = new_actor_arrays(actor_params, self._spec, POLICIES[name])
         with naming_the_episode(simulator, _title(name, episode)):
             steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions)
         if status != OK:
             raise describe_fault(status, simulator, _title(name, episode), steps)
         return states, total, steps
 
-    def _plays(self, name: str) -> str:
-        """Return the name of the loop that plays a policy: all ways to play the trained one share a loop."""
-        return "trained" if self._spec is not None and name in POLICIES else name
+    def _is_trained(self, name: str) -> bool:
+        return self._spec is not None and name in POLICIES
 
-    def _build_loop(self, name: str) -> Function:
-        if self._spec is not None and name in POLICIES:
-            listed = self._spec.scores_actions
-            choose = build_listed_chooser(self._simulator, self._spec) if listed else build_policy_chooser(self._spec)
-        else:
-            compile_heuristic(self._simulator, name)
-            choose = build_heuristic_chooser(self._simulator.action_space, self._simulator.heuristics[name])
-        return cached(build_play(self._simulator, choose))
+    def _loop_of(self, name: str) -> Function:
+        """Return the loop that plays a policy or heuristic; one plays the trained policy in all its ways."""
+        return self._loop(() if self._is_trained(name) else self._together(name))
+
+    def _find_together(self, name: str) -> tuple[str, ...]:
+        """Compile the heuristics that are named, or another one; return those with the same loop as this one.
+
+        Integers of different types would become floating-point numbers in one function.
+        """
+        names = self._named if name in self._named else (name,)
+        for each in names:
+            compile_heuristic(self._simulator, each)
+        functions = [compiled(self._simulator.heuristics[each]) for each in names]
+        kinds = {signature.return_type for f in functions for signature in getattr(f, "nopython_signatures", ())}
+        return names if len(kinds) < 2 else (name,)
+
+    def _build_loop(self, heuristics: tuple[str, ...]) -> Function:
+        """Compile the loop of some heuristics, or that of the trained policy."""
+        simulator = self._simulator
+        if self._spec is None or heuristics:
+            chosen = [simulator.heuristics[name] for name in heuristics]
+            return cached(build_play(simulator, build_heuristic_chooser(simulator.action_space, *chosen)))
+        listed = self._spec.scores_actions
+        choose = build_listed_chooser(simulator, self._spec) if listed else build_policy_chooser(self._spec)
+        return cached(build_play(simulator, choose))
 
 
 def _title(name: str, episode: int) -> str:

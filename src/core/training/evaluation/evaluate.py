@@ -39,9 +39,13 @@ class Evaluation:
         return {"episodes": self.episodes, "policies": policies, **references}
 
 
-def build_player(simulator: Simulator, spec: PolicySpec | None, threads: int) -> CompiledPlayer | GymnasiumPlayer:
+def build_player(
+    simulator: Simulator, spec: PolicySpec | None, threads: int, heuristics: Sequence[str] = ()
+) -> CompiledPlayer | GymnasiumPlayer:
     """Return a player of a simulator, for heuristics alone without a spec; a policy is compiled when it plays first."""
-    return CompiledPlayer(simulator, spec, threads) if simulator.compiled else GymnasiumPlayer(simulator, spec)
+    if simulator.compiled:
+        return CompiledPlayer(simulator, spec, threads, heuristics)
+    return GymnasiumPlayer(simulator, spec)
 
 
 def evaluate(
@@ -64,7 +68,7 @@ def evaluate(
         UserError: Numba cannot compile it.
     """
     result = Evaluation(episodes, references=dict(simulator.references), seed=seed)
-    player = build_player(simulator, trained.spec if trained else None, threads)
+    player = build_player(simulator, trained.spec if trained else None, threads, names)
     policies = dict.fromkeys(POLICIES, trained.actor_params) if trained else {}
     if trained and trained.untrained_params is not None:
         policies["untrained"] = trained.untrained_params
@@ -87,7 +91,7 @@ def heuristic_records(simulator: Simulator, episodes: int, seed: int, threads: i
         SimulatorError: the simulator broke its contract.
         UserError: Numba cannot compile it.
     """
-    player = build_player(simulator, None, threads)
+    player = build_player(simulator, None, threads, tuple(simulator.heuristics))
     return {name: player.play(name, None, episodes, seed, _PERIODIC)[0] for name in simulator.heuristics}
 
 
