@@ -141,6 +141,20 @@ def test_an_interrupted_sweep_goes_on_with_the_remaining_trials(tmp_path, fake_r
     assert len(fake_runs.trained) - made in (2, 4), "two more trials, and their finalist if it is another one"
 
 
+def test_no_cell_is_cut_on_a_narrow_terminal(tmp_path, fake_runs, capsys, monkeypatch):
+    flags = (*RATE, "--trials", 2, "--held-out-seeds", 2)
+    assert sweep(tmp_path, *flags) == 0
+    wide = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert sweep(tmp_path, *flags) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = [line for line in lines if line[:1] in "┏┃┡│└"]
+    assert max(map(len, table)) <= 60
+    assert not any("…" in line for line in table)
+    words = {cell.strip() for line in wide.splitlines() if line[:1] in "┃│" for cell in re.split("[┃│]", line)}
+    assert words == {cell.strip() for line in table if line[:1] in "┃│" for cell in re.split("[┃│]", line)}
+
+
 def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path, fake_runs, capsys):
     fake_runs.fail_at = 3
     assert sweep(tmp_path, *RATE, "--trials", 3, "--held-out-seeds", 0) == 0
@@ -230,11 +244,11 @@ def test_limits():
     assert Limits().another_trial(ended=0, spent=1e9, each=1e9)
 
 
-def test_the_horizon_has_an_effect_on_trials(tmp_path, fake_runs, refused):  # noqa: F811
+def test_the_horizon_has_an_effect_on_trials(tmp_path, fake_runs, refused, monkeypatch):  # noqa: F811
     """A policy that starts from a rule has a GAMMA of its own, which HORIZON does not change."""
     given = []
     inner = runs.run_fresh
-    runs.run_fresh = lambda arguments, *rest: given.append(arguments) or inner(arguments, *rest)
+    monkeypatch.setattr(runs, "run_fresh", lambda arguments, *rest: given.append(arguments) or inner(arguments, *rest))
     assert sweep(tmp_path, "--sweep", "horizon=50..500 log", "--trials", 1, "--held-out-seeds", 0) == 0
     assert ["--gamma" in arguments for arguments in given] == [False, True]
     command = ("--mode", "sweep", *BANDIT, "--sweep", "horizon=50..500", "--gamma", "0.9")

@@ -41,7 +41,7 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
     finally:
         lock.release(abandon=True)
     outcome = _save(sweep, search, base, held_out)
-    for table in trial_tables(sweep, outcome):
+    for table in trial_tables(sweep, outcome, console.width):
         console.print(table)
     for line in closing_lines(sweep, outcome):
         say(line)

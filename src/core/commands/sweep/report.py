@@ -18,6 +18,9 @@ from core.training.evaluation.statistics import mean_and_margin
 SHOWN = 10
 """Trials in the table of a terminal; sweep.html has all."""
 
+_PADDING = 3
+"""Letters that a column takes beside its text."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -92,24 +95,37 @@ def trial_line(sweep: Sweep, trials: list[Trial], base: Result) -> str:
     return f"{name}: {in_words(sweep.settings.metric)} {shown} after {took} of training, {words}. {values}"
 
 
-def trial_tables(sweep: Sweep, outcome: Outcome) -> list[Table]:
-    """Return the best trials and, where it was made, the comparison on held-out seeds, for a terminal."""
+def trial_tables(sweep: Sweep, outcome: Outcome, width: int) -> list[Table]:
+    """Return the best trials and, where it was made, the comparison on held-out seeds, for a terminal.
+
+    What is too wide for ``width`` letters continues in a further table below.
+    """
     scale = scale_for(sweep, outcome)
-    table = Table(title=f"The best trials, seed {sweep.aim.seed}")
-    headers, rows = trial_cells(sweep, outcome, scale, SHOWN)
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    tables = [table]
+    tables = _fitting(f"The best trials, seed {sweep.aim.seed}", *trial_cells(sweep, outcome, scale, SHOWN), width)
     if outcome.held_out and outcome.held_out.finalists:
-        headers, rows = held_out_cells(sweep, outcome, scale)
-        compared = Table(title=f"On {counted(len(sweep.held_out_seeds), 'seed')} that no trial had")
-        for header in headers:
-            compared.add_column(header, justify="right", no_wrap=True)
+        title = f"On {counted(len(sweep.held_out_seeds), 'seed')} that no trial had"
+        tables += _fitting(title, *held_out_cells(sweep, outcome, scale), width)
+    return tables
+
+
+def _fitting(title: str, headers: list[str], rows: list[list[str]], width: int) -> list[Table]:
+    """Return cells as tables with as many columns as fit; the first column is in each."""
+    widths = [max(map(len, column)) + _PADDING for column in zip(headers, *rows, strict=True)]
+    parts, left = list[list[int]](), 0
+    for column in range(1, len(headers)):
+        if not parts or widths[column] > left:
+            parts.append([0])
+            left = width - widths[0] - 1
+        parts[-1].append(column)
+        left -= widths[column]
+    tables = []
+    for number, part in enumerate(parts):
+        table = Table(title=None if number else title)
+        for column in part:
+            table.add_column(headers[column], justify="right", no_wrap=True)
         for row in rows:
-            compared.add_row(*row)
-        tables.append(compared)
+            table.add_row(*(row[column] for column in part))
+        tables.append(table)
     return tables
 
 
