@@ -55,6 +55,7 @@ LONGEST = (
         "simulators/queueing/test_published_networks.py",
     ),
     *("benchmarks/test_peers.py", "learning/steps/test_compile.py", "rollout/test_episode_collector.py"),
+    "longstride/test_tutorial_notebooks.py",
 )
 """The files that take longest; they begin first, so that no worker is left alone with one at the end."""
 

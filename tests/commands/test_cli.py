@@ -16,6 +16,7 @@ from oracles import toy_simulators
 pytest.importorskip("pydantic")
 
 from core.commands.cli import main
+from core.errors import this_command
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -302,11 +303,12 @@ def test_a_simulator_that_breaks_the_contract_early_is_found_by_the_check(refuse
 
 
 def test_a_simulator_that_breaks_the_contract_late_is_found_while_playing(refused, faulty, tmp_path):
-    sentence = refused(*train_arguments(tmp_path / "r", 2, *faulty(1)))
+    sentence = refused(*train_arguments(tmp_path / "a run", 2, *faulty(1)))
     assert sentence.startswith(
         "Broken, episode 0, step 249: step returned the reward nan; return a finite number (line "
     )
-    assert re.search(rf"--mode replay --run-directory {tmp_path / 'r'} --(episode|iteration) 1$", sentence)
+    command = f"{this_command()} --mode replay --run-directory '{tmp_path / 'a run'}' --iteration 1"
+    assert sentence.endswith(f"play it again: {command}")
 
 
 def test_a_simulator_that_numba_cannot_compile_is_a_sentence(refused, tmp_path):

@@ -14,6 +14,9 @@ for package in ("ipykernel", "matplotlib", "pandas"):
     pytest.importorskip(package)
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
+SMALL = (
+    "episodes_per_update=2, update_execution='eager', training_episodes=EPISODES"  # nothing to compile in the update
+)
 SHORT = {
     "TUTORIAL_EPISODES": "1",
     "TUTORIAL_EVALUATION": "2",
@@ -31,9 +34,12 @@ def text_of(notebook):
     return "\n".join(output.get("text") or output["data"].get("text/plain", "") for output in outputs)
 
 
-def run(name, folder):
-    """Run a notebook in a kernel of its own, in a folder, and return what it printed; its runs are in the folder."""
+def run(name, folder, **changes):
+    """Run a notebook in a kernel of its own, in a folder, with other pieces of code; return what it printed."""
     notebook = read(name)
+    for old, new in {"training_episodes=EPISODES": SMALL, **changes}.items():
+        (cell,) = [cell for cell in notebook.cells if old in cell.source and cell.cell_type == "code"]
+        cell.source = cell.source.replace(old, new)
     client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
     path = os.pathsep.join([str(Path(longstride.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     client.execute(env={**os.environ, **SHORT, "PYTHONPATH": path})
@@ -53,7 +59,7 @@ def test_from_a_simulator_to_a_policy(tmp_path):
 
 
 def test_from_a_log_to_a_decision(tmp_path):
-    printed = run("log_to_decision", tmp_path)
+    printed = run("log_to_decision", tmp_path, **{"evaluate(run)": "evaluate(run, policies=['logged', 'spt'])"})
     assert "1,174 events, 300 cases, 8 people, 5 activities" in printed
     assert "trained: saves " in printed and "spt: saves " in printed
     settings = json.loads((tmp_path / "runs" / "log" / "config.json").read_text())["values"]
