@@ -14,7 +14,7 @@ from core.report.people import work_by_activity
 from core.report.process import cycle_times, day_of, mean_waiting, process_section, waiting_tasks
 from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.process_trace import Trace, shifts_until
+from core.training.evaluation.process.trace import Trace, shifts_until
 
 SCENARIO = {
     **{"schema": "resource-allocation-scenario/1", "name": "desks", "time_unit": "abstract"},

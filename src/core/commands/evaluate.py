@@ -20,9 +20,9 @@ from core.training.build.untrained import with_untrained
 from core.training.evaluation.comparison import as_json, comparison_sentence
 from core.training.evaluation.evaluate import Evaluation, evaluate
 from core.training.evaluation.plain_words import plain_words
+from core.training.evaluation.process.world_share import world_share_sentence
 from core.training.evaluation.table import evaluation_tables
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
-from core.training.evaluation.world_share import world_share_sentence
 from core.training.run_directory.checkpoint import load_run
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json

@@ -6,7 +6,7 @@ import numpy as np
 
 from core.report.page import Cell, Table
 from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.process_trace import Trace
+from core.training.evaluation.process.trace import Trace
 
 _DAY = 24
 

@@ -10,7 +10,7 @@ from core.report.page import Block, Cell, Figure, Section, Table, Text
 from core.report.people import hours_table, work_table
 from core.simulators.process.simulator import ProcessSimulator
 from core.text import scale_of
-from core.training.evaluation.process_trace import Trace
+from core.training.evaluation.process.trace import Trace
 
 _POINTS, _PERIODS = 6000, 120
 """Times at which a queue is looked at, and periods that are shown."""

@@ -9,7 +9,7 @@ from core.errors import UserError
 from core.simulators.simulator import Simulator
 from core.training.evaluation.comparison import from_json
 from core.training.evaluation.evaluate import Evaluation
-from core.training.evaluation.process_trace import Trace
+from core.training.evaluation.process.trace import Trace
 from core.training.run_directory.directory import RunDirectory, checkpoint_files
 from core.training.run_directory.metrics_log import read_metrics
 from core.training.run_directory.plots import Curve, curve_of, read_evaluation

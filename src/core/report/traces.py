@@ -2,7 +2,7 @@
 
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.process_trace import Trace, trace_of
+from core.training.evaluation.process.trace import Trace, trace_of
 from core.training.evaluation.trained_policy import TrainedPolicy
 
 _STREAMS, _EPISODE = "evaluation", 0

@@ -175,14 +175,19 @@ def build_run(
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
         if lock:
-            settings = {"values": config.model_dump(), "sources": sources, "passed_over": damaged}
-            write_json(directory.config, settings)
+            write_json(directory.config, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
             write_plan(directory.path, plan, machine)
             _write_scenario(given, directory, config.seed, say)
-        sizes = f"{given.simulator.observation_size} observations, {given.simulator.action_space.in_words}"
-        say(f"Run directory: {directory}. Simulator: {sizes}, {setup.size.in_words}.")
+        say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
+
+
+def _sizes(setup: Setup) -> str:
+    """Return a sentence about the numbers that the simulator shows and takes, and the size of a rollout."""
+    simulator = setup.simulator
+    shown = f"{simulator.observation_size} observations, {simulator.action_space.in_words}"
+    return f"Simulator: {shown}, {setup.size.in_words}."
 
 
 def _completed(
@@ -256,7 +261,7 @@ def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int,
     if loaded.log.refused:
         write_refused_rows(loaded.log.refused, loaded.log.unit, directory.refused_rows)
         say(f"The rows that were left out are in {directory.refused_rows}.")
-    from core.training.evaluation.process_fidelity import fidelity_report, render_markdown
+    from core.training.evaluation.process.fidelity import fidelity_report, render_markdown
 
     say("Comparing log and simulation under the logged allocation habits ...")
     report = fidelity_report(loaded.log, loaded.scenario, seed=seed)

@@ -5,7 +5,7 @@ from oracles.process_play import scenario
 
 pytest.importorskip("pydantic")
 
-from core.training.evaluation.world_share import world_share_sentence
+from core.training.evaluation.process.world_share import world_share_sentence
 
 
 def times(cycle, world, people, work):

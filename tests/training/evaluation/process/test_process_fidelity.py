@@ -7,9 +7,9 @@ import pytest
 from core.errors import UserError
 from core.simulators.process.event_logs.event_log import read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.training.evaluation.process_fidelity import fidelity_report, render_markdown
+from core.training.evaluation.process.fidelity import fidelity_report, render_markdown
 
-SAMPLE = Path(__file__).resolve().parents[3] / "src/core/simulators/process/logs/loan_desk_sample.csv"
+SAMPLE = Path(__file__).resolve().parents[4] / "src/core/simulators/process/logs/loan_desk_sample.csv"
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.scenario import Scenario
-from core.training.evaluation.log_distances import HOUR, Events
-from core.training.evaluation.world_share import in_words, unexplained_share
+from core.training.evaluation.process.log_distances import HOUR, Events
+from core.training.evaluation.process.world_share import in_words, unexplained_share
 
 _MOST_NAMED = 2
 _NOTABLE = 0.1

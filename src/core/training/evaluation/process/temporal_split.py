@@ -9,7 +9,7 @@ from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.mining.play_logged import play_logged
 from core.simulators.process.parameters import as_record, build_parameters
 from core.simulators.process.scenario import Scenario
-from core.training.evaluation.log_distances import Events
+from core.training.evaluation.process.log_distances import Events
 
 WEEK = 168 * 3600.0
 _LONGER = 4.0

@@ -19,8 +19,14 @@ from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.process.world.nodes import TASK
 from core.text import format_duration
-from core.training.evaluation.log_distances import Events
-from core.training.evaluation.verdict import Shares, differing_activities, hours_by_activity, logged_shares, verdict
+from core.training.evaluation.process.log_distances import Events
+from core.training.evaluation.process.verdict import (
+    Shares,
+    differing_activities,
+    hours_by_activity,
+    logged_shares,
+    verdict,
+)
 
 HEURISTIC = "logged"
 
