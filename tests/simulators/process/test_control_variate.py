@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles.process_desk import HOURLY, desk
+from helpers.process_desk import HOURLY, desk
 from oracles.process_play import RANDOM, SPT, play, summary
 
 from core.simulators.process.simulator import ProcessSimulator

@@ -1,7 +1,7 @@
 """The control variate, arrivals in excess of their rate, by hand."""
 
 import pytest
-from oracles.process_desk import HOURLY, desk
+from helpers.process_desk import HOURLY, desk
 
 from core.seeding import stream
 from core.simulators.process.simulator import ProcessSimulator
