@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles.process_play import FIFO, LAZY, SPT, office, play, rework, scenario, service
+from oracles.process_play import FIFO, LAZY, SPT, play, rework, scenario, service
 
 from core.simulators.process.changes.alike import same_sizes
 from core.simulators.process.changes.apply import apply_changes
@@ -11,10 +11,21 @@ from core.simulators.process.scenario_file import parse_scenario, scenario_conte
 from core.simulators.process.simulator import ProcessSimulator
 
 
+def shifts():
+    """Return a desk of two people, one of them with working hours."""
+    return scenario(
+        horizon={"value": 24.0 * 14},
+        resources=["R", "S"],
+        arrivals={"process": "poisson", "rate": 0.4},
+        service=[service("A", "R", "exponential", mean=1.0), service("A", "S", "exponential", mean=3.0)],
+        working_hours={"R": [{"days": ["Monday", "Friday"], "from": "06:30", "to": "20:00"}]},
+    )
+
+
 def rostered():
     """Return a desk of three people, one of them with a roster by chance, with pauses."""
     return scenario(
-        horizon={"value": 24.0 * 21},
+        horizon={"value": 24.0 * 14},
         resources=["R", "S", "T"],
         arrivals={"process": "poisson", "rate": 0.6},
         service=[service("A", name, "exponential", mean=mean) for name, mean in (("R", 2.0), ("S", 3.0), ("T", 2.0))],
@@ -30,8 +41,8 @@ def cycle_times(simulator, which):
     return (state.completion_time[: state.arrived] - state.arrival_time[: state.arrived]).tolist(), int(state.decisions)
 
 
-@pytest.mark.parametrize("which", [FIFO, SPT, LAZY])
-@pytest.mark.parametrize(("made", "like"), [(office, "day"), (rostered, "S"), (rework, "s")])
+@pytest.mark.parametrize("which", [FIFO, SPT])
+@pytest.mark.parametrize(("made", "like"), [(shifts, "R"), (rostered, "S"), (rework, "s")])
 def test_somebody_who_is_hidden_is_not_there(made, like, which):
     base = made()
     more = ProcessSimulator(apply_changes(base, f"people +2 {like}").scenario)
@@ -41,10 +52,10 @@ def test_somebody_who_is_hidden_is_not_there(made, like, which):
     assert cycle_times(without_people(more, added), which) == cycle_times(ProcessSimulator(base), which)
     assert cycle_times(without_people(more, added[1:]), which) == cycle_times(ProcessSimulator(one), which)
     assert cycle_times(more, which) != cycle_times(ProcessSimulator(base), which)
-    assert before == more.parameters  # nothing is changed in place
+    assert before.tobytes() == more.parameters.tobytes()  # nothing is changed in place
 
 
-@pytest.mark.parametrize("made", [office, rostered])
+@pytest.mark.parametrize("made", [shifts, rostered])
 def test_fewer_arrivals_are_those_of_the_scenario(made):
     fewer = ProcessSimulator(apply_changes(made(), "arrivals -30%").scenario)
     assert cycle_times(with_arrivals(ProcessSimulator(made()), 0.7), FIFO) == cycle_times(fewer, FIFO)
