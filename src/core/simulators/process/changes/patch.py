@@ -1,7 +1,8 @@
 """Other people and arrivals in the arrays of a simulator: many processes for one compiled kernel.
 
-A kernel is compiled for the sizes of the arrays. So somebody who is not there stays in them, but is never on duty: the
-heuristics then play the same episodes as without this person.
+A kernel is compiled for the sizes of the arrays. So somebody who is not there stays in them, but is never on duty. The
+heuristics, none of which postpones, then play the same episodes as without this person. To a policy that postpones,
+each shift of the absent person would be a moment to decide again.
 """
 
 import copy
