@@ -41,7 +41,7 @@ def _run(function, rank, folder, arguments):
     (folder / f"result-{rank}").write_bytes(pickle.dumps(result))
 
 
-def in_processes(function, size, folder: Path, *arguments, seconds=240):
+def in_processes(function, size, folder: Path, *arguments, seconds=900):
     """Return what ``function(rank, folder, *arguments)`` returns in each of some processes."""
     pass_on_path()
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,9 @@ from helpers.toy_runs import (
 from oracles.slow_update import slow_coefficient, slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import core.learning.updater as updater_module
 from core.learning.algorithms.ppo import Ppo
 from core.learning.device_transfer import ModelTransfer, host_allocator
+from core.learning.distributed import minibatch_drawer
 from core.learning.minibatches import split
 from core.policies.networks import ActorCritic
 from core.rollout.trajectory import Trajectory
@@ -294,10 +294,10 @@ def test_an_update_from_all_samples_has_the_minibatches_of_one_permutation_an_ep
 @pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("cuda", True)])
 def test_minibatches_are_drawn_into_pinned_memory_for_a_gpu_only(device, pinned, monkeypatch):
     asked = []
-    monkeypatch.setattr(updater_module, "host_allocator", lambda pin: asked.append(pin) or host_allocator(False))
+    monkeypatch.setattr(minibatch_drawer, "host_allocator", lambda pin: asked.append(pin) or host_allocator(False))
     updater = toy_updater(toy_model("bandit"))
-    updater.device = torch.device(device)
-    draws = updater._draw(100, np.random.default_rng(0)).result()
+    updater._drawer._device = torch.device(device)
+    draws = updater._drawer.draw(100, np.random.default_rng(0)).epochs.result()
     assert asked == [pinned]
     assert [minibatches.indices.shape for minibatches in draws] == [(2, 50)] * 2
 
@@ -309,7 +309,7 @@ def test_an_update_from_some_samples_copies_from_the_memory_that_is_pinned_for_i
         rooms.append(np.empty(shape, dtype))
         return rooms[-1]
 
-    monkeypatch.setattr(updater_module, "host_allocator", lambda pin: allocate)
+    monkeypatch.setattr(minibatch_drawer, "host_allocator", lambda pin: allocate)
     updater, model = learning_from(np.arange(256) < 100)
     drawn = watch_minibatches(updater)
     toy_update(updater, toy_episodes("bandit", model, 1))
@@ -320,7 +320,7 @@ def test_a_failure_while_minibatches_are_drawn_ends_the_update(monkeypatch):
     def fails(room, samples, rng):
         raise MemoryError("no room for a permutation")
 
-    monkeypatch.setattr(updater_module, "draw_epochs", fails)
+    monkeypatch.setattr(minibatch_drawer, "draw_epochs", fails)
     model = toy_model("bandit")
     with pytest.raises(MemoryError, match="permutation"):
         toy_update(toy_updater(model), toy_episodes("bandit", model, 1))

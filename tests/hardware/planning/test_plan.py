@@ -354,7 +354,7 @@ def test_one_gpu_of_several_is_used():
     here = replace(machine(), gpus=(T4, H200))
     assert plan(here).device_name == "Tesla T4"
     another = "torchrun --nproc-per-node=2 would use all"
-    assert plan(here).reasons["device"].startswith(f"a GPU is here, the first of 2, {another} (tier low)")
+    assert plan(here).reasons["device"].startswith(f"a GPU is here, the first of 2; {another} (tier low)")
 
 
 def test_every_choice_has_a_reason_and_the_plan_is_json():
