@@ -296,8 +296,8 @@ def test_minibatches_are_drawn_into_pinned_memory_for_a_gpu_only(device, pinned,
     asked = []
     monkeypatch.setattr(minibatch_drawer, "host_allocator", lambda pin: asked.append(pin) or host_allocator(False))
     updater = toy_updater(toy_model("bandit"))
-    updater.device = torch.device(device)
-    draws = updater._draw(100, np.random.default_rng(0)).result()
+    updater._drawer._device = torch.device(device)
+    draws = updater._drawer.draw(100, np.random.default_rng(0)).epochs.result()
     assert asked == [pinned]
     assert [minibatches.indices.shape for minibatches in draws] == [(2, 50)] * 2
 
