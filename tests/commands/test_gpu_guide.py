@@ -55,7 +55,7 @@ def test_the_lines_of_a_plan(capsys):
     assert ["longstride", *flags] in commands(PLAN)
     assert_printed(quoted, output_of(capsys, *flags))
     (quoted,) = blocks(page("explanation/predictions.md"), 'text title="Lines of the plan"')
-    assert_printed(quoted, output_of(capsys, "--mode", "plan", "--device", "cpu"))
+    assert_printed(quoted, output_of(capsys, "--mode", "plan", "--device", "cpu", "--verbose"))
 
 
 def test_the_doctor_and_its_checks(capsys, monkeypatch):
