@@ -75,7 +75,8 @@ def terminal(tmp_path):
 
 
 def test_a_run_fits_on_the_screen_and_its_command_works_as_it_stands(terminal, tmp_path):
-    train = ["python", str(ROOT / "scripts" / "train.py"), "--mode", "train", *SMALL, "--run-directory", "a run"]
+    name = "a run whose command takes more than a line"
+    train = ["python", str(ROOT / "scripts" / "train.py"), "--mode", "train", *SMALL, "--run-directory", name]
     (tmp_path / "train.sh").write_text(shlex.join([*train, "--training-episodes", "3"]))
     assert terminal.type("sh train.sh") == 0
     rows = terminal.rows()
@@ -87,7 +88,7 @@ def test_a_run_fits_on_the_screen_and_its_command_works_as_it_stands(terminal, t
         command.append(rows[begin + len(command)])
     assert len(command) > 1, "it is longer than a line"
     assert terminal.type(f"{command[0]}", *command[1:]) == 0
-    assert (tmp_path / "a run" / "evaluation.json").exists()
+    assert (tmp_path / name / "evaluation.json").exists()
     printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.written)
     wide = [line for line in re.split(r"[\r\n]+", printed) if len(line) > COLUMNS]
     assert [line for line in wide if " " in line.strip()] == [], "a terminal would break a word"
