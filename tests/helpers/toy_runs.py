@@ -62,13 +62,19 @@ def toy_model(kind: str, seed: int = 0) -> ActorCritic:
     return new_model(simulator(), activation, seed)
 
 
-@cache
 def toy_collector(kind: str) -> EpisodeCollector:
-    """Return a toy's collector, compiled once a session; whoever changes it puts it back."""
+    """Return a toy's collector, compiled once a session, with the parameters that it had at first."""
+    collector, parameters = _collector_and_parameters(kind)
+    collector.simulator.parameters = parameters
+    return collector
+
+
+@cache
+def _collector_and_parameters(kind: str) -> tuple[EpisodeCollector, object]:
     simulator, activation = KINDS[kind]
     toy = simulator()
     sizes = (toy.observation_size, *HIDDEN, toy.action_space.outputs)
-    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), RolloutPlan(SEED, PARALLEL))
+    return EpisodeCollector(toy, actor_spec(toy, sizes, activation), RolloutPlan(SEED, PARALLEL)), toy.parameters
 
 
 def actor_weights(model: ActorCritic) -> np.ndarray:

@@ -29,7 +29,7 @@ def train(directory, iterations, *more):
 
 def test_a_run_learns_and_a_resumed_one_is_the_same(tmp_path, capsys):
     """To the bit: hashes of the trajectories of each iteration, which depend on all updates before."""
-    assert train(tmp_path / "whole", 4) == 0
+    assert train(tmp_path / "whole", 4, "--verbose") == 0
     assert "collect on torch: COLLECT_ON is torch" in capsys.readouterr().out
     assert train(tmp_path / "parts", 2) == 0
     assert train(tmp_path / "parts", 4, "--resume", "--simulation-threads", "1") == 0

@@ -7,6 +7,9 @@ import threading
 import time
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.documentation import blocks, commands, names, page, rows, section
 from helpers.played_states import save_policy, some_policy
 

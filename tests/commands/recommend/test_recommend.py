@@ -4,10 +4,11 @@ import json
 import sys
 
 import pytest
-from helpers.played_states import save_policy, some_policy
-from oracles.process_play import office
 
 pytest.importorskip("pydantic")
+
+from helpers.played_states import save_policy, some_policy
+from oracles.process_play import office
 
 import longstride
 from core.commands.cli import main

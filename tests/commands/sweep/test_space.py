@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic")
+
+
 from core.commands.sweep.space import Dimension, read_space
 from core.errors import UserError
 

@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 
+pytest.importorskip("pydantic")
+
+
 pytest.importorskip("optuna")
 
 from core.commands.sweep.space import read_space

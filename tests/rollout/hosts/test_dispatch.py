@@ -7,6 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytest.importorskip("pydantic")
+
+
 from core.errors import PolicyNotFiniteError, SimulatorError, UserError
 from core.rollout.hosts import dispatch
 from core.rollout.hosts.dispatch import Dispatcher, most_tasks

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.player_pools import assert_same, assert_same_state, copied, hosts_collector, local_collector
 from helpers.toy_runs import SEED, actor_weights, new_model, toy_model
 

@@ -6,6 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.player_pools import assert_same, assert_same_state, copied, hosts_collector, local_collector
 from helpers.toy_runs import SEED, actor_weights, toy_model
 

@@ -1,6 +1,9 @@
 """Hosts that are not alike: other code, another simulator, a file that is not there."""
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.player_pools import spec_of
 from helpers.toy_runs import SEED, actor_weights, toy_model
 

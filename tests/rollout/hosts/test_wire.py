@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.specs import mlp_spec
 
 from core.errors import UserError

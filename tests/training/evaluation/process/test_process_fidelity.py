@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic")
+
+
 from core.errors import UserError
 from core.simulators.process.event_logs.event_log import read_event_log
 from core.simulators.process.event_logs.mine_scenario import mine_scenario

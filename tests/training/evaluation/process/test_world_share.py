@@ -1,9 +1,10 @@
 """The sentence about what an allocation can change at most."""
 
 import pytest
-from oracles.process_play import scenario
 
 pytest.importorskip("pydantic")
+
+from oracles.process_play import scenario
 
 from core.training.evaluation.process.world_share import world_share_sentence
 
