@@ -4,6 +4,7 @@ import json
 import math
 import os
 import struct
+import time
 
 import pytest
 from commands.test_cli import refused  # noqa: F401
@@ -250,12 +251,17 @@ def test_wandb_has_the_run_without_a_network(run, monkeypatch, capsys):
     assert track(run, "wandb") == 0
     assert "Upload with: wandb sync '" in capsys.readouterr().out
     (file,) = (run / "wandb").glob("offline-run-*/*.wandb")
-    records = list(wandb_records(file))
-    history = [
-        {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in found.history.item}
-        for found in records
-        if found.WhichOneof("record_type") == "history"
-    ]
+    until = time.monotonic() + 20
+    while True:  # W&B's own process may still be writing
+        records = list(wandb_records(file))
+        history = [
+            {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in found.history.item}
+            for found in records
+            if found.WhichOneof("record_type") == "history"
+        ]
+        if len(history) == 3 or time.monotonic() > until:
+            break
+        time.sleep(0.2)
     assert [row["_step"] for row in history] == [1, 2, 3]
     for row, each in zip(history, map(record, (1, 2, 3)), strict=True):
         for name, value in scalars(each):
