@@ -28,6 +28,7 @@ from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, iteration_lines, start_line
 from core.training.display.progress import Progress
 from core.training.evaluation.best_heuristic import BestHeuristic
+from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.failures import report_update_errors, require_finite, require_finite_parameters, update_failure_lines
 from core.training.learning_advice import signs
 from core.training.record import (
@@ -286,8 +287,7 @@ class Trainer:
         if self._evaluation is None or not self._evaluation.due(self.iteration, not self.unfinished):
             return None
         self._begin_phase("evaluating", progress)
-        evaluation = self._evaluation
-        result = self.ranks.from_first(lambda: evaluation.run(self.actor_params()))
+        result = self._played_greedily(self._evaluation)
         self._evaluation_seconds = result["seconds"]
         metric = self.simulator.main_metric
         self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
@@ -312,11 +312,15 @@ class Trainer:
         """Evaluate the policy that training begins with, where evaluations choose: it may stay the best."""
         if self._evaluation is None:
             return
-        result, metric = self._evaluation.run(self.actor_params()), self.simulator.main_metric
+        result, metric = self._played_greedily(self._evaluation), self.simulator.main_metric
         if self.budget is not None:
             self.budget.leave_out(result["seconds"])
         self._keep_best(result["metrics"].get(metric, {}).get("mean"), "evaluations")
         progress.say(start_line(metric, self.simulator.unit_of(metric), result))
+
+    def _played_greedily(self, evaluation: PeriodicEvaluation) -> dict[str, Any]:
+        """Return the figures of an evaluation, which the first rank plays for all."""
+        return self.ranks.from_first(lambda: evaluation.run(self.actor_params()))
 
     def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:
         """Save the present parameters if they are the best so far."""

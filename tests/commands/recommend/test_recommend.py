@@ -78,6 +78,13 @@ def test_postponing_is_an_option_in_words(recommend):
     assert "3 less probable assignments are not shown" in recommend(json.dumps(STATE), "--top", "1")[1]
 
 
+def test_brackets_in_names_are_shown_as_they_are(recommend):
+    tasks = [{**task, "case": f"[/{task['case']}] [red]"} for task in STATE["waiting"]]
+    code, output, _ = recommend(json.dumps({**STATE, "waiting": tasks}))
+    assert code == 0
+    assert "│ [/x] [red] │" in output
+
+
 def test_a_log_of_open_cases(recommend):
     code, output, _ = recommend(LOG, "--at", "2026-11-24T09:30")
     assert code == 0

@@ -2,6 +2,7 @@
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from core.commands.recommend.advice import POSTPONE, Advice
 from core.text import Say, counted, format_number, scale_of
@@ -34,7 +35,9 @@ def _table(advice: Advice) -> Table:
         times = (_time(row[name], advice.unit) for name in ("waited", "service_time", "fastest_service_time"))
         cells = (row["person"], row["activity"], row["case"], _share(probability), *times)
         others = f"{row['free_others']:,} of {row['others']:,}"
-        table.add_row(*cells, others, ", ".join(row["chosen_by"]), style="bold" if is_best else None)
+        # As text: in a name, brackets are no markup.
+        texts = map(Text, (*cells, others, ", ".join(row["chosen_by"])))
+        table.add_row(*texts, style="bold" if is_best else None)
     table.add_row("nobody", POSTPONE.partition(";")[0].rstrip("."), "", _share(advice.postpone))
     return table
 
