@@ -89,7 +89,12 @@ class ProcessGroup:
     def add(self, flat: Tensor) -> None:
         """Replace a tensor by its sum over all ranks."""
         with self._together():
-            dist.all_reduce(flat, group=self._device_group)
+            work = dist.all_reduce(flat, group=self._device_group, async_op=True)
+            assert work is not None  # as asked for by ``async_op``
+            # Ranks meet for a moment, once a minibatch. A core that sleeps meanwhile can take milliseconds to wake up.
+            while not flat.is_cuda and not work.is_completed():
+                os.sched_yield()
+            work.wait()
 
     def use_device(self, kind: str) -> None:
         """Let :meth:`add` take tensors of a GPU, by NCCL."""
