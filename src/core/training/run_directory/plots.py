@@ -77,13 +77,13 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
 
 def _moving(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean and 95 % interval (Student's t) of the window around each value; it is shifted at the ends."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # as in :mod:`core.training.evaluation.statistics`
 
     if not window:
         return values, values, values
     begins = np.clip(np.arange(len(values)) - window // 2, 0, len(values) - window)
     around = values[begins[:, None] + np.arange(window)]
-    mean, half = around.mean(axis=1), t.ppf(0.975, window - 1) * around.std(axis=1, ddof=1) / np.sqrt(window)
+    mean, half = around.mean(axis=1), stdtrit(window - 1, 0.975) * around.std(axis=1, ddof=1) / np.sqrt(window)
     return mean, mean - half, mean + half
 
 
