@@ -448,6 +448,14 @@ def test_a_field_of_python_objects_is_refused():
     assert "the field queue holds Python objects" in message(ObjectField)
 
 
+class FieldSum(Walk):
+    metrics_dtype = np.dtype([("sum", np.float64)])
+
+
+def test_a_field_with_the_name_of_a_method_is_refused():
+    assert "FieldSum.metrics_dtype: the field sum has the name of a method" in message(FieldSum)
+
+
 # Calls that never end
 
 

@@ -58,14 +58,17 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
 
 
 def _require_plain_fields(simulator: Simulator) -> None:
-    """Refuse fields of Python objects, whose contents a copy of the record would share."""
-    dtype = np.dtype(simulator.state_dtype)
-    for name in dtype.names or ():
-        if dtype[name].hasobject:
-            raise UserError(
-                f"{type(simulator).__name__}.state_dtype: the field {name} holds Python objects, which cannot be "
-                "compiled; use numbers and arrays of numbers."
-            )
+    """Refuse fields of Python objects, whose contents copies would share, and those with names of NumPy's methods."""
+    for attribute in ("state_dtype", "metrics_dtype"):
+        dtype = np.dtype(getattr(simulator, attribute))
+        for name in dtype.names or ():
+            field = f"{type(simulator).__name__}.{attribute}: the field {name}"
+            if dtype[name].hasobject:
+                raise UserError(
+                    f"{field} holds Python objects, which cannot be compiled; use numbers and arrays of numbers."
+                )
+            if hasattr(np.record, name):
+                raise UserError(f"{field} has the name of a method of NumPy's records; name it {name}_ or otherwise.")
 
 
 class _RandomPlay:
