@@ -130,9 +130,9 @@ ACTIVATION = "relu"
 # "orthogonal", "xavier_uniform" or "kaiming_uniform".
 WEIGHT_INIT = "orthogonal"
 
-# Logarithm of the initial standard deviation of real-valued actions (Box; other spaces ignore it), in the action's own
-# unit, for a squashed Box before tanh. Float -10 .. 5; it is learned from there. Higher: explores further at first, and
-# more draws end at the bounds. 0 suits actions of about -1 .. 1; take the logarithm of a fifth of the range for others.
+# Logarithm of the initial standard deviation of real-valued actions (Box; other spaces ignore it), before they are
+# scaled, and before tanh of a squashed Box. Float -10 .. 5; it is learned from there. 0 is the scale of the Box, half of
+# the distance of its bounds. Higher: explores further at first, and more draws end at the bounds.
 INITIAL_LOG_STD = 0.0
 
 # Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone. One

@@ -84,10 +84,9 @@ def on_bounds(space: ActionSpace, action: Any) -> Any:
         return action
     if not isinstance(space, Box):
         return action.copy()
-    low, high = np.array(space.low), np.array(space.high)
-    if space.squashed:
-        action = low + (high - low) * (np.tanh(np.float64(action)) + 1.0) / 2.0
-    return np.clip(action, low, high).astype(np.float32)
+    x = np.float64(action)
+    numbers = space.centre + space.scales * (np.tanh(x) if space.squashed else x)
+    return np.clip(numbers, space.low, space.high).astype(np.float32)
 
 
 @torch.no_grad()

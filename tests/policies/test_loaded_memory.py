@@ -40,7 +40,7 @@ def policy_of(name, number=0):
 def greedy(name, observations):
     """Return the likeliest actions of an episode by the formulas."""
     outputs = SlowNetwork(model_of(name), "actor").play(observations, np.arange(len(observations)) == 0).outputs
-    return outputs.argmax(axis=1) if name == "choice" else np.clip(outputs, -9.0, 9.0)
+    return outputs.argmax(axis=1) if name == "choice" else np.clip(9.0 * outputs, -9.0, 9.0)
 
 
 def acted(policy, observations, **arguments):

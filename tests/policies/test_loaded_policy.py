@@ -10,7 +10,7 @@ from helpers.toy_runs import SEED, actor_weights, toy_episodes, toy_model
 
 from core.errors import UserError
 from core.policies.compiled.forward import build_forward, workspace
-from core.policies.compiled.sampling import squash
+from core.policies.compiled.sampling import build_place
 from core.policies.loaded_policy import LoadedPolicy
 from core.seeding import stream
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -39,9 +39,8 @@ def as_received(space, drawn):
     """Return what step receives for what the trajectory keeps."""
     if not isinstance(space, Box):
         return drawn
-    if not space.squashed:
-        return np.clip(drawn, *space.bounds)
-    return np.array([[squash(x, low, high) for x, low, high in zip(row, *space.bounds, strict=True)] for row in drawn])
+    place = build_place(space)
+    return np.array([[place(x, i) for i, x in enumerate(row)] for row in drawn])
 
 
 @pytest.mark.parametrize("kind", KINDS)

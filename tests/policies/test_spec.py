@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.toy_simulators import Shop, Tracker
 
+from core.errors import UserError
 from core.policies.parameter_layout import feature_weights_offset, layout_of, log_std_offset
 from core.policies.spec import PolicySpec, spec_for
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -17,7 +18,7 @@ SPACES = [
     Discrete(5),
     MultiDiscrete([3, 1, 4]),
     Box([-1.0, 0.25], [1.0, 2.0]),
-    Box([-math.inf, 0.0], [math.inf, math.inf]),
+    Box([-math.inf, 0.0], [math.inf, math.inf], scale=[2.0, 100.0]),
     Box([-2.0], [1.0], squashed=True),
 ]
 
@@ -36,6 +37,16 @@ def test_json_and_back_is_the_same_spec(space):
     assert hash(read) == hash(spec)
     assert read.action_space == space
     assert layout_of(read) == layout_of(spec)
+
+
+def test_a_policy_whose_numbers_were_not_scaled_is_of_an_earlier_version():
+    old = spec_of(Box([-2.0], [2.0])).to_json()
+    same = spec_of(Box([-1.0], [1.0])).to_json()
+    for values in (old, same):
+        del values["action_space"]["box"]["scale"]
+    assert PolicySpec.from_json(same).action_space == Box([-1.0], [1.0])
+    with pytest.raises(UserError, match="An earlier version"):
+        PolicySpec.from_json(old)
 
 
 @given(

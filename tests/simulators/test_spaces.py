@@ -25,6 +25,11 @@ from core.simulators.validate import require_complete
         lambda: Box([1.0], [1.0 + 1e-9]),  # equal as float32
         lambda: Box([0.0], [np.inf], squashed=True),
         lambda: Box([-1e300], [1e300], squashed=True),  # infinite as float32
+        lambda: Box([0.0], [1.0], squashed=True, scale=[0.5]),
+        lambda: Box([0.0], [1.0], scale=[0.0]),
+        lambda: Box([0.0], [1.0], scale=[]),
+        lambda: Box([0.0], [1.0], scale=[np.inf]),
+        lambda: Box([0.0], [1.0], scale=[1.0, 1.0]),
     ],
 )
 def test_impossible_spaces_are_refused(make):
@@ -44,9 +49,29 @@ def test_what_a_space_says_of_itself(space, choices, outputs, shape, dtype):
     assert (space.choices, space.outputs, space.shape, space.dtype) == (choices, outputs, shape, dtype)
 
 
+@pytest.mark.parametrize(
+    ("box", "centre", "scale"),
+    [
+        (Box([-1.0], [1.0]), 0.0, 1.0),
+        (Box([0.0], [500.0]), 250.0, 250.0),
+        (Box([0.0], [500.0], scale=[20]), 250.0, 20.0),
+        (Box([5.0], [np.inf]), 6.0, 1.0),
+        (Box([0.0], [np.inf], scale=[100.0]), 100.0, 100.0),
+        (Box([-np.inf], [3.0]), 2.0, 1.0),
+        (Box([-np.inf], [np.inf]), 0.0, 1.0),
+        (Box([-3.4e38], [3.4e38]), 0.0, 1.0),
+        (Box([0.0], [1e9]), 1.0, 1.0),
+        (Box([0.0], [1e9], squashed=True), 5e8, 5e8),
+    ],
+    ids=str,
+)
+def test_a_gaussian_begins_where_usual_numbers_are(box, centre, scale):
+    assert (box.centre.tolist(), box.scales.tolist()) == ([centre], [scale])
+
+
 def test_descriptions_tell_spaces_apart_and_survive_json():
     spaces = [Discrete(4), Discrete(5), MultiDiscrete([4]), MultiDiscrete([2, 2]), Box([-1], [1])]
-    spaces += [Box([-1], [np.inf]), Box([-1], [1], squashed=True)]
+    spaces += [Box([-1], [np.inf]), Box([-1], [1], scale=[2]), Box([-1], [1], squashed=True)]
     descriptions = [description(space) for space in spaces]
     assert len(set(map(str, descriptions))) == len(spaces)
     assert json.loads(json.dumps(descriptions)) == descriptions

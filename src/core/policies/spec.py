@@ -223,7 +223,7 @@ def _space_to_json(space: ActionSpace) -> dict[str, Any]:
     if isinstance(space, MultiDiscrete):
         return {"multi_discrete": list(space.sizes)}
     low, high = ([x if math.isfinite(x) else None for x in bounds] for bounds in (space.low, space.high))
-    return {"box": {"low": low, "high": high, "squashed": space.squashed}}
+    return {"box": {"low": low, "high": high, "squashed": space.squashed, "scale": space.scale and list(space.scale)}}
 
 
 def _space_from_json(values: dict[str, Any]) -> ActionSpace:
@@ -233,4 +233,12 @@ def _space_from_json(values: dict[str, Any]) -> ActionSpace:
     if kind == "multi_discrete":
         return MultiDiscrete(value)
     low = [-math.inf if x is None else x for x in value["low"]]
-    return Box(low, [math.inf if x is None else x for x in value["high"]], value["squashed"])
+    high = [math.inf if x is None else x for x in value["high"]]
+    if "scale" not in value and not value["squashed"]:  # numbers were the draws themselves
+        box = Box(low, high)
+        if box.centre.any() or set(box.scales) != {1.0}:
+            raise UserError(
+                "An earlier version of Longstride, which did not scale real-valued actions, trained this policy: "
+                "train again, or use that one."
+            )
+    return Box(low, high, value["squashed"], value.get("scale"))

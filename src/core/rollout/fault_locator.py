@@ -14,7 +14,7 @@ import numpy as np
 from core.errors import SimulatorError
 from core.jit_cache.cache import cached, compile_for
 from core.policies.compiled.forward import new_policy_states
-from core.policies.compiled.sampling import clip, squash
+from core.policies.compiled.sampling import build_place
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_collect_steps
 from core.rollout.loop_arrays import new_loop_arrays
@@ -148,8 +148,8 @@ class FaultLocator:
 def received_action(space: ActionSpace, drawn: np.ndarray) -> np.ndarray:
     """Return the row that a simulator receives for the draw of a trajectory's row: within the bounds of a Box."""
     if isinstance(space, Box):
-        place = squash if space.squashed else clip
-        return np.array([place(x, *bounds) for x, bounds in zip(drawn, space.bounds.T, strict=True)], np.float32)
+        place = build_place(space)
+        return np.array([place(x, i) for i, x in enumerate(drawn)], np.float32)
     return drawn.copy()
 
 

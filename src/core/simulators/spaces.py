@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+_WIDEST = 1e6
+"""Wider bounds say nothing about usual numbers."""
+
 
 @dataclass(frozen=True)
 class Discrete:
@@ -94,43 +97,77 @@ class MultiDiscrete:
 class Box:
     """Real vectors with a lower and an upper bound each, which may be infinite; there are no masks.
 
-    The policy is a Gaussian with a standard deviation that does not depend on the state. ``step`` receives
-    float32[len(low)] within the bounds. A draw beyond them is clipped, and the policy learns from the unclipped one.
-    With ``squashed`` the draw goes through tanh onto the bounds instead, and the log-probability is that of the
-    squashed distribution.
+    The policy is a Gaussian with a standard deviation that does not depend on the state. A draw x becomes the number
+    centre + scale x. ``step`` receives float32[len(low)] within the bounds. A number beyond them is clipped, and the
+    policy learns from the unclipped draw. With ``squashed`` tanh(x) takes the place of x, so that nothing is beyond
+    them, and the log-probability is that of the squashed distribution.
+
+    The centre is the middle of the bounds, the scale away from a single one, or 0.
 
     Attributes:
         low: lower bound of each number.
         high: upper bound of each number.
         squashed: True for tanh in place of clipping.
+        scale: by how much usual values of each number differ. By default half of the distance of the bounds, and 1
+            where that is more than a million.
 
     Raises:
-        ValueError: low and high differ in length or are out of order (as float32), or ``squashed`` meets an infinite
-            bound.
+        ValueError: low and high differ in length or are out of order (as float32), ``squashed`` meets an infinite
+            bound or a scale, or a scale is not positive and finite.
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
-    squashed: bool = False
+    squashed: bool
+    scale: tuple[float, ...] | None
     choices: ClassVar[tuple[int, ...]] = ()
     dtype: ClassVar[type[Any]] = np.float32
 
     def __init__(
-        self, low: Sequence[float] | np.ndarray, high: Sequence[float] | np.ndarray, squashed: bool = False
+        self,
+        low: Sequence[float] | np.ndarray,
+        high: Sequence[float] | np.ndarray,
+        squashed: bool = False,
+        scale: Sequence[float] | np.ndarray | None = None,
     ) -> None:
-        for name, values in (("low", low), ("high", high)):
-            object.__setattr__(self, name, tuple(float(x) for x in np.atleast_1d(np.asarray(values, np.float64))))
+        for name, values in (("low", low), ("high", high), ("scale", scale)):
+            given = None if values is None else np.atleast_1d(np.asarray(values, np.float64))
+            object.__setattr__(self, name, None if given is None else tuple(given.tolist()))
         object.__setattr__(self, "squashed", squashed)
         if not self.low or len(self.low) != len(self.high) or not (self.bounds[0] < self.bounds[1]).all():
             raise ValueError(f"Box(low, high) needs as many bounds below as above, each low < high, not {self}.")
         if squashed and not np.isfinite(self.bounds).all():
             raise ValueError(f"Box(squashed=True) needs finite bounds, not {self}.")
+        named = self.scale
+        if named is not None and (squashed or len(named) != len(self.low) or not all(0.0 < x < np.inf for x in named)):
+            raise ValueError(
+                f"Box(scale=...) needs a positive number for each bound, and no squashed=True, not {self}."
+            )
 
     @property
     def bounds(self) -> np.ndarray:
         """Lower and upper bounds, float32[2, numbers]."""
         with np.errstate(over="ignore"):
             return np.array([self.low, self.high]).astype(np.float32)
+
+    @property
+    def scales(self) -> np.ndarray:
+        """By how much a draw of 1 changes each number, float64[numbers]: ``scale``, or what it is by default."""
+        if self.scale is not None:
+            return np.array(self.scale)
+        low, high = self.bounds.astype(np.float64)
+        half = 0.5 * (high - low)
+        return half if self.squashed else np.where(half <= _WIDEST, half, 1.0)
+
+    @property
+    def centre(self) -> np.ndarray:
+        """Numbers that a draw of 0 becomes, float64[numbers]."""
+        low, high = self.bounds.astype(np.float64)
+        scale = self.scales
+        has_low, has_high = low > -_WIDEST, high < _WIDEST
+        both = (has_low & has_high) | self.squashed
+        with np.errstate(invalid="ignore"):
+            return np.select([both, has_low, has_high], [0.5 * (low + high), low + scale, high - scale], 0.0)
 
     @property
     def outputs(self) -> int:

@@ -8,12 +8,12 @@ import torch
 from oracles.slow_update import slow_distribution
 
 from core.policies.compiled.sampling import (
+    build_place,
     build_sampling,
     greedy_masked,
     log_slope_of_squash,
     row_of,
     sample_masked,
-    squash,
 )
 from core.policies.distributions import distribution_of, masked_log_softmax
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -83,6 +83,23 @@ def test_compiled_log_probabilities_equal_those_of_torch_and_of_the_definition(s
         assert float(log_prob) == pytest.approx(definition, rel=1e-5, abs=1e-5)
 
 
+def bounded(space, drawn):
+    """Return the numbers that draws become, float64[numbers], written out for each kind of bounds."""
+    numbers = []
+    for x, low, high, scale in zip(drawn.astype(np.float64), *space.bounds.astype(float), space.scales, strict=True):
+        if space.squashed:
+            numbers.append(low + (high - low) * (np.tanh(x) + 1) / 2)
+        elif np.isfinite(low) and np.isfinite(high):
+            numbers.append(np.clip(low + (high - low) / 2 + scale * x, low, high))
+        elif np.isfinite(low):
+            numbers.append(max(low, low + scale * (1 + x)))
+        elif np.isfinite(high):
+            numbers.append(min(high, high + scale * (x - 1)))
+        else:
+            numbers.append(scale * x)
+    return np.array(numbers)
+
+
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_what_step_gets_belongs_to_what_is_recorded(space):
     rng = np.random.default_rng(4)
@@ -95,9 +112,7 @@ def test_what_step_gets_belongs_to_what_is_recorded(space):
         low, high = space.bounds
         assert action.dtype == np.float32
         assert ((low <= action) & (action <= high)).all()
-        x = drawn.astype(np.float64)
-        expected = low + (high - low) * (np.tanh(x) + 1) / 2 if space.squashed else np.clip(x, low, high)
-        np.testing.assert_allclose(action, expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(action, bounded(space, drawn), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -112,10 +127,7 @@ def test_the_greedy_action_is_the_mode(space):
         assert np.array_equal(np.atleast_1d(action), best)
         assert isinstance(action, int) == isinstance(space, Discrete)
     else:
-        low, high = space.bounds
-        x = outputs.astype(np.float64)
-        expected = low + (high - low) * (np.tanh(x) + 1) / 2 if space.squashed else np.clip(x, low, high)
-        np.testing.assert_allclose(action, expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(action, bounded(space, outputs), rtol=1e-6, atol=1e-6)
 
 
 def test_choices_are_drawn_independently_with_their_probabilities():
@@ -134,8 +146,9 @@ def test_choices_are_drawn_independently_with_their_probabilities():
 
 def test_real_actions_are_normal():
     stats = pytest.importorskip("scipy.stats")
-    draws = Draws(Box([-np.inf] * 2, [np.inf] * 2), [0.7, -3.0], [-1.0, 0.8]).many(20_000)
-    for column, mean, std in zip(draws.T, (0.7, -3.0), np.exp([-1.0, 0.8]), strict=True):
+    space = Box([-np.inf] * 2, [np.inf] * 2, scale=[1.0, 40.0])
+    draws = Draws(space, [0.7, -3.0], [-1.0, 0.8]).many(20_000)
+    for column, mean, std in zip(draws.T, (0.7, -120.0), (np.exp(-1.0), 40.0 * np.exp(0.8)), strict=True):
         assert stats.kstest(column, stats.norm(mean, std).cdf).pvalue > 0.001
         assert abs(column.mean() - mean) < 4 * std / 20_000**0.5
     assert abs(np.corrcoef(draws.T)[0, 1]) < 4 / 20_000**0.5
@@ -150,8 +163,9 @@ def test_squashed_actions_follow_the_squashed_normal():
 
 def test_clipped_actions_heap_up_at_the_bounds():
     stats = pytest.importorskip("scipy.stats")
-    draws = Draws(Box([-0.5], [1.0]), [0.2], [0.0]).many(20_000)[:, 0]
-    for bound, share in ((-0.5, stats.norm(0.2).cdf(-0.5)), (1.0, stats.norm(0.2).sf(1.0))):
+    draws = Draws(Box([-0.5], [1.0], scale=[2.0]), [0.2], [0.0]).many(20_000)[:, 0]
+    number = stats.norm(0.25 + 2.0 * 0.2, 2.0)
+    for bound, share in ((-0.5, number.cdf(-0.5)), (1.0, number.sf(1.0))):
         assert abs((draws == np.float32(bound)).mean() - share) < 4 * (share / 20_000) ** 0.5
 
 
@@ -170,8 +184,8 @@ def test_squashing_is_right_where_tanh_saturates(x):
     getcontext().prec = 120
     e = Decimal(float(np.float32(x))).exp()
     expected = float((6 / (e + 1 / e) ** 2).ln())
-    assert log_slope_of_squash(np.float32(x), np.float32(-1), np.float32(2)) == pytest.approx(expected, abs=1e-12)
-    y = squash(np.float32(x), np.float32(-1), np.float32(2))
+    assert log_slope_of_squash(np.float32(x), 1.5) == pytest.approx(expected, abs=1e-12)
+    y = build_place(Box([-1.0], [2.0], squashed=True))(np.float32(x), 0)
     assert -1.0 <= y <= 2.0
     assert y == pytest.approx(0.5 + 1.5 * np.tanh(x), rel=1e-6, abs=1e-6)
 

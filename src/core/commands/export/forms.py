@@ -48,10 +48,9 @@ def _actions(spec: PolicySpec, outputs: np.ndarray, masks: np.ndarray) -> np.nda
     """Return the greedy actions, float64[T, n]."""
     space = spec.action_space
     if isinstance(space, Box):
-        low, high = space.bounds.astype(np.float64)
-        if space.squashed:
-            outputs = 0.5 * (low + high) + 0.5 * (high - low) * np.tanh(outputs.astype(np.float64))
-        return np.asarray(np.clip(outputs, low, high), np.float64)
+        drawn = outputs.astype(np.float64)
+        numbers = space.centre + space.scales * (np.tanh(drawn) if space.squashed else drawn)
+        return np.asarray(np.clip(numbers, *space.bounds), np.float64)
     allowed = np.where(masks, outputs, -np.inf)
     parts = np.split(allowed, np.cumsum(space.choices)[:-1], axis=1)
     return np.stack([part.argmax(axis=1) for part in parts], axis=1).astype(np.float64)

@@ -60,8 +60,7 @@ def _difference(
     gaps = np.abs(outputs.astype(np.float64) - reference[0])
     gaps = np.where(np.isfinite(outputs), gaps, np.inf)
     if isinstance(spec.action_space, Box):
-        low, high = spec.action_space.bounds.astype(np.float64)
-        widths = np.where(np.isfinite(high - low), np.maximum(1.0, 0.5 * (high - low)), 1.0)
+        widths = np.maximum(1.0, spec.action_space.scales)
         other = (np.abs(actions - reference[1]) > limit * widths).any(axis=1)
         return Difference(float(gaps.max()), int(other.sum()), int(other.sum()), 0)
     forbidden = int((outputs[~steps.masks] != np.float32(FORBIDDEN)).sum()) if masked else 0

@@ -7,7 +7,7 @@ from numba import njit
 
 from core.jit_cache.cache import cached
 from core.policies.compiled.forward import build_network
-from core.policies.compiled.sampling import add_action_features, build_sampling, clip, sample_masked, squash
+from core.policies.compiled.sampling import add_action_features, build_place, build_sampling, sample_masked
 from core.policies.parameter_layout import feature_weights_offset, log_std_offset
 from core.policies.spec import PolicySpec
 from core.simulators.observe import all_finite, build_mask_check
@@ -80,14 +80,13 @@ def _build_draw(spec: PolicySpec) -> Function:
     """Compile ``draw(outputs, params, mask, action)``; it replaces noise by what ``Sampling.sample`` draws from it."""
     space = spec.action_space
     if isinstance(space, Box):
-        (low, high), count, log_std = np.ascontiguousarray(space.bounds), space.outputs, log_std_offset(spec)
-        place = squash if space.squashed else clip
+        place, count, log_std = build_place(space), space.outputs, log_std_offset(spec)
 
         @njit(nogil=True)
         def draw_numbers(outputs, params, mask, action):  # type: ignore[no-untyped-def]
             for i in range(count):
                 std = math.exp(np.float64(params[log_std + i]))
-                action[i] = place(np.float32(outputs[i] + std * action[i]), low[i], high[i])
+                action[i] = place(np.float32(outputs[i] + std * action[i]), i)
 
         return draw_numbers
     sizes = np.array(space.choices, np.int64)

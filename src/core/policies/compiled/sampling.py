@@ -25,7 +25,7 @@ class Sampling(NamedTuple):
     Attributes:
         sample: ``sample(outputs, params, mask, rng, drawn, action) -> (action, log-probability)``; outputs are the
             actor's, weights its flat array. ``drawn`` gets what the trajectory keeps, for a Box the draw before it is
-            clipped or squashed; it may be the same array as ``action``. The log-probability is a float32.
+            scaled, clipped or squashed; it may be the same array as ``action``. The log-probability is a float32.
         greedy: ``greedy(outputs, mask, action) -> action``, the likeliest values or the means.
         admit: ``admit(action, mask) -> bool``, whether an action that came from elsewhere is allowed; numbers are
             clipped to the bounds first.
@@ -92,29 +92,30 @@ def greedy_masked(logits, mask, n):  # type: ignore[no-untyped-def]
     return action
 
 
-@njit(nogil=True)
-def squash(x, low, high):  # type: ignore[no-untyped-def]
-    """Return the number between the bounds (float32) that tanh maps x to."""
-    y = 0.5 * (np.float64(low) + high) + 0.5 * (np.float64(high) - low) * math.tanh(np.float64(x))
-    return clip(np.float32(y), low, high)
+@cache
+def build_place(space: Box) -> Function:
+    """Compile ``place(x, i)``, the number at i of an action (float32) for the draw x (float32)."""
+    (low, high), centre, scale = np.ascontiguousarray(space.bounds), space.centre, space.scales
+    squashed = space.squashed
+
+    @njit(nogil=True)
+    def place(x, i):  # type: ignore[no-untyped-def]
+        y = math.tanh(np.float64(x)) if squashed else np.float64(x)
+        return min(max(np.float32(centre[i] + scale[i] * y), low[i]), high[i])
+
+    return place
 
 
 @njit(nogil=True)
-def log_slope_of_squash(x, low, high):  # type: ignore[no-untyped-def]
-    """Return the logarithm of the derivative of :func:`squash`, finite for every finite x."""
+def log_slope_of_squash(x, scale):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the derivative of scale tanh(x), finite for every finite x."""
     a = abs(np.float64(x))
-    return math.log(0.5 * (np.float64(high) - low)) + 2.0 * (math.log(2.0) - a - math.log1p(math.exp(-2.0 * a)))
+    return math.log(scale) + 2.0 * (math.log(2.0) - a - math.log1p(math.exp(-2.0 * a)))
 
 
 @njit(nogil=True)
-def clip(x, low, high):  # type: ignore[no-untyped-def]
-    """Return x (float32) within the bounds."""
-    return min(max(x, low), high)
-
-
-@njit(nogil=True)
-def log_slope_of_clip(x, low, high):  # type: ignore[no-untyped-def]
-    """Return 0: the policy learns from the unclipped draw."""
+def log_slope_of_clip(x, scale):  # type: ignore[no-untyped-def]
+    """Return 0: the policy learns from the draw before it is scaled and clipped."""
     return 0.0
 
 
@@ -169,8 +170,8 @@ def _multi_discrete(choices: tuple[int, ...]) -> Sampling:
 
 
 def _box(space: Box, offset: int) -> Sampling:
-    (low, high), count = np.ascontiguousarray(space.bounds), space.outputs
-    place, log_slope = (squash, log_slope_of_squash) if space.squashed else (clip, log_slope_of_clip)
+    (low, high), scale, count = np.ascontiguousarray(space.bounds), space.scales, space.outputs
+    place, log_slope = build_place(space), log_slope_of_squash if space.squashed else log_slope_of_clip
 
     @njit(nogil=True)
     def sample(outputs, params, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
@@ -180,15 +181,15 @@ def _box(space: Box, offset: int) -> Sampling:
             std = math.exp(log_std)
             x = np.float32(outputs[i] + std * rng.standard_normal())
             z = (np.float64(x) - outputs[i]) / std  # of the rounded draw, which is what the update sees
-            log_prob -= 0.5 * z * z + log_std + _HALF_LOG_2_PI + log_slope(x, low[i], high[i])
+            log_prob -= 0.5 * z * z + log_std + _HALF_LOG_2_PI + log_slope(x, scale[i])
             drawn[i] = x
-            action[i] = place(x, low[i], high[i])
+            action[i] = place(x, i)
         return action, np.float32(log_prob)
 
     @njit(nogil=True)
     def greedy(outputs, mask, action):  # type: ignore[no-untyped-def]
         for i in range(count):
-            action[i] = place(outputs[i], low[i], high[i])
+            action[i] = place(outputs[i], i)
         return action
 
     @njit(nogil=True)
@@ -196,7 +197,7 @@ def _box(space: Box, offset: int) -> Sampling:
         for i in range(count):
             if not np.isfinite(action[i]):
                 return False
-            action[i] = clip(action[i], low[i], high[i])
+            action[i] = min(max(action[i], low[i]), high[i])
         return True
 
     return Sampling(sample, greedy, admit)

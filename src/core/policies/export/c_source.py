@@ -100,6 +100,9 @@ def _constants(spec: PolicySpec, params: np.ndarray) -> Iterator[str]:
         largest = np.finfo(np.float32).max
         for name, bounds in zip(("low", "high"), np.clip(spec.action_space.bounds, -largest, largest), strict=True):
             yield array_text(f"policy_{name}", bounds, "bounds of the action")
+        if not spec.action_space.squashed:
+            yield array_text("policy_centre", spec.action_space.centre, "the action for a mean of 0")
+            yield array_text("policy_scale", spec.action_space.scales, "what a mean of 1 adds to it")
 
 
 def _step(spec: PolicySpec) -> str:

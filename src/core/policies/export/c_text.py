@@ -169,8 +169,9 @@ static int policy_best(const float *logits, const unsigned char *mask, int n)
 
 CLIPPED = """\
 for (i = 0; i < POLICY_ACTION_SIZE; i++) {
-        action[i] = outputs[i] < policy_low[i] ? policy_low[i] : outputs[i];
-        action[i] = action[i] > policy_high[i] ? policy_high[i] : action[i];
+        float value = (float)((double)policy_centre[i] + (double)policy_scale[i] * (double)outputs[i]);
+
+        action[i] = value < policy_low[i] ? policy_low[i] : value > policy_high[i] ? policy_high[i] : value;
     }"""
 
 SQUASHED = """\

@@ -108,7 +108,11 @@ def _outputs(spec: PolicySpec, labels: Labels) -> list[dict[str, Any]]:
     """Return the outputs, in the order of the ONNX model."""
     space = spec.action_space
     if isinstance(space, Box):
-        clipped = "the mean, mapped onto the bounds by tanh" if space.squashed else "the mean, clipped to the bounds"
+        clipped = (
+            "the mean, mapped onto the bounds by tanh"
+            if space.squashed
+            else "the mean, scaled and clipped to the bounds"
+        )
         found = [
             _array("action", "float32", [space.outputs], f"{clipped} (greedy)", **_labelled(labels.action)),
             _array("mean", "float32", [space.outputs], "means of the Gaussian before the bounds"),
@@ -131,12 +135,14 @@ def _distribution(spec: PolicySpec, params: np.ndarray) -> dict[str, Any]:
     if isinstance(space, Box):
         deviations = np.exp(actor_tensors(spec, params)[LOG_STD].astype(np.float64))
         low, high = ([x if math.isfinite(x) else None for x in bounds] for bounds in (space.low, space.high))
-        onto = "low + (high - low) * (tanh(x) + 1) / 2" if space.squashed else "clip(x, low, high)"
+        onto = "low + (high - low) * (tanh(x) + 1) / 2" if space.squashed else "clip(centre + scale * x, low, high)"
         return {
             "kind": "gaussian",
             "standard_deviation": deviations.tolist(),
             "low": low,
             "high": high,
+            "centre": space.centre.tolist(),
+            "scale": space.scales.tolist(),
             "squashed": space.squashed,
             "formula": f"x = mean + standard_deviation * standard normal; action = {onto}",
         }

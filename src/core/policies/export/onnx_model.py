@@ -87,9 +87,10 @@ class _Policy(nn.Module):
             self.register_buffer(name.replace(".", "_"), torch.from_numpy(tensor.copy()))
             self._names.append(name)
         if isinstance(spec.action_space, Box):
-            low, high = spec.action_space.bounds
-            self.register_buffer("low", torch.from_numpy(low.copy()))
-            self.register_buffer("high", torch.from_numpy(high.copy()))
+            space = spec.action_space
+            arrays = (*space.bounds, space.centre.astype(np.float32), space.scales.astype(np.float32))
+            for name, values in zip(("low", "high", "centre", "scale"), arrays, strict=True):
+                self.register_buffer(name, torch.from_numpy(values.copy()))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Return action, logits or means and, with memory, the next state."""
@@ -110,10 +111,10 @@ class _Policy(nn.Module):
 
     def _bounded(self, means: Tensor) -> Tensor:
         """Return float32[B, numbers] within the bounds."""
-        low, high = self.get_buffer("low"), self.get_buffer("high")
         if getattr(self._spec.action_space, "squashed", False):
-            means = 0.5 * (low + high) + 0.5 * (high - low) * torch.tanh(means)
-        return torch.minimum(torch.maximum(means, low), high)
+            means = torch.tanh(means)
+        numbers = self.get_buffer("centre") + self.get_buffer("scale") * means
+        return torch.minimum(torch.maximum(numbers, self.get_buffer("low")), self.get_buffer("high"))
 
     def _likeliest(self, logits: Tensor) -> Tensor:
         """Return int64[B], or int64[B, choices]."""

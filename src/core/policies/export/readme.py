@@ -167,12 +167,13 @@ def _numpy_action(spec: PolicySpec) -> list[str]:
     """Return the lines that turn outputs into the greedy action."""
     space = spec.action_space
     if isinstance(space, Box):
-        bounds = [
+        arrays = (("low", space.low), ("high", space.high), ("centre", space.centre), ("scale", space.scales))
+        lines = [
             f"{name} = np.array({[float(x) for x in values]}, np.float32)".replace("inf", "np.inf")
-            for name, values in (("low", space.low), ("high", space.high))
+            for name, values in arrays
         ]
-        squash = ["outputs = 0.5 * (low + high) + 0.5 * (high - low) * np.tanh(outputs)"] if space.squashed else []
-        return [*bounds, *squash, "action = np.clip(outputs, low, high)"]
+        drawn = "np.tanh(outputs)" if space.squashed else "outputs"
+        return [*lines, f"action = np.clip(centre + scale * {drawn}, low, high)"]
     ends, begin = [], 0
     for n in space.choices:
         ends.append(f"np.argmax(outputs[{begin}:{begin + n}])")

@@ -7,7 +7,7 @@ the bit: observations, masks, features, rewards, times and ends.
 import numpy as np
 from numba import njit
 
-from core.policies.compiled.sampling import clip, row_of, squash
+from core.policies.compiled.sampling import build_place, row_of
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_begin, build_measure
 from core.simulators.observe import build_readers, new_guarded
@@ -77,13 +77,12 @@ def _build_place_action(space: ActionSpace) -> Function:
             return action
 
         return copy_row
-    (low, high), count = np.ascontiguousarray(space.bounds), space.outputs
-    into_bounds = squash if space.squashed else clip
+    place, count = build_place(space), space.outputs
 
     @njit(nogil=True)
     def bound_row(drawn, action):  # type: ignore[no-untyped-def]
         for i in range(count):
-            action[i] = into_bounds(drawn[i], low[i], high[i])
+            action[i] = place(drawn[i], i)
         return action
 
     return bound_row

@@ -10,6 +10,7 @@ from core.simulators.check.instrumented_arrays import Hints
 from core.simulators.check.source_location import plain
 from core.simulators.compile_errors import place
 from core.simulators.simulator import Function, Simulator
+from core.simulators.spaces import Box
 from core.text import format_bytes
 
 _LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
@@ -33,6 +34,18 @@ def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
         hints.add(
             f"{name}.observe writes very different scales: the standard deviation is {spread[wide]:.3g} at {wide} and "
             f"{spread[narrow]:.3g} at {narrow}; NORMALISE_OBSERVATIONS evens that out, without it scale them."
+        )
+
+
+def hint_at_unknown_numbers(simulator: Simulator, hints: Hints) -> None:
+    """Add a hint where neither bounds nor a scale say how large usual numbers of an action are."""
+    space = simulator.action_space
+    if isinstance(space, Box) and space.scale is None and not space.squashed and not np.isfinite(space.bounds).all():
+        at = int(np.flatnonzero(~np.isfinite(space.bounds).all(axis=0))[0])
+        hints.add(
+            f"{type(simulator).__name__}.action_space has no bounds on both sides at {at}: an untrained policy tries "
+            f"numbers around {space.centre[at]:g}, mostly by less than 2 above or below; say how much usual numbers "
+            "differ, Box(low, high, scale=[...]), or give bounds."
         )
 
 

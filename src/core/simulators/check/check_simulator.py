@@ -9,7 +9,12 @@ import numpy as np
 from core.errors import UserError
 from core.seeding import stream
 from core.simulators.check import determinism
-from core.simulators.check.advice import hint_at_compared_actions, hint_at_endless_episodes, hint_at_scales
+from core.simulators.check.advice import (
+    hint_at_compared_actions,
+    hint_at_endless_episodes,
+    hint_at_scales,
+    hint_at_unknown_numbers,
+)
 from core.simulators.check.calls import Calls
 from core.simulators.check.determinism import PlayedStep, require_repeatable
 from core.simulators.check.instrumented_arrays import Hints, watched_record
@@ -52,6 +57,7 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
     compile_each(simulator)
     hint_at_scales(np.array(random_play.observations), call.name, hints)
     hint_at_compared_actions(call.functions["step"], hints)
+    hint_at_unknown_numbers(simulator, hints)
     if random_play.episodes_ended == 0:
         hint_at_endless_episodes(simulator, len(random_play.steps), hints)
     return hints.as_list()

@@ -61,7 +61,7 @@ class BaseStock(Simulator):
         ValueError: an option is none of these.
     """
 
-    action_space = Box([0.0], [np.inf])
+    action_space = Box([0.0], [np.inf], scale=[1.0])  # the mean demand
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
     main_metric, main_metric_lower_is_better = "mean_cost", True
     metric_units: Mapping[str, str] = {"mean_cost": "per period"}
