@@ -41,8 +41,8 @@ def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) ->
     async def recommend(request: Request) -> Response:
         """Return the policy's recommendation in a state; ``top`` limits the assignments, 0 gives all."""
         nonlocal answered
-        top = _top(request.query_params.get("top"))
         body = await body_of(request)
+        top = _top(request.query_params.get("top"))
         try:
             state = parse_state(body, "the body")
         except UserError as error:
