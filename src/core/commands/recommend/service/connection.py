@@ -1,4 +1,4 @@
-"""A connection that is closed where the head of a request is too long or slow; uvicorn waits for ever, and keeps all."""
+"""A connection that ends where the head of a request is too long or slow; uvicorn waits for it, and keeps it all."""
 
 import asyncio
 import json
