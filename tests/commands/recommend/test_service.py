@@ -367,6 +367,7 @@ def test_top_limits_the_assignments(client, played):
 def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     assert client.get("/recommend").status_code == 405
     assert client.get("/etc/passwd").json()["error"].startswith("Not Found")
+    assert client.post(path="/recommend/").json()["error"].startswith("Not Found")
     health = client.get("/health").json()
     assert {**health, "answered": 0} == {"status": "ok", **ABOUT, "answered": 0}
     assert client.post('{"time": 1}').status_code == 200
@@ -399,6 +400,7 @@ def test_other_machines_need_a_token(monkeypatch, tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
     assert guard_of("0.0.0.0", str(file)) == Guard(TOKEN)
+    assert TOKEN not in repr(Guard(TOKEN))
     monkeypatch.setenv("LONGSTRIDE_TOKEN", TOKEN)
     assert guard_of("127.0.0.1", None).token == guard_of("::", None).token == TOKEN
     for content in ("short", "\u00e9" * 20, "two lines of some\nlength"):

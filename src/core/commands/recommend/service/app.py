@@ -35,7 +35,8 @@ def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) ->
         guard: who may ask.
         about: ``scenario``, ``policy`` and ``iteration`` for the health page.
     """
-    app = FastAPI(title="Longstride", version=__version__, description="Who should do what next.", redoc_url=None)
+    words = "Who should do what next."
+    app = FastAPI(title="Longstride", version=__version__, description=words, redoc_url=None, redirect_slashes=False)
     answered = 0
 
     async def recommend(request: Request) -> Response:

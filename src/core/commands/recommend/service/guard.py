@@ -5,7 +5,7 @@ import hmac
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ class Guard:
             of this machine under a name of its own (DNS rebinding).
     """
 
-    token: str = ""
+    token: str = field(default="", repr=False)
     hosts: frozenset[str] = frozenset()
 
     def check(self, request: "Request") -> None:
