@@ -74,6 +74,11 @@ def test_a_shell_reads_a_broken_command(tmp_path):
     assert done.stdout.splitlines() == [f"<{word}>" for word in words]
 
 
+def test_a_command_alone_begins_at_the_first_line():
+    first, *_ = printed(f"longstride --mode train {'--seed 1 ' * 20}", 60).splitlines()
+    assert first.startswith("  longstride --mode train ")
+
+
 def test_only_a_command_is_taken_for_one():
     text = "error: --policy does not go with --mode train, and this sentence is far too long for one line of it."
     assert "\\" not in printed(text, 40)

@@ -48,8 +48,10 @@ def _lines(text: str, width: int | None) -> list[Text]:
         line = Text(text)
         line.stylize(_COMMAND, len(text) - len(command))
         return [_begun(line)]
-    lines = [Text(line) for part in sentence.split("\n") for line in _wrapped_words(part, width)]
-    return [_begun(lines[0]), *lines[1:], *(Text(line, _COMMAND) for line in _wrapped_command(command, width))]
+    parts = sentence.split("\n") if sentence else []
+    lines = [Text(line) for part in parts for line in _wrapped_words(part, width)]
+    lines += [Text(line, _COMMAND) for line in _wrapped_command(command, width)]
+    return [_begun(lines[0]), *lines[1:]]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -62,6 +62,10 @@ class Scale(NamedTuple):
         """Return a number with its unit."""
         return f"{format_number(value * self.factor, digits)}{self.suffix}"
 
+    def header(self, metric: str) -> str:
+        """Return the name of a metric with the unit of its numbers, such as ``mean cycle time, h``."""
+        return in_words(metric) + (f", {self.unit}" if self.unit else "")
+
     @property
     def suffix(self) -> str:
         """The unit with a space before it; empty without one."""

@@ -15,7 +15,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
+from core.commands.cli import console_of_output, main
 from core.errors import this_command
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
@@ -53,6 +53,12 @@ KEYS = {
 def train_arguments(directory, episodes=2, *more):
     run = ("--run-directory", str(directory), "--training-episodes", str(episodes))
     return ["--mode", "train", *SMALL, *run, *more]
+
+
+@pytest.mark.parametrize(("columns", "width"), [("90", 90), ("", 200), ("0", 200), ("wide", 200)])
+def test_lines_of_a_pipe_are_as_wide_as_columns_says(columns, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert console_of_output().width == width
 
 
 @pytest.fixture

@@ -76,7 +76,8 @@ def installed() -> int:
 
 def console_of_output() -> Console:
     """Return the console of standard output: as wide as a terminal, else as ``COLUMNS`` or 200 characters."""
-    return Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "200")))
+    columns = os.environ.get("COLUMNS", "")
+    return Console(width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200)
 
 
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:

@@ -49,7 +49,7 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
         raise UserError(
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
-    names = [name.strip() for name in policies.split(",") if name.strip()] if policies is not None else None
+    names = split_names(policies) if policies is not None else None
     loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
     for line in loaded.notes:
         say(line)
@@ -97,13 +97,27 @@ def compare_policies(
         UserError: a heuristic is unknown, or there is nothing to play.
     """
     names = list(simulator.heuristics) if names is None else names
-    known = f"there are {', '.join(simulator.heuristics) or 'none'}"
-    if not names and trained is None:
-        raise UserError(f"--policy names no heuristic; {known}.")
-    for name in names:
-        if name not in simulator.heuristics:
-            raise UserError(f"The simulator has no heuristic {name}{suggestion(name, simulator.heuristics, known)}")
+    require_heuristics(names, simulator, trained is not None)
     say(f"Evaluating on {config.evaluation_episodes} episodes, the same random streams for every policy.")
     threads = config.simulation_threads or detect_cores().usable
     episodes, seed = config.evaluation_episodes, config.seed
     return evaluate(simulator, names, trained, episodes, seed, threads, lambda name: say(f"  playing {name}"))
+
+
+def split_names(policies: str) -> list[str]:
+    """Return the names in the text of ``--policy``."""
+    return [name.strip() for name in policies.split(",") if name.strip()]
+
+
+def require_heuristics(names: list[str], simulator: Simulator, with_policy: bool) -> None:
+    """Check that a simulator has some heuristics, and that there is anything to play.
+
+    Raises:
+        UserError: one is unknown, or there is none and no trained policy.
+    """
+    known = f"there are {', '.join(simulator.heuristics) or 'none'}"
+    if not names and not with_policy:
+        raise UserError(f"--policy names no heuristic; {known}.")
+    for name in names:
+        if name not in simulator.heuristics:
+            raise UserError(f"The simulator has no heuristic {name}{suggestion(name, simulator.heuristics, known)}")

@@ -1,6 +1,7 @@
 """Commands in fresh processes: each starts as a user's would, with nothing left from the one before."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import core
+from core.training.run_directory.lock import RunLock
 
 _ENDS_WITH_PARENT = """\
 import os, sys, threading
@@ -48,6 +50,17 @@ def run_fresh(arguments: Sequence[str], log: Path, stop: Callable[[], bool] | No
             if process.returncode is None:
                 process.kill()
                 process.wait()
+
+
+def remove_run(directory: Path) -> None:
+    """Remove what an interrupted training left.
+
+    Raises:
+        UserError: another process still trains there.
+    """
+    if directory.exists():
+        RunLock(directory).release()
+        shutil.rmtree(directory)
 
 
 def last_words(code: int, log: Path) -> str:

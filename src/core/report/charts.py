@@ -28,6 +28,15 @@ def have_matplotlib() -> bool:
     return True
 
 
+def cautions() -> list[str]:
+    """Return what a reader of a page has to know of its pictures."""
+    return (
+        []
+        if have_matplotlib()
+        else ["There are no pictures, because matplotlib is not installed: pip install matplotlib."]
+    )
+
+
 def draw(name: str, height: float, paint: Callable[[Any], None], width: float = 10.0) -> str:
     """Return a picture as an ``<svg>`` element; empty without matplotlib.
 

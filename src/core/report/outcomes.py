@@ -9,7 +9,7 @@ from core.report.charts import STYLE, as_svg, draw, have_matplotlib
 from core.report.page import Block, Cell, Figure, Section, Table, Text, plain
 from core.report.run_data import RunData
 from core.simulators.simulator import Simulator
-from core.text import format_number, in_words, scale_of
+from core.text import format_number, scale_of
 from core.training.evaluation.comparison import kind_of
 from core.training.evaluation.evaluate import Evaluation, best_heuristic
 from core.training.evaluation.table import evaluation_cells
@@ -88,7 +88,7 @@ def _histograms(evaluation: Evaluation, simulator: Simulator) -> list[Block]:
                     of, bins=bins, color=colour, alpha=0.5, label=f"{name}, mean {format_number(float(np.mean(of)))}"
                 )
                 axes.axvline(float(np.mean(of)), color=colour, linewidth=1.5)
-            axes.set_xlabel(f"{in_words(metric)}{f', {scale.unit}' if scale.unit else ''}", fontsize="small")
+            axes.set_xlabel(scale.header(metric), fontsize="small")
             axes.set_ylabel("episodes", fontsize="small")
             axes.legend(fontsize="x-small", frameon=False)
         for axes in grid[len(metrics) :]:

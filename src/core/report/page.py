@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from core import __version__
+from core.errors import UserError
+from core.training.run_directory.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,19 @@ def render(page: Page) -> str:
     template = environment.from_string(files("core.report").joinpath("page.html.j2").read_text(encoding="utf-8"))
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return template.render(page=page, version=__version__, written=written)
+
+
+def write_page(page: Page, path: Path) -> Path:
+    """Write a page and return its path.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        write_atomically(path, render(page).encode())
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+    return path
 
 
 def plain(*texts: Any) -> list[Cell]:

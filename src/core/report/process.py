@@ -118,7 +118,7 @@ def _cycle_time_figure(simulator: ProcessSimulator, traces: Traces) -> Figure:
             right.plot(values[::step], shares[::step], color=colour, linewidth=1.4, label=name)
         for axes, label in ((left, "% of the cases"), (right, "% of the cases done within")):
             axes.set_xlim(0.0, longest)
-            axes.set_xlabel(f"cycle time{scale.suffix and f', {scale.unit}'}")
+            axes.set_xlabel(scale.header("cycle time"))
             axes.set_ylabel(label)
             axes.grid(color=STYLE.grid, linewidth=0.6)
         right.legend(fontsize="small", frameon=False)

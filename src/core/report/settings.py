@@ -15,6 +15,7 @@ _ORIGIN = {
     "file": "hyperparameters file",
     "preset": "preset",
     "prior": "policies that start from a rule",
+    "simulation": "short simulation before the first iteration",
     "time_budget": "time budget",
     "run": "default, as an earlier version had no such setting",
     "default": "default",

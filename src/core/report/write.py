@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
-from core.report.charts import have_matplotlib
+from core.report.charts import cautions
 from core.report.learning import diagnostics_section, learning_section
 from core.report.machine import machine_section
 from core.report.outcomes import evaluation_section, metrics_section, whatif_section
-from core.report.page import Page, Section, Text, render
+from core.report.page import Page, Section, Text, write_page
 from core.report.process import process_section
 from core.report.run_data import RunData
 from core.report.settings import quoted, reproduction_section, settings_section
@@ -18,7 +17,6 @@ from core.report.side_by_side import side_by_side, unique_names
 from core.report.summary import subtitle, tiles, verdict, warnings, words
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.run_directory.directory import RunDirectory
-from core.training.run_directory.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ def write_report(run: RunData, given: Words) -> Path:
     Raises:
         UserError: it cannot be written.
     """
-    return _write(RunDirectory(run.directory).report, build_page(run, given))
+    return write_page(build_page(run, given), RunDirectory(run.directory).report)
 
 
 def write_side_by_side(runs: Sequence[RunData], given: Words) -> Path:
@@ -46,7 +44,7 @@ def write_side_by_side(runs: Sequence[RunData], given: Words) -> Path:
         UserError: it cannot be written.
     """
     page = side_by_side(runs, unique_names(runs), f"{given.program} --mode evaluate --checkpoint")
-    return _write(RunDirectory(runs[0].directory).comparison, page)
+    return write_page(page, RunDirectory(runs[0].directory).comparison)
 
 
 def build_page(run: RunData, given: Words) -> Page:
@@ -72,11 +70,8 @@ def build_page(run: RunData, given: Words) -> Page:
         settings_section(run, given.defaults),
         reproduction_section(run, given.train, commands),
     ]
-    cautions = warnings(run)
-    if not have_matplotlib():
-        cautions.append("There are no pictures, because matplotlib is not installed: pip install matplotlib.")
-    kept = [section for section in sections if section is not None]
-    return Page(f"Report of {run.name}", subtitle(run), sentence, tone, tiles(run), words(run), cautions, kept)
+    kept, first = [section for section in sections if section is not None], [*warnings(run), *cautions()]
+    return Page(f"Report of {run.name}", subtitle(run), sentence, tone, tiles(run), words(run), first, kept)
 
 
 def _process(run: RunData) -> Section | None:
@@ -85,11 +80,3 @@ def _process(run: RunData) -> Section | None:
     if not run.traces:
         return Section("process", "People and cases", [Text([run.unplayed], "missing")])
     return process_section(run.simulator, run.traces)
-
-
-def _write(path: Path, page: Page) -> Path:
-    try:
-        write_atomically(path, render(page).encode())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
-    return path

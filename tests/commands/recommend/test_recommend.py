@@ -96,6 +96,16 @@ def test_a_log_of_open_cases(recommend):
     assert len(answer["notes"]) == 2
 
 
+def test_json_is_all_that_is_printed(recommend, run):
+    damaged = run / "checkpoints" / "last" / "iteration-00000008.json"
+    damaged.write_text("{")
+    try:
+        answer = json.loads(recommend(json.dumps(STATE), "--json")[1])
+    finally:
+        damaged.unlink()
+    assert ["that of iteration 7 is used." in note for note in answer["notes"]] == [True]
+
+
 def test_the_same_from_python(recommend, run):
     recommender = longstride.load_recommender(run)
     assert isinstance(recommender, longstride.Recommender)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,10 +18,13 @@ pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
 
 import httpx
+import uvicorn
 from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
+from uvicorn.server import ServerState
 
 from core.commands.recommend.recommender import Recommender
+from core.commands.recommend.service import connection
 from core.commands.recommend.service.app import create_app
 from core.commands.recommend.service.guard import MOST_BYTES, Guard, guard_of
 from core.errors import UserError
@@ -265,6 +269,80 @@ def test_large_bodies_are_refused_before_they_are_read(client):
     assert client.post(b" " * MOST_BYTES).status_code == 422
 
 
+def test_a_large_body_of_mistakes_is_refused_at_the_first(client):
+    """All of them took five seconds, in which nobody else was answered."""
+    begin = time.monotonic()
+    for part in (b'"waiting":[' + b"{}," * 340_000 + b"{}]", b'"on_shift":[' + b"[]," * 340_000 + b"[]]"):
+        assert client.post(b'{"time":1,' + part + b"}").status_code == 422
+    assert time.monotonic() - begin < 2.0
+
+
+class Transport(asyncio.Transport):
+    """What a connection writes to."""
+
+    def __init__(self):
+        super().__init__()
+        self.written, self.closed = b"", False
+
+    def write(self, data):
+        self.written += data
+
+    def close(self):
+        self.closed = True
+
+    def is_closing(self):
+        return self.closed
+
+    def pause_reading(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+
+async def _sent(app, pieces, seconds):
+    """Return what a connection answered to pieces of data, and whether it was closed by itself."""
+    config = uvicorn.Config(app, lifespan="off", ws="none")
+    config.load()
+    server, transport = ServerState(), Transport()
+    loop = asyncio.get_running_loop()
+    found = connection.Connection(config=config, server_state=server, app_state={}, _loop=loop)
+    found.connection_made(transport)
+    for piece in pieces:
+        if not transport.closed:
+            found.data_received(piece)
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(seconds)
+    closed = transport.closed
+    found.connection_lost(None)
+    return transport.written, closed
+
+
+HEAD = b"POST /recommend HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def test_a_head_that_is_too_long_or_slow_ends_the_connection(recommender, monkeypatch):
+    """Uvicorn would keep all of it, for ever, before anybody asked for a token."""
+    app = create_app(recommender, guard_of("127.0.0.1", None), ABOUT)
+
+    def sent(*pieces, seconds=0.0):
+        return asyncio.run(_sent(app, pieces, seconds))
+
+    longest = [HEAD, *([b"x: " + b"a" * 1021 + b"\r\n"] * 100)]
+    answer, closed = sent(*longest)
+    assert closed and answer.startswith(b"HTTP/1.1 431 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "The header of the request is too large."}
+    whole = HEAD + b"Content-Length: 2\r\n\r\n{}"
+    answer, closed = sent(*[whole] * 3, whole[:20], whole[20:])
+    assert answer.count(b"HTTP/1.1 422 ") == 4 and not closed
+    monkeypatch.setattr(connection, "MOST_SECONDS", 0.1)
+    for pieces in ([HEAD], [], [whole, HEAD]):
+        answer, closed = sent(*pieces, seconds=0.3)
+        assert closed and b"The request did not arrive within 0 seconds." in answer
+    answer, closed = sent(whole, seconds=0.3)
+    assert not closed, "a connection that waits for its next request is uvicorn's to close"
+
+
 def test_a_state_without_decision_and_one_of_which_much_is_left_out(client):
     answer = client.post('{"time": 1}').json()
     assert (answer["recommended"], answer["action"], answer["assignments"]) == (None, -1, [])
@@ -289,13 +367,17 @@ def test_top_limits_the_assignments(client, played):
 def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     assert client.get("/recommend").status_code == 405
     assert client.get("/etc/passwd").json()["error"].startswith("Not Found")
+    assert client.post(path="/recommend/").json()["error"].startswith("Not Found")
     health = client.get("/health").json()
     assert {**health, "answered": 0} == {"status": "ok", **ABOUT, "answered": 0}
-    assert health["answered"] > 100
+    assert client.post('{"time": 1}').status_code == 200
+    assert client.get("/health").json()["answered"] == health["answered"] + 1
     form = client.get("/openapi.json").json()
     assert {"ProcessState", "WaitingTask", "Answer", "Problem"} <= set(form["components"]["schemas"])
     assert "swagger" in client.get("/docs").text
     assert client.post(headers={"Host": "example.org:80"}).status_code == 400
+    for host in ("[::1]", "[::1]:8080", "LOCALHOST", "127.0.0.1:1"):
+        assert client.post(headers={"Host": host}).status_code == 422
     guarded = Client(create_app(recommender, Guard(TOKEN), ABOUT), base_url="http://example.org")
     for given in (
         {},
@@ -318,6 +400,7 @@ def test_other_machines_need_a_token(monkeypatch, tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
     assert guard_of("0.0.0.0", str(file)) == Guard(TOKEN)
+    assert TOKEN not in repr(Guard(TOKEN))
     monkeypatch.setenv("LONGSTRIDE_TOKEN", TOKEN)
     assert guard_of("127.0.0.1", None).token == guard_of("::", None).token == TOKEN
     for content in ("short", "\u00e9" * 20, "two lines of some\nlength"):

@@ -22,6 +22,8 @@ def test_ranges_keep_the_kind_of_the_setting():
     (rate,) = read("learning_rate_actor=1e-4..1e-2")
     assert (rate.low, rate.high, rate.whole) == (1e-4, 1e-2, False)
     assert read("initial_log_std=-2..0")[0].low == -2.0
+    (spaced,) = read("gamma = 0.9 .. 0.99 log")
+    assert (spaced.low, spaced.high, spaced.log) == (0.9, 0.99, True)
 
 
 def test_lists_have_the_values_of_the_setting():

@@ -20,7 +20,8 @@ from scipy.stats import ttest_rel
 from core.commands.cli import main
 from core.commands.sweep import runs
 from core.commands.sweep.limits import Limits
-from core.commands.sweep.runs import parts_done
+from core.commands.sweep.report import against_base
+from core.commands.sweep.runs import Result, parts_done
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
 METRICS = ("return", "mean_cycle_time")  # main metrics of the bandit and of a process
@@ -234,6 +235,13 @@ def test_time_is_kept_for_the_comparison(tmp_path, fake_runs, capsys):
     assert len(fake_runs.trained) == 20
     assert sweep(tmp_path, *flags, "--sweep-minutes", 22) == 0
     assert len(result(tmp_path)["trials"]) == 17, "time counts over all calls"
+
+
+@pytest.mark.parametrize(
+    ("score", "base", "words"), [(500, 22, "+2,173 %"), (99, 100, "-1.0 %"), (-30, -10, "-200 %"), (1, 0, "-")]
+)
+def test_differences_in_per_cent(score, base, words):
+    assert against_base(score, Result(base, 1.0, 1, 1.0)) == words
 
 
 def test_limits():

@@ -5,12 +5,13 @@ import math
 import os
 import struct
 import time
+from unittest.mock import MagicMock
 
 import pytest
 from commands.test_cli import refused  # noqa: F401
 
 from core.commands.cli import main
-from core.commands.track import command, to_mlflow
+from core.commands.track import command, to_mlflow, to_wandb
 from core.commands.track.tracker import TrackingError
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import scalars
@@ -146,7 +147,7 @@ def test_a_run_that_trains_is_not_called_finished_and_a_stop_keeps_what_was_sent
     monkeypatch.setattr(command.time, "sleep", interrupt)
     assert track(run, "wandb", "--follow") == 130
     lock.release()
-    assert json.loads((run / "tracking.json").read_text())["wandb somewhere"]["iteration"] == 4
+    assert json.loads((run / "tracking-wandb.json").read_text())["somewhere"]["iteration"] == 4
     assert track(run, "wandb") == 0
     assert service.sent == [1, 2, 3, 4]
 
@@ -157,10 +158,36 @@ def test_what_is_wrong_is_said(run, service, refused, tmp_path):  # noqa: F811
     nothing = refused("--mode", "track", "--run-directory", tmp_path / "no", "--to", "wandb", "--follow")
     assert nothing == f"{tmp_path / 'no'} has no metrics.jsonl with an iteration; name the directory of a run."
     assert refused("--mode", "train", "--to", "wandb") == "--to does not go with --mode train."
-    for content in ("{", '{"wandb somewhere": {"words": 1}}', "[]"):
-        (run / "tracking.json").write_text(content)
+    for content in ("{", '{"somewhere": {"words": 1}}', "[]"):
+        (run / "tracking-wandb.json").write_text(content)
         message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
-        assert message == f"{run / 'tracking.json'} is damaged; remove it to send the run anew."
+        assert message == f"{run / 'tracking-wandb.json'} is damaged; remove it to send the run anew."
+
+
+def test_a_second_command_does_not_send_the_same_run_a_second_time(run, service, refused, monkeypatch):  # noqa: F811
+    lock = RunLock(run, run / "tracking-wandb.lock", "sends it to wandb; wait for it, or stop it")
+    message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
+    assert message == f"{run} is in use: process {os.getpid()} sends it to wandb; wait for it, or stop it."
+    monkeypatch.setitem(command.SERVICES, "mlflow", command.SERVICES["wandb"])
+    assert track(run, "mlflow") == 0, "another service at the same time"
+    lock.release()
+    assert track(run, "wandb") == 0
+    assert service.sent == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_service_is_asked_again_where_the_command_was_stopped_before_it_had_everything(run, service, monkeypatch):
+    """W&B's package takes what it is given at once, and uploads it later."""
+
+    def stopped(ended):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service, "close", stopped)
+        assert track(run, "wandb") == 130
+    assert track(run, "wandb") == 0
+    assert (len(service.opened), service.closed) == (2, [True])
+    assert track(run, "wandb") == 0
+    assert len(service.opened) == 2, "now it has everything"
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
@@ -196,7 +223,8 @@ def test_mlflow_has_the_run(run, tmp_path, monkeypatch, capsys, refused):  # noq
         assert str(history(name)) == str(values), name  # as text, for NaN
     assert [file.path for file in client.list_artifacts(found.info.run_id)] == ["report.html"]
     append(run, 4)
-    (run / "tracking.json").write_text((run / "tracking.json").read_text().replace('"iteration": 3', '"iteration": 1'))
+    remembered = run / "tracking-mlflow.json"
+    remembered.write_text(remembered.read_text().replace('"iteration": 3', '"iteration": 1'))
     (run / "config.json").write_text(json.dumps({"values": {**SETTINGS, "gamma": 0.8, "seed": 1}}))
     capsys.readouterr()
     assert track(run, "mlflow") == 0
@@ -218,8 +246,52 @@ def test_no_password_is_shown_or_kept(run, monkeypatch, refused):  # noqa: F811
     message = refused("--mode", "track", "--run-directory", run, "--to", "mlflow")
     assert message.startswith("MLflow: API request to http://127.0.0.1:9/")
     assert to_mlflow.mlflow_target() == "http://127.0.0.1:9 longstride"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:p@ss@127.0.0.1:9")
+    assert to_mlflow.mlflow_target() == "http://127.0.0.1:9 longstride"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////tmp/mlflow.db")
     assert to_mlflow.mlflow_target() == "sqlite:////tmp/mlflow.db longstride"
+
+
+def test_the_address_of_a_run_on_a_server_has_no_password(run, monkeypatch, capsys):
+    """MLflow itself prints it with the password that it was given."""
+    mlflow = pytest.importorskip("mlflow")
+    client = MagicMock()
+    client.get_experiment_by_name.return_value.experiment_id = "7"
+    client.create_run.return_value.info.run_id = "abc"
+    client.get_run.return_value.data.tags = client.get_run.return_value.data.params = {}
+    client.get_run.return_value.info.experiment_id = "7"
+    client.set_terminated.side_effect = lambda *_: print("View run at http://user:secret@host:5000")
+    monkeypatch.setattr(mlflow, "MlflowClient", lambda: client)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@host:5000/")
+    assert track(run, "mlflow") == 0
+    out = capsys.readouterr().out
+    assert "secret" not in out
+    assert out.splitlines()[-1] == "MLflow: http://host:5000/#/experiments/7/runs/abc"
+
+
+def test_wandb_that_sends_nothing_is_not_taken_for_one_that_has_the_run(run, monkeypatch, refused):  # noqa: F811
+    wandb = MagicMock()
+    monkeypatch.setattr(to_wandb, "_import_wandb", lambda: wandb)
+    wandb.Settings.side_effect = ValueError("1 error\nmode: should be online")  # as of WANDB_MODE=nonsense
+    message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
+    assert message == "W&B: 1 error mode: should be online; or set WANDB_MODE=offline and upload later."
+    wandb.Settings.side_effect = None
+    wandb.init.return_value.disabled = True
+    message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
+    assert message == "W&B: WANDB_MODE says that nothing is sent."
+    assert not (run / "tracking-wandb.json").exists()
+
+
+def test_wandb_says_itself_what_it_has(run, monkeypatch):
+    """Its own process uploads later: a run that was stopped may have less than it was given."""
+    wandb = MagicMock()
+    monkeypatch.setattr(to_wandb, "_import_wandb", lambda: wandb)
+    wandb.init.return_value.configure_mock(disabled=False, resumed=True, starting_step=2)
+    (run / "tracking-wandb.json").write_text(json.dumps({"longstride": {"run": "a", "iteration": 3, "closed": False}}))
+    for name in ("WANDB_PROJECT", "WANDB_ENTITY"):
+        monkeypatch.delenv(name, raising=False)
+    assert track(run, "wandb") == 0
+    assert [call.kwargs["step"] for call in wandb.init.return_value.log.call_args_list] == [2, 3]
 
 
 def wandb_records(path):
@@ -271,6 +343,6 @@ def test_wandb_has_the_run_without_a_network(run, monkeypatch, capsys):
     assert {name: settings[name] for name in SETTINGS} == SETTINGS
     assert settings["units"] == {"cash": "euros"}
     assert (begun.display_name, begun.project) == ("my run", "longstride")
-    assert begun.run_id == json.loads((run / "tracking.json").read_text())["wandb longstride"]["run"]
+    assert begun.run_id == json.loads((run / "tracking-wandb.json").read_text())["longstride"]["run"]
     sent = [found.artifact for found in records if found.WhichOneof("record_type") == "artifact"]
     assert [entry.path for artifact in sent for entry in artifact.manifest.contents] == ["report.html"]

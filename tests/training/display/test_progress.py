@@ -66,6 +66,14 @@ def test_the_best_heuristic_stands_beside_the_main_metric_and_each_update_has_a_
     assert "  5.20 h mean cycle time (spt: 7.50 h)  " in line
 
 
+def test_the_best_heuristic_stands_beside_no_other_figure():
+    text = io.StringIO()
+    with Progress(Console(file=text), 4, 0, "mean_cycle_time") as progress:
+        progress.compare_with("spt", 7.5)
+        progress.iteration({**RECORD, "metrics": {}, "return": None, "mean_reward": -0.25})
+    assert "  -0.25 mean reward  " in text.getvalue() and "spt" not in text.getvalue()
+
+
 @pytest.fixture
 def screen():
     """Return a terminal of 80 x 24, a console that writes to it, and a function that feeds it what was written."""

@@ -4,17 +4,15 @@ Each runs in a fresh process: it starts as a user's would, with nothing left fro
 """
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.commands.ab.report import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
-from core.commands.fresh_process import last_words, run_fresh
+from core.commands.fresh_process import last_words, remove_run, run_fresh
 from core.errors import UserError
 from core.training.run_directory.files import write_json
-from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import read_metrics
 
 
@@ -48,9 +46,7 @@ class SideRun:
         Raises:
             UserError: the run failed, or another process still trains in its folder.
         """
-        if self.directory.exists():
-            RunLock(self.directory).release()
-            shutil.rmtree(self.directory)
+        remove_run(self.directory)
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         log = self.directory.with_suffix(".log")
         arguments = self.side.arguments("train", self.directory, seed=str(self.seed))

@@ -58,13 +58,14 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     for flag, given in (("--host", asked.host), ("--token-file", asked.token_file)):
         if given is not None and asked.serve is None:
             raise UserError(f"{flag} goes with --serve PORT.")
-    recommender, about = recommender_of(Path(directory), config, sources, say)
+    of_the_run = list[str]()  # with --json nothing else is printed
+    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if asked.json else say)
     if asked.serve is not None:
         return _serve(recommender, about, asked, say)
     state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
     advice = recommender.advise(state, TOP if asked.top is None else asked.top)
     if asked.json:
-        print(json.dumps({**advice.as_json(), "notes": notes}, indent=2))
+        print(json.dumps({**advice.as_json(), "notes": [*of_the_run, *notes]}, indent=2))
     else:
         print_advice(advice, console, say)
         for note in notes:

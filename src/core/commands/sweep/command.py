@@ -7,13 +7,15 @@ from statistics import fmean
 
 from rich.console import Console
 
-from core.commands.sweep.held_out import HeldOut, compare_held_out
-from core.commands.sweep.page import write_page
+from core.commands.fresh_process import remove_run
+from core.commands.sweep.held_out import NOTHING_COMPARED, HeldOut, compare_held_out
+from core.commands.sweep.page import build_page
 from core.commands.sweep.report import Outcome, closing_lines, result_json, trial_line, trial_tables
-from core.commands.sweep.runs import Records, Result, parts_done, remove_run, share_done
+from core.commands.sweep.runs import Records, Result, parts_done, share_done
 from core.commands.sweep.study import RUNGS, Search, best_first
 from core.commands.sweep.sweep import BASE, JOURNAL, PAGE, RESULT, Sweep, trial_name
 from core.errors import UserError
+from core.report.page import write_page
 from core.text import Say, counted, format_duration
 from core.training.build.run_settings import values_of_a_run
 from core.training.run_directory.directory import RunDirectory
@@ -45,7 +47,7 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
         console.print(table)
     for line in closing_lines(sweep, outcome):
         say(line)
-    say(f"Report: {write_page(sweep, outcome, sweep.directory / PAGE)}")
+    say(f"Report: {write_page(build_page(sweep, outcome), sweep.directory / PAGE)}")
     return sweep.directory / RESULT
 
 
@@ -108,7 +110,7 @@ def _try_settings(sweep: Sweep, search: Search, base: Result, say: Say) -> None:
                 say(f"No time for another trial and the comparison: {len(ended)} of {sweep.limits.trials} are made.")
             return
         _make_trial(sweep, search)
-        _save(sweep, search, base, None)
+        _save(sweep, search, base)
         say(trial_line(sweep, search.trials(), base))
 
 
@@ -158,9 +160,10 @@ class _Watch:
         return len(self._records)
 
 
-def _save(sweep: Sweep, search: Search, base: Result, held_out: HeldOut | None) -> Outcome:
+def _save(sweep: Sweep, search: Search, base: Result, held_out: HeldOut | None = None) -> Outcome:
     """Write sweep.json and return what it holds."""
     used = values_of_a_run(sweep.base.directory)
-    outcome = Outcome(base, used, search.trials(), search.importances() if held_out else {}, held_out)
+    importances = search.importances() if held_out else {}
+    outcome = Outcome(base, used, search.trials(), importances, held_out or NOTHING_COMPARED)
     write_json(sweep.directory / RESULT, {**sweep.identity(), **result_json(sweep, outcome)})
     return outcome

@@ -33,7 +33,6 @@ class HeldOut:
 
     base: dict[int, float]  # seed -> score with the base settings
     finalists: list[Finalist]  # in the order of their scores in the search
-    seconds: float  # of all its trainings
 
     def winner(self, lower_is_better: bool) -> Finalist | None:
         """Return the finalist that is shown to be better than the base settings, the best of several; else None."""
@@ -41,8 +40,10 @@ class HeldOut:
         better = [(sign * f.verdict.value, f) for f in self.finalists if f.verdict and f.verdict.word == "better"]
         return min(better, key=lambda each: each[0])[1] if better else None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what sweep.json holds of it."""
+    def as_json(self) -> dict[str, Any] | None:
+        """Return what sweep.json holds of it; None where nothing was compared."""
+        if not self.finalists:
+            return None
         finalists = [
             {
                 "trial": finalist.trial.number,
@@ -54,6 +55,9 @@ class HeldOut:
         return {"base": {str(seed): score for seed, score in self.base.items()}, "finalists": finalists}
 
 
+NOTHING_COMPARED = HeldOut({}, [])
+
+
 def compare_held_out(sweep: Sweep, trials: list[Trial], say: Say) -> HeldOut:
     """Train the base settings and those of some trials with each held-out seed, as far as that was not done before.
 
@@ -62,21 +66,19 @@ def compare_held_out(sweep: Sweep, trials: list[Trial], say: Say) -> HeldOut:
     """
     seeds = sweep.held_out_seeds
     if not (trials and seeds):
-        return HeldOut({}, [], 0.0)
+        return NOTHING_COMPARED
     scores: dict[str, dict[int, float]] = {BASE: {}, **{trial_name(trial.number): {} for trial in trials}}
     settings = {BASE: None, **{trial_name(trial.number): trial.params for trial in trials}}
-    seconds = 0.0
     best = f"the {counted(len(trials), 'best trial')}" if len(trials) > 1 else "the best trial"
     numbers = f"{seeds[0]} to {seeds[-1]}"
     say(f"Training {best} and the {BASE} with {counted(len(seeds), 'seed')} that no trial had, {numbers} ...")
     for seed in seeds:
         for name, params in settings.items():
             result = sweep.held_out("base" if params is None else name, params, seed).run_once()
-            seconds += result.took
             _tell(sweep, name, seed, result, say)
             if result.score is not None and not result.error:
                 scores[name][seed] = result.score
-    return HeldOut(scores[BASE], judged(trials, scores, sweep.simulator, seeds), seconds)
+    return HeldOut(scores[BASE], judged(trials, scores, sweep.simulator, seeds))
 
 
 def judged(

@@ -1,14 +1,12 @@
-"""sweep.html: a sweep as a page for a browser."""
+"""Content of sweep.html: a sweep as a page for a browser."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from core.commands.sweep.report import (
     Outcome,
     held_out_cells,
     importance_line,
-    metric_header,
     recommended,
     scale_for,
     sentences,
@@ -19,11 +17,9 @@ from core.commands.sweep.report import (
 from core.commands.sweep.space import Dimension
 from core.commands.sweep.study import RUNGS, Trial, pareto_front
 from core.commands.sweep.sweep import BASE, Sweep
-from core.errors import UserError
-from core.report.charts import STYLE, draw, have_matplotlib
-from core.report.page import Block, Cell, Code, Figure, Page, Section, Table, Text, plain, render
+from core.report.charts import STYLE, cautions, draw
+from core.report.page import Block, Cell, Code, Figure, Page, Section, Table, Text, plain
 from core.text import Scale, counted, format_duration, in_words
-from core.training.run_directory.files import write_atomically
 
 _COLUMNS = 3
 """Pictures in a row, of scores against values."""
@@ -32,26 +28,12 @@ _FEW_LABELS_FROM = 50.0
 """High over low end of a logarithmic axis from which only powers of ten have labels."""
 
 
-def write_page(sweep: Sweep, outcome: Outcome, path: Path) -> Path:
-    """Write the page of a sweep and return its path.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    try:
-        write_atomically(path, render(build_page(sweep, outcome)).encode())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
-    return path
-
-
 def build_page(sweep: Sweep, outcome: Outcome) -> Page:
     """Return the content of a sweep's page."""
     metric = in_words(sweep.settings.metric)
-    winner = outcome.held_out.winner(sweep.aim.lower_is_better) if outcome.held_out else None
+    winner = outcome.held_out.winner(sweep.aim.lower_is_better)
     better = "lower" if sweep.aim.lower_is_better else "higher"
     title = f"{counted(len(outcome.trials), 'trial')} of {counted(len(sweep.space), 'setting')}"
-    cautions = [] if have_matplotlib() else ["There are no pictures, because matplotlib is not installed."]
     sections = [
         *_held_out(sweep, outcome),
         Section("importance", "Which setting matters", _importance(outcome)),
@@ -67,13 +49,13 @@ def build_page(sweep: Sweep, outcome: Outcome) -> Page:
         tone="" if winner is None else "better",
         tiles=[],
         words=sentences(sweep, outcome),
-        warnings=cautions,
+        warnings=cautions(),
         sections=sections,
     )
 
 
 def _verdict(sweep: Sweep, outcome: Outcome) -> str:
-    if not (outcome.held_out and outcome.held_out.finalists):
+    if not outcome.held_out.finalists:
         return ""
     winner = outcome.held_out.winner(sweep.aim.lower_is_better)
     if winner is None:
@@ -82,9 +64,9 @@ def _verdict(sweep: Sweep, outcome: Outcome) -> str:
 
 
 def _held_out(sweep: Sweep, outcome: Outcome) -> list[Section]:
-    if not (outcome.held_out and outcome.held_out.finalists):
+    if not outcome.held_out.finalists:
         return []
-    headers, rows = held_out_cells(sweep, outcome, scale_for(sweep, outcome))
+    headers, rows = held_out_cells(sweep, outcome, scale_for(sweep, outcome.base))
     seeds = counted(len(sweep.held_out_seeds), "seed")
     caption = (
         f"Trained again with {seeds} that no trial had, and evaluated on their episodes. Differences are paired by "
@@ -117,7 +99,7 @@ def _importance(outcome: Outcome) -> list[Block]:
 
 
 def _values(sweep: Sweep, outcome: Outcome) -> list[Block]:
-    scale, known = scale_for(sweep, outcome), [trial for trial in outcome.trials if _shown(trial) is not None]
+    scale, known = scale_for(sweep, outcome.base), [trial for trial in outcome.trials if _shown(trial) is not None]
     rows = -(-len(sweep.space) // _COLUMNS)
 
     def paint(figure: Any) -> None:
@@ -128,7 +110,7 @@ def _values(sweep: Sweep, outcome: Outcome) -> list[Block]:
         for axes in grid.ravel()[len(sweep.space) :]:
             axes.set_visible(False)
         for row in grid:
-            row[0].set_ylabel(metric_header(sweep, scale))
+            row[0].set_ylabel(scale.header(sweep.settings.metric))
         grid[0][0].legend(fontsize="small", frameon=False)
 
     caption = "Each point is a trial; a cross is one that was given up, at its score until then."
@@ -171,7 +153,7 @@ def _shown(trial: Trial) -> float | None:
 
 
 def _search(sweep: Sweep, outcome: Outcome) -> list[Block]:
-    scale = scale_for(sweep, outcome)
+    scale = scale_for(sweep, outcome.base)
     complete = [trial for trial in outcome.trials if trial.score is not None]
     front = pareto_front(outcome.trials, sweep.aim.lower_is_better)
     base = (outcome.base.score or 0.0) * scale.factor
@@ -182,7 +164,7 @@ def _search(sweep: Sweep, outcome: Outcome) -> list[Block]:
         over_time.plot([trial.number for trial in complete], scores, "o", color=STYLE.series[0], markersize=4)
         over_time.axhline(base, color=STYLE.muted, linestyle="--", linewidth=1, label=BASE)
         over_time.set_xlabel("trial")
-        over_time.set_ylabel(metric_header(sweep, scale))
+        over_time.set_ylabel(scale.header(sweep.settings.metric))
         seconds = [trial.seconds or 0.0 for trial in complete]
         over_seconds.plot(seconds, scores, "o", color=STYLE.series[0], markersize=4)
         ends = [(trial.seconds or 0.0, (trial.score or 0.0) * scale.factor) for trial in front]
@@ -203,7 +185,7 @@ def _search(sweep: Sweep, outcome: Outcome) -> list[Block]:
 
 
 def _trials(sweep: Sweep, outcome: Outcome) -> list[Block]:
-    headers, rows = trial_cells(sweep, outcome, scale_for(sweep, outcome), len(outcome.trials))
+    headers, rows = trial_cells(sweep, outcome, scale_for(sweep, outcome.base), len(outcome.trials))
     blocks: list[Block] = [Table("Complete trials, the best first", headers, [plain(*row) for row in rows])]
     rest = [trial for trial in outcome.trials if trial.score is None or trial.same_as is not None]
     if rest:

@@ -30,7 +30,7 @@ class Outcome:
     base_values: dict[str, Any]  # every setting of that training, defaults included
     trials: list[Trial]  # that have ended, in the order of their beginnings
     importances: dict[str, float]  # setting -> share; empty where it is not known
-    held_out: HeldOut | None  # None until it is made
+    held_out: HeldOut  # empty until it is made, and where there is nothing to compare
 
 
 def result_json(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
@@ -46,18 +46,13 @@ def result_json(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
         "best": ranked[0].number if ranked else None,
         "pareto_front": [trial.number for trial in pareto_front(outcome.trials, lower)],
         "importances": outcome.importances,
-        "held_out": outcome.held_out.as_json() if outcome.held_out else None,
+        "held_out": outcome.held_out.as_json(),
     }
 
 
-def scale_for(sweep: Sweep, outcome: Outcome) -> Scale:
-    """Return the scale in which scores are shown."""
-    return scale_of(sweep.simulator.unit_of(sweep.settings.metric), outcome.base.score or 0.0)
-
-
-def metric_header(sweep: Sweep, scale: Scale) -> str:
-    """Return the name of the score with its unit."""
-    return in_words(sweep.settings.metric) + (f", {scale.unit}" if scale.unit else "")
+def scale_for(sweep: Sweep, base: Result) -> Scale:
+    """Return the scale in which scores are shown, which suits that of the base settings."""
+    return scale_of(sweep.simulator.unit_of(sweep.settings.metric), base.score or 0.0)
 
 
 def shown_value(value: Any) -> str:
@@ -74,7 +69,8 @@ def against_base(score: float | None, base: Result) -> str:
     """Return the difference of a score to that of the base settings, in per cent."""
     if score is None or not base.score:
         return "-"
-    return f"{100.0 * (score - base.score) / abs(base.score):+.2g} %"
+    percent = 100.0 * (score - base.score) / abs(base.score)
+    return f"{'+' * (percent >= 0.0)}{format_number(percent, 2)} %"
 
 
 def trial_line(sweep: Sweep, trials: list[Trial], base: Result) -> str:
@@ -88,7 +84,7 @@ def trial_line(sweep: Sweep, trials: list[Trial], base: Result) -> str:
         return f"{name}: worse than the median after {100 * part // RUNGS} % of it, given up. {values}"
     if trial.same_as is not None:
         return f"{name}: the same values as trial {trial.same_as}, so the same score. {values}"
-    scale = scale_of(sweep.simulator.unit_of(sweep.settings.metric), base.score or 0.0)
+    scale = scale_for(sweep, base)
     best = best_first(trials, sweep.aim.lower_is_better)[0]
     words = "the best so far" if best is trial else f"best so far {scale.show(best.score or 0.0)}, trial {best.number}"
     shown, took = scale.show(trial.score or 0.0), format_duration(trial.seconds or 0.0)
@@ -100,9 +96,9 @@ def trial_tables(sweep: Sweep, outcome: Outcome, width: int) -> list[Table]:
 
     What is too wide for ``width`` letters continues in a further table below.
     """
-    scale = scale_for(sweep, outcome)
+    scale = scale_for(sweep, outcome.base)
     tables = _fitting(f"The best trials, seed {sweep.aim.seed}", *trial_cells(sweep, outcome, scale, SHOWN), width)
-    if outcome.held_out and outcome.held_out.finalists:
+    if outcome.held_out.finalists:
         title = f"On {counted(len(sweep.held_out_seeds), 'seed')} that no trial had"
         tables += _fitting(title, *held_out_cells(sweep, outcome, scale), width)
     return tables
@@ -142,20 +138,17 @@ def trial_cells(sweep: Sweep, outcome: Outcome, scale: Scale, most: int) -> tupl
         score, seconds = format_number((trial.score or 0.0) * scale.factor), format_duration(trial.seconds or 0.0)
         mark = "yes" if trial.number in front else ""
         rows.append([str(trial.number), score, against_base(trial.score, base), seconds, mark, *values])
-    return ["trial", metric_header(sweep, scale), f"against {BASE}", "training", "on the front", *names], rows
+    return ["trial", scale.header(sweep.settings.metric), f"against {BASE}", "training", "on the front", *names], rows
 
 
 def held_out_cells(sweep: Sweep, outcome: Outcome, scale: Scale) -> tuple[list[str], list[list[str]]]:
     """Return headers and rows of the comparison on held-out seeds."""
-    held_out = outcome.held_out
-    if held_out is None:
-        return [], []
-    rows = [[BASE, _mean(held_out.base, scale), "-", "-"]]
-    for finalist in held_out.finalists:
+    rows = [[BASE, _mean(outcome.held_out.base, scale), "-", "-"]]
+    for finalist in outcome.held_out.finalists:
         verdict = finalist.verdict.short if finalist.verdict else "too few seeds"
         searched = against_base(finalist.trial.score, outcome.base)
         rows.append([f"trial {finalist.trial.number}", _mean(finalist.scores, scale), verdict, searched])
-    return ["settings", metric_header(sweep, scale), f"against {BASE}", "that in the search"], rows
+    return ["settings", scale.header(sweep.settings.metric), f"against {BASE}", "that in the search"], rows
 
 
 def closing_lines(sweep: Sweep, outcome: Outcome) -> list[str]:
@@ -181,7 +174,7 @@ def _counts(outcome: Outcome) -> list[str]:
 
 def _front_line(sweep: Sweep, outcome: Outcome) -> list[str]:
     """Return which trials are not both worse and slower than another one."""
-    scale, front = scale_for(sweep, outcome), pareto_front(outcome.trials, sweep.aim.lower_is_better)
+    scale, front = scale_for(sweep, outcome.base), pareto_front(outcome.trials, sweep.aim.lower_is_better)
     each = [f"trial {t.number} ({scale.show(t.score or 0.0)} in {format_duration(t.seconds or 0.0)})" for t in front]
     return [f"No trial is both better and faster than these: {', '.join(each)}."] if each else []
 
@@ -196,7 +189,7 @@ def importance_line(outcome: Outcome) -> str:
 
 def held_out_lines(sweep: Sweep, outcome: Outcome) -> list[str]:
     """Return what the comparison on held-out seeds shows, a sentence for each trial."""
-    if outcome.held_out is None or not outcome.held_out.finalists:
+    if not outcome.held_out.finalists:
         return ["Nothing was compared on other seeds, so the best score of the search flatters its trial."]
     return [_verdict_line(sweep, outcome, finalist) for finalist in outcome.held_out.finalists]
 
@@ -218,7 +211,7 @@ def train_again(sweep: Sweep, trial: Trial) -> str:
 
 def recommended(sweep: Sweep, outcome: Outcome) -> Trial | None:
     """Return the trial that is better on other seeds too, else the best of the search; None without any."""
-    winner = outcome.held_out.winner(sweep.aim.lower_is_better) if outcome.held_out else None
+    winner = outcome.held_out.winner(sweep.aim.lower_is_better)
     ranked = best_first(outcome.trials, sweep.aim.lower_is_better)
     return winner.trial if winner else next(iter(ranked), None)
 
@@ -227,8 +220,8 @@ def _command_lines(sweep: Sweep, outcome: Outcome) -> list[str]:
     trial = recommended(sweep, outcome)
     if trial is None:
         return []
-    lines, compared = [], outcome.held_out is not None and bool(outcome.held_out.finalists)
-    if compared and outcome.held_out and outcome.held_out.winner(sweep.aim.lower_is_better) is None:
+    lines, held_out = [], outcome.held_out
+    if held_out.finalists and held_out.winner(sweep.aim.lower_is_better) is None:
         lines.append(f"No trial is shown to be better than the {BASE}: keep those.")
     return [*lines, f"To train with the settings of trial {trial.number}: {train_again(sweep, trial)}"]
 

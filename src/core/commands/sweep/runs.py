@@ -2,17 +2,15 @@
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from core.commands.fresh_process import last_words, run_fresh
+from core.commands.fresh_process import last_words, remove_run, run_fresh
 from core.config import flags_of
 from core.training.run_directory.files import write_json
-from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import NewRecords, read_metrics
 
 _PHASES = ("simulation_seconds", "transfer_seconds", "update_seconds")
@@ -96,17 +94,6 @@ class Training(NamedTuple):
         if not result.error:
             write_json(file, result._asdict())
         return result
-
-
-def remove_run(directory: Path) -> None:
-    """Remove what an interrupted training left.
-
-    Raises:
-        UserError: another process still trains there.
-    """
-    if directory.exists():
-        RunLock(directory).release()
-        shutil.rmtree(directory)
 
 
 def share_done(record: dict[str, Any], planned: int | None) -> float:

@@ -19,7 +19,7 @@ _OF_ALL_TRIALS = (
 )
 """Settings that all trials have in common: their scores would not compare otherwise."""
 
-_RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>\S+)(?P<words>( +\S+)*)")
+_RANGE = re.compile(r"(?P<low>.+?) *\.\. *(?P<high>\S+)(?P<words>( +\S+)*)")
 
 
 @dataclass(frozen=True)

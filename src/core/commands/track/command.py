@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.text import Say, counted
 from core.training.build.run_settings import values_of_a_run
 from core.training.run_directory.directory import RunDirectory
-from core.training.run_directory.lock import is_locked
+from core.training.run_directory.lock import RunLock, is_locked
 from core.training.run_directory.metrics_log import NewRecords
 
 SERVICES: dict[str, tuple[Callable[[RunFacts, Sent], Tracker], Callable[[], str]]] = {
@@ -35,7 +35,7 @@ def run_track(directory: str, service: str | None, follow: bool, say: Say) -> in
     The training knows nothing of it: this process reads its files.
 
     Raises:
-        UserError: the directory holds no run, or the service's package is not installed.
+        UserError: the directory holds no run, another process sends it, or the service's package is not installed.
         TrackingError: the service cannot be reached.
     """
     if not directory or service is None:
@@ -48,13 +48,23 @@ def run_track(directory: str, service: str | None, follow: bool, say: Say) -> in
         raise UserError(
             f"{path} has no {RunDirectory(path).metrics.name} with an iteration; name the directory of a run."
         )
+    file = RunDirectory(path).tracking(service).with_suffix(".lock")
+    lock = RunLock(path, file, f"sends it to {service}; wait for it, or stop it")
+    try:
+        return _send(path, service, new, first, follow, say)
+    finally:
+        lock.release()
+
+
+def _send(path: Path, service: str, new: NewRecords, first: list[dict[str, Any]], follow: bool, say: Say) -> int:
+    """Send the records ``first`` and those after them, unless the service has them; return the exit code."""
     open_run, target_of = SERVICES[service]
-    target = target_of()
-    sent = read_sent(path, service, target)
-    if not follow and first[-1]["iteration"] <= sent.iteration and not _changed_files(path, sent):
+    file, target = RunDirectory(path).tracking(service), target_of()
+    sent = read_sent(file, target)
+    if not follow and sent.closed and first[-1]["iteration"] <= sent.iteration and not _changed_files(path, sent):
         say(f"Everything is there: {counted(sent.iteration, 'iteration')} in run {sent.run} of {target}.")
         return 0
-    replay = _Replay(open_run(_facts(path, first), sent), sent, lambda: write_sent(path, service, target, sent), say)
+    replay = _Replay(open_run(_facts(path, first), sent), sent, lambda: write_sent(file, target, sent), say)
     try:
         replay.send(first, retry=follow)
         was_training = follow and is_locked(path)
@@ -95,7 +105,7 @@ class _Replay:
     def __init__(self, tracker: Tracker, sent: Sent, remember: Callable[[], None], say: Say) -> None:
         self._tracker, self._sent, self._remember, self._say = tracker, sent, remember, say
         self._waiting, self._before, self._told = list[dict[str, Any]](), tracker.iteration, ""
-        sent.run = tracker.run
+        sent.run, sent.closed = tracker.run, False
         remember()
 
     def send(self, records: list[dict[str, Any]], retry: bool) -> None:
@@ -131,6 +141,8 @@ class _Replay:
     def close(self, ended: bool) -> None:
         """Wait until everything is there, and say what was sent."""
         lines = self._tracker.close(ended)
+        self._sent.closed = True
+        self._remember()
         sent = self._tracker.iteration - self._before
         self._say(f"Sent {counted(sent, 'iteration')}; {counted(self._tracker.iteration, 'iteration')} are there.")
         for line in lines:

@@ -5,7 +5,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from core.commands.track.tracker import PROJECT, Records, RunFacts, Sent, Tracki
 from core.errors import UserError, one_line
 from core.training.run_directory.metrics_log import scalars
 
-_MOST_METRICS, _MOST_PARAMS, _LONGEST_PARAM = 1000, 100, 500
-"""What MLflow takes at once, and letters of a parameter in all of its versions."""
+_MOST_METRICS, _LONGEST_PARAM = 999, 500
+"""Metrics that MLflow takes at once beside a tag, and letters of a parameter in all of its versions."""
 
-_PASSWORD = re.compile(r"//[^/@\s]+@")
+_PASSWORD = re.compile(r"//[^/\s]+@")
 
 _ITERATION = "longstride.iteration"
 """Tag with the last iteration, sent together with its metrics: they cannot disagree."""
@@ -24,8 +25,7 @@ _ITERATION = "longstride.iteration"
 
 def mlflow_target() -> str:
     """Return where runs go, without passwords: the server or store, and the experiment."""
-    store = os.environ.get("MLFLOW_TRACKING_URI") or _import_mlflow().get_tracking_uri()
-    return f"{_PASSWORD.sub('//', store)} {_experiment()}"
+    return f"{_store()} {_experiment()}"
 
 
 class MlflowRun:
@@ -43,8 +43,9 @@ class MlflowRun:
             self._client = mlflow.MlflowClient()
             self.run = sent.run or self._begin(facts.name)
             found = self._client.get_run(self.run)
+            self._experiment_id = found.info.experiment_id
             if found.info.lifecycle_stage == "deleted":
-                raise TrackingError(f"MLflow: run {self.run} was deleted; remove tracking.json to send it anew.")
+                raise TrackingError(f"MLflow: run {self.run} was deleted; remove tracking-mlflow.json to send it anew.")
             self._client.update_run(self.run, status="RUNNING")
             tags = {f"unit.{name}": unit for name, unit in facts.units.items()}
             self._client.log_batch(self.run, tags=[self._entities.RunTag(*tag) for tag in tags.items()])
@@ -73,10 +74,17 @@ class MlflowRun:
     def close(self, ended: bool) -> list[str]:
         """Mark the run as finished where its training is over."""
         if ended:
-            with _explained():
+            with _explained(), redirect_stdout(StringIO()):  # it prints the server's address with its password
                 self._client.set_terminated(self.run, "FINISHED")
         kept = f"MLflow keeps the first value of a parameter, other than {', '.join(self._changed)} now."
-        return [*([kept] if self._changed else []), f"MLflow: run {self.run} in {self.target}"]
+        return [*([kept] if self._changed else []), f"MLflow: {self._place()}"]
+
+    def _place(self) -> str:
+        """Return the page of the run, or where it is where there is no server."""
+        store = _store()
+        if store.startswith("http"):
+            return f"{store.rstrip('/')}/#/experiments/{self._experiment_id}/runs/{self.run}"
+        return f"run {self.run} in {self.target}"
 
     def _begin(self, name: str) -> str:
         """Begin a run and return its id."""
@@ -97,9 +105,13 @@ class MlflowRun:
         shown = {name: _shown(value)[:_LONGEST_PARAM] for name, value in settings.items()}
         new = [self._entities.Param(name, value) for name, value in shown.items() if name not in known]
         with _explained():
-            for first in range(0, len(new), _MOST_PARAMS):
-                self._client.log_batch(self.run, params=new[first : first + _MOST_PARAMS])
+            self._client.log_batch(self.run, params=new)
         return [name.upper() for name, value in shown.items() if known.get(name, value) != value]
+
+
+def _store() -> str:
+    """Return the address of the server or store without passwords."""
+    return _PASSWORD.sub("//", os.environ.get("MLFLOW_TRACKING_URI") or _import_mlflow().get_tracking_uri())
 
 
 def _experiment() -> str:

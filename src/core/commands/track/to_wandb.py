@@ -3,6 +3,8 @@
 import os
 import secrets
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,9 @@ class WandbRun:
         self.target = wandb_target()
         entity, _, project = self.target.rpartition("/")
         self.run = sent.run or secrets.token_hex(4)
-        settings = wandb.Settings(console="off", silent=True, x_disable_stats=True)  # the run's machine is not this one
-        try:
+        with _explained("; or set WANDB_MODE=offline and upload later"):
+            # The run's machine is not this one.
+            settings = wandb.Settings(console="off", silent=True, x_disable_stats=True)
             self._run = wandb.init(
                 entity=entity or None,
                 project=project,
@@ -43,32 +46,41 @@ class WandbRun:
                 allow_val_change=True,
                 settings=settings,
             )
-        except (wandb.errors.Error, OSError) as error:
-            raise TrackingError(f"W&B: {one_line(error)}; or set WANDB_MODE=offline and upload later.") from None
+        if self._run.disabled:
+            raise TrackingError("W&B: WANDB_MODE says that nothing is sent.")
         # Online the service says how far it is; a run that is written for later starts its steps at 0 each time.
-        self.iteration = max(sent.iteration, self._run.starting_step - 1 if self._run.resumed else 0)
+        self.iteration = max(0, self._run.starting_step - 1) if self._run.resumed else sent.iteration
 
     def send(self, records: Records) -> None:
         """Send the numbers of records; the program of W&B beside this one keeps them until they are through."""
         for record in records:
-            self._run.log(dict(scalars(record)), step=record["iteration"])
+            with _explained():
+                self._run.log(dict(scalars(record)), step=record["iteration"])
             self.iteration = record["iteration"]
 
     def send_file(self, path: Path) -> None:
         """Send a file as an artifact of the run."""
-        artifact = self._wandb.Artifact(f"{self.run}-{path.stem}", type="report")
-        artifact.add_file(str(path))
-        self._run.log_artifact(artifact)
+        with _explained():
+            artifact = self._wandb.Artifact(f"{self.run}-{path.stem}", type="report")
+            artifact.add_file(str(path))
+            self._run.log_artifact(artifact)
 
     def close(self, ended: bool) -> list[str]:
         """Wait until everything is uploaded, or on the disk."""
         folder = Path(self._run.settings.sync_dir)
         line = f"Upload with: wandb sync {shlex.quote(str(folder))}" if self._run.offline else f"W&B: {self._run.url}"
-        try:
+        with _explained():
             self._run.finish()
-        except (self._wandb.errors.Error, OSError) as error:
-            raise TrackingError(f"W&B: {one_line(error)}.") from None
         return [line]
+
+
+@contextmanager
+def _explained(otherwise: str = "") -> Iterator[None]:
+    """Turn W&B's errors, which have no class in common, into sentences."""
+    try:
+        yield
+    except Exception as error:
+        raise TrackingError(f"W&B: {one_line(error)}{otherwise}.") from None
 
 
 def _import_wandb() -> Any:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.errors import UserError
-from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
 
 PROJECT = "longstride"
@@ -25,7 +24,8 @@ class Sent:
     """What a service has of a run."""
 
     run: str = ""  # the service's name of the run; empty before it has one
-    iteration: int = 0  # last iteration that it has
+    iteration: int = 0  # last iteration that it was given
+    closed: bool = True  # whether it has all of them; not where the command that sent them was stopped
     files: dict[str, str] = field(default_factory=dict)  # file name -> digest of the content that it has
 
 
@@ -56,30 +56,25 @@ class Tracker(Protocol):
         """Wait until everything is there; return lines for people. ``ended``: whether the training is over."""
 
 
-def read_sent(directory: Path, service: str, target: str) -> Sent:
-    """Return what a service has of a run at a target; nothing where nothing is remembered.
+def read_sent(path: Path, target: str) -> Sent:
+    """Return what a service has of a run at a target, from its file; nothing where nothing is remembered.
 
     Raises:
-        UserError: the file that remembers it is damaged.
+        UserError: the file is damaged.
     """
-    return Sent(**_all(directory).get(_key(service, target), {}))
+    return Sent(**_all(path).get(target, {}))
 
 
-def write_sent(directory: Path, service: str, target: str, sent: Sent) -> None:
+def write_sent(path: Path, target: str, sent: Sent) -> None:
     """Remember what a service has.
 
     Raises:
         UserError: the file cannot be written.
     """
-    write_json(RunDirectory(directory).tracking, {**_all(directory), _key(service, target): asdict(sent)})
+    write_json(path, {**_all(path), target: asdict(sent)})
 
 
-def _key(service: str, target: str) -> str:
-    return f"{service} {target}"
-
-
-def _all(directory: Path) -> dict[str, Any]:
-    path = RunDirectory(directory).tracking
+def _all(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         for entry in content.values():

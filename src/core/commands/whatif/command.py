@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from core.commands.evaluate import require_heuristics, split_names
 from core.commands.report import report_at_the_end
 from core.commands.whatif.variants import AS_IT_IS, variants_of, write_variants
 from core.config import Config
-from core.errors import UserError, suggestion
+from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
 from core.simulators.loading import find_scenario, from_source, prior_of
@@ -51,13 +52,13 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     Raises:
         UserError: the checkpoint, a scenario, a change or a heuristic is not what it should be.
     """
-    if asked.cost < 0.0:
-        raise UserError(f"--cost-per-person is {asked.cost:g}; it cannot be negative.")
+    if not 0.0 <= asked.cost < float("inf"):
+        raise UserError(f"--cost-per-person is {asked.cost:g}; expected an amount, 0 or more.")
     base = _base(config, sources, asked, say)
     run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
     variants = variants_of(base.scenario, base.files, asked.changes, directory.whatif_scenarios)
-    names = _heuristics(ProcessSimulator(base.scenario), asked.policies)
+    names = _heuristics(ProcessSimulator(base.scenario), asked.policies, base.trained is not None)
     for line in write_variants(variants, len(asked.changes)):
         say(line)
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
@@ -87,6 +88,10 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
     """Return the process as it is: that of the checkpoint, else the first scenario or the one that is set."""
     files = [config.scenario, *asked.further_scenarios] if sources["scenario"] == "flag" else []
     if asked.checkpoint:
+        others = [name for name in ("simulator", "simulator_options", "event_log") if sources[name] == "flag"]
+        if others:
+            flag = others[0].removesuffix("s").replace("_", "-")
+            raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
         tensors, metadata = load_run(Path(asked.checkpoint), say)
         loaded = from_source(metadata["source"])
         if loaded.scenario is None:
@@ -104,14 +109,11 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
     return _Base(loaded.scenario, [])
 
 
-def _heuristics(simulator: ProcessSimulator, policies: str | None) -> list[str]:
+def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: bool) -> list[str]:
     if policies is None:
         return [name for name in simulator.heuristics if name != _NOT_PLAYED]
-    names = [name.strip() for name in policies.split(",") if name.strip()]
-    for name in names:
-        if name not in simulator.heuristics:
-            known = f"there are {', '.join(simulator.heuristics)}"
-            raise UserError(f"The simulator has no heuristic {name}{suggestion(name, simulator.heuristics, known)}")
+    names = split_names(policies)
+    require_heuristics(names, simulator, with_policy)
     return names
 
 

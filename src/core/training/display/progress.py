@@ -124,7 +124,7 @@ class Progress:
         figures = [f"{r['steps_per_second']:,.0f} steps/s", f"{rewarded} {reward}"]
         if self._metric in r["metrics"]:
             figures.append(f"{self._in_units(r['metrics'][self._metric])} {in_words(self._metric)}")
-        if self._heuristic is not None:
+        if self._heuristic is not None and self._main(r) is not None:
             name, value = self._heuristic
             figures[-1] += f" ({name}: {self._in_units(value)})"
         return [*figures, f"{r['simulation_seconds']:.2f} s simulation", f"{r['update_seconds']:.2f} s update"]

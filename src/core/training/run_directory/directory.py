@@ -32,11 +32,14 @@ class RunDirectory:
         self.whatif = self.path / "whatif.json"  # result of --mode whatif
         self.whatif_scenarios = self.path / "whatif"  # folder of the scenarios that it made of changes
         self.export = self.path / "export"  # folder of --mode export
-        self.tracking = self.path / "tracking.json"  # what --mode track has sent
         self.lock = self.path / "run.lock"  # file that the training process locks
 
     def __str__(self) -> str:
         return str(self.path)
+
+    def tracking(self, service: str) -> Path:
+        """Return the file that remembers what --mode track has sent to a service."""
+        return self.path / f"tracking-{service}.json"
 
     def checkpoints(self, which: Which) -> Path:
         """Return a folder of checkpoints."""

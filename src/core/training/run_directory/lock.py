@@ -22,17 +22,25 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
+_TRAINING = "trains there; wait for it, stop it, or name another --run-directory"
+
+
 class RunLock:
     """The right to write in a run directory (made if needed), until :meth:`release` or the end of the process.
 
     ``note`` is a line for people about a missing lock, or None.
 
+    Args:
+        directory: run directory.
+        file: file that is locked, ``run.lock`` by default.
+        use: what a second process is told of the one that has the lock, and what to do.
+
     Raises:
         UserError: another process has it, or the directory cannot be written.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory, self._path = directory, RunDirectory(directory).lock
+    def __init__(self, directory: Path, file: Path | None = None, use: str = _TRAINING) -> None:
+        self.directory, self._path, self._use = directory, file or RunDirectory(directory).lock, use
         self._made = not directory.exists()
         self.note: str | None = None
         try:
@@ -89,10 +97,7 @@ class RunLock:
                 raise OSError
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(
-                f"{self.directory} is in use: {_holder(file)} trains there; wait for it, stop it, or name another "
-                "--run-directory."
-            ) from None
+            raise UserError(f"{self.directory} is in use: {_holder(file)} {self._use}.") from None
         except OSError:
             self.note = f"{self.directory} cannot be locked: take care that no second process trains there."
 

@@ -128,7 +128,7 @@ def draw_curve(
     only = next(iter(curves.values()))
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel(f"{in_words(only.metric)}{f', {scale.unit}' if scale.unit else ''}")
+    axes.set_ylabel(scale.header(only.metric))
     axes.grid(color=style.grid, linewidth=0.6)
     axes.legend(fontsize="small", frameon=False)
 

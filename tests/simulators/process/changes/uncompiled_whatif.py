@@ -112,6 +112,12 @@ def test_the_worth_of_a_policy_that_is_the_heuristic_with_more_is_that_much():
         (["--change", "people +1 clerk", "--change", "people +1  clerk"], "Two scenarios are called"),
         (["--change", "people +1 clerk", "--policy", "sptt"], "did you mean spt"),
         (["--change", "people +1 clerk", "--cost-per-person", "-1"], "--cost-per-person"),
+        (["--change", "people +1 clerk", "--cost-per-person", "nan"], "--cost-per-person"),
+        (["--change", "people +1 clerk", "--policy", ","], "--policy names no heuristic"),
+        (
+            ["--checkpoint", "run", "--event-log", "log.csv", "--change", "people +1 clerk"],
+            "--event-log: the process",
+        ),
         (["--simulator", "cartpole", "--change", "people +1 clerk"], "SIMULATOR has to be process"),
     ],
 )

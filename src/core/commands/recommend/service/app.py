@@ -35,14 +35,15 @@ def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) ->
         guard: who may ask.
         about: ``scenario``, ``policy`` and ``iteration`` for the health page.
     """
-    app = FastAPI(title="Longstride", version=__version__, description="Who should do what next.", redoc_url=None)
+    words = "Who should do what next."
+    app = FastAPI(title="Longstride", version=__version__, description=words, redoc_url=None, redirect_slashes=False)
     answered = 0
 
     async def recommend(request: Request) -> Response:
         """Return the policy's recommendation in a state; ``top`` limits the assignments, 0 gives all."""
         nonlocal answered
-        top = _top(request.query_params.get("top"))
         body = await body_of(request)
+        top = _top(request.query_params.get("top"))
         try:
             state = parse_state(body, "the body")
         except UserError as error:

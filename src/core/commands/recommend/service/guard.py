@@ -4,7 +4,8 @@ import asyncio
 import hmac
 import ipaddress
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ TOKEN_VARIABLE = "LONGSTRIDE_TOKEN"
 MOST_BYTES = 2**20
 """Bytes of a body: a state with about 8,000 tasks."""
 
-BODY_SECONDS = 10.0
-"""Time in which a body must arrive."""
+MOST_SECONDS = 10.0
+"""Time in which the head of a request must arrive, and then its body."""
 
 _SHORTEST_TOKEN = 16
+
+_PORT = re.compile(r":\d*$")
 
 
 class RefusedError(Exception):
@@ -47,7 +50,7 @@ class Guard:
             of this machine under a name of its own (DNS rebinding).
     """
 
-    token: str = ""
+    token: str = field(default="", repr=False)
     hosts: frozenset[str] = frozenset()
 
     def check(self, request: "Request") -> None:
@@ -56,7 +59,7 @@ class Guard:
         Raises:
             RefusedError: it is refused.
         """
-        if self.hosts and request.headers.get("host", "").rsplit(":", 1)[0].lower() not in self.hosts:
+        if self.hosts and _PORT.sub("", request.headers.get("host", "")).lower() not in self.hosts:
             raise RefusedError(400, "This service answers on this machine only; address it as localhost.")
         if self.token:
             given = request.headers.get("authorization", "").encode("utf-8", "replace")
@@ -78,7 +81,7 @@ async def body_of(request: "Request") -> bytes:
 
     parts, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(MOST_SECONDS):
             async for part in request.stream():
                 size += len(part)
                 if size > MOST_BYTES:
@@ -87,7 +90,7 @@ async def body_of(request: "Request") -> bytes:
     except ClientDisconnect:
         raise RefusedError(400, "The body was cut off.") from None
     except TimeoutError:
-        raise RefusedError(408, f"The body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
+        raise RefusedError(408, f"The body did not arrive within {MOST_SECONDS:.0f} seconds.") from None
     return b"".join(parts)
 
 

@@ -11,6 +11,7 @@ import uvicorn
 
 from core.commands.recommend.recommender import Recommender
 from core.commands.recommend.service.app import create_app
+from core.commands.recommend.service.connection import Connection
 from core.commands.recommend.service.guard import Guard
 from core.errors import UserError
 from core.text import Say
@@ -31,7 +32,7 @@ def serve(recommender: Recommender, guard: Guard, about: dict[str, Any], address
     recommender.compile()
     app = create_app(recommender, guard, about)
     config = uvicorn.Config(
-        app, access_log=False, log_level="warning", lifespan="off", ws="none", server_header=False,
+        app, http=Connection, access_log=False, log_level="error", lifespan="off", ws="none", server_header=False,
         timeout_graceful_shutdown=_GRACE, backlog=2048,
     )  # fmt: skip
     gc.collect()
@@ -46,7 +47,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"--serve {port}: {host} port {port} is not available ({reason}); name another.") from None
 

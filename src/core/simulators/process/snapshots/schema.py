@@ -55,19 +55,25 @@ class ProcessState(_Strict):
     """The state of a process at one time.
 
     Times are all ISO 8601, or all numbers of the scenario's unit since a Monday 00:00. Tasks that wait equally long
-    stand in the order in which they came.
+    stand in the order in which they came. A list is read until its first mistake: a large one could hold a million.
     """
 
     time: Time = Field(description="the present")
-    waiting: list[WaitingTask] = Field(default_factory=list, description="tasks that wait for a person")
-    in_work: list[TaskInWork] = Field(default_factory=list, description="tasks that a person works on")
+    waiting: list[WaitingTask] = Field(default_factory=list, fail_fast=True, description="tasks that wait for a person")
+    in_work: list[TaskInWork] = Field(default_factory=list, fail_fast=True, description="tasks that a person works on")
     on_shift: list[Name] | None = Field(
-        default=None, description="people on shift, at work or free; without it those whom the scenario expects now"
+        default=None,
+        fail_fast=True,
+        description="people on shift, at work or free; without it those whom the scenario expects now",
     )
     cases: list[OpenCase] = Field(
-        default_factory=list, description="open cases; one that is not listed was opened when its first task began"
+        default_factory=list,
+        fail_fast=True,
+        description="open cases; one that is not listed was opened when its first task began",
     )
-    resting: list[RestingTask] = Field(default_factory=list, description="tasks of open cases that wait for nobody")
+    resting: list[RestingTask] = Field(
+        default_factory=list, fail_fast=True, description="tasks of open cases that wait for nobody"
+    )
     next_changes: dict[Name, tuple[Time, Time]] = Field(
         default_factory=dict,
         description="when a person comes or goes next, and the time after; without it as the scenario expects",

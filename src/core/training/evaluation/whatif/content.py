@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.simulators.process.changes.people import people_at_work
-from core.text import format_number, in_words, scale_of
+from core.text import format_number, scale_of
 from core.training.evaluation.evaluate import summarise
 from core.training.evaluation.whatif.compare import Played, across
 from core.training.evaluation.whatif.worth import Worth
@@ -30,8 +30,8 @@ def cells(played: Sequence[Played]) -> tuple[str, list[str], list[list[str]]]:
 
     rows = [[name, *(cell(means.get((i, name))) for i in range(len(played)))] for name in _names(played)]
     rows.append(["people", *(str(people_at_work(of.variant.scenario)) for of in played)])
-    unit = f", {scale.unit}" if scale.unit else ""
-    title = f"{in_words(metric).capitalize()}{unit}: mean and 95 % interval over {played[0].result.episodes} episodes"
+    name = scale.header(metric)
+    title = f"{name[0].upper()}{name[1:]}: mean and 95 % interval over {played[0].result.episodes} episodes"
     return title, ["policy", *(of.variant.name for of in played)], rows
 
 
