@@ -54,10 +54,11 @@ def one_line(error: BaseException) -> str:
 class UserError(Exception):
     """Bad input: one sentence that says what was wrong, where, and what to do (exit code 2).
 
-    ``alone`` says of an error in one of several processes that no other one prints it.
+    ``alone`` says of an error in one of several processes whether it prints it, as no other one does; it is None of one
+    from before they have found each other.
     """
 
-    alone = False
+    alone: bool | None = None
 
 
 class SimulatorError(UserError):

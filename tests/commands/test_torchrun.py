@@ -64,13 +64,13 @@ def test_without_restarts_the_last_checkpoint_is_left_intact(tmp_path):
     assert load_checkpoint(tmp_path / "run")[1]["iteration"] in (DIES_BEFORE - 1, DIES_BEFORE - 2)
 
 
-def test_a_mode_for_one_process_is_refused_once(monkeypatch, capsys):
-    for rank, printed in (
-        ("0", "error: --mode doctor runs in one process, and torchrun has started 2; leave it out.\n"),
-        ("1", ""),
-    ):
-        monkeypatch.setenv("RANK", rank)
-        monkeypatch.setenv("WORLD_SIZE", "2")
+def test_what_is_refused_at_once_is_said_once_on_each_host(monkeypatch, capsys):
+    """A host may be set up otherwise than the first one, whose processes know nothing of it yet."""
+    sentence = "--mode doctor runs in one process, and torchrun has started 4; leave it out.\n"
+    for rank, printed in enumerate([f"error: {sentence}", "", f"error: rank 2: {sentence}", ""]):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(rank % 2))
+        monkeypatch.setenv("WORLD_SIZE", "4")
         assert main(["--mode", "doctor"]) == 2
         assert capsys.readouterr().err == printed
 

@@ -13,10 +13,11 @@ import torch
 from rich.console import Console
 
 from core.commands.report import report_at_the_end
-from core.commands.train import StopOnInterrupt, ranks_of, wants_report
+from core.commands.train import ranks_of, starts_again, stop_on_interrupt, wants_report
 from core.config import Config
 from core.errors import UserError
 from core.learning.distributed.launch import Launch
+from core.learning.distributed.ranks import Ranks
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
@@ -94,12 +95,15 @@ def train(
     console = console_for(quiet)
     say = say_on(console)
     given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
-    with _same_torch_threads(), ranks_of(Launch.from_environment(), given) as ranks:
+    launch = Launch.from_environment()
+    with _same_torch_threads(), ranks_of(launch, given) as ranks:
         first = ranks.rank == 0
         say = say if first else say_on(console_for(True))
-        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say)
+        resume = ranks.from_first(lambda: resume or starts_again(launch, given, say))
+        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks)
         run = build_run(config, sources, resume, say, loaded, ranks=ranks)
-        with StopOnInterrupt(say, signal.SIGINT) as interrupt:
+        signals = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]  # of the second by torchrun
+        with stop_on_interrupt(say, ranks, *signals) as interrupt:
             completed = run.train(console, interrupt.requested)
     if wants_report(not report) and first:
         report_at_the_end(run.directory, say, run.trainer.simulator)
@@ -113,14 +117,14 @@ def train(
 
 
 def _settings_and_simulator(
-    simulator: Simulator | str, given: Config, resume: bool, say: Say
+    simulator: Simulator | str, given: Config, resume: bool, say: Say, ranks: Ranks
 ) -> tuple[Config, dict[str, str], LoadedSimulator]:
     """Return settings, the origin of each, and the simulator; a run that continues has its own settings."""
     sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
     if not resume:
         loaded = load(simulator, given)
         return given.model_copy(update={"simulator": loaded.source["simulator"]}), sources, loaded
-    resumed = resumed_settings(given, sources)
+    resumed = ranks.from_first(lambda: resumed_settings(given, sources))
     for line in resumed.lines:
         say(line)
     by_name = isinstance(simulator, str) and "simulator" not in given.model_fields_set

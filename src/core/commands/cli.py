@@ -57,14 +57,15 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
         say_error(f"{error.strerror or error}: {error.filename}; nothing saved before is lost.")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        print("Interrupted; what was saved before is untouched.", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":
+            print("Interrupted; what was saved before is untouched.", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
 def _print_error(error: UserError) -> None:
-    """Print the sentence of an error, unless another process of the run prints it."""
+    """Print the sentence of an error, unless another process of the run, or of this host, prints it."""
     rank = os.environ.get("RANK", "0")
-    if rank == "0" or error.alone:
+    if error.alone or (error.alone is None and os.environ.get("LOCAL_RANK", "0") == "0"):
         say_error(f"rank {rank}: {error}" if rank != "0" else error)
 
 

@@ -17,7 +17,7 @@ from core.config import Config
 from core.errors import this_command
 from core.learning.distributed.join import joined_ranks
 from core.learning.distributed.launch import Launch, see_own_gpu
-from core.learning.distributed.ranks import Ranks
+from core.learning.distributed.ranks import Ranks, wait_for_all
 from core.simulators.process.simulator import ProcessSimulator
 from core.text import Say, counted, format_duration
 from core.training.build.last_check import SHORT_RUN, last_check
@@ -56,7 +56,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
     launch = Launch.from_environment()
     with ranks_of(launch, config) as ranks:
         say = say if ranks.rank == 0 else _silent
-        resume = ranks.from_first(lambda: choices.resume or _starts_again(launch, config, say))
+        resume = ranks.from_first(lambda: choices.resume or starts_again(launch, config, say))
         if resume:
             resumed = ranks.from_first(
                 lambda: resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
@@ -68,8 +68,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         if not run.trainer.unfinished:
             say("Nothing is left to train: name a larger --training-episodes to train on.")
         begin = time.monotonic()
-        once_for = _SAME_REQUEST if ranks.size > 1 else 0.0
-        with StopOnInterrupt(say, signal.SIGINT, signal.SIGTERM, once_for=once_for) as interrupt:
+        with stop_on_interrupt(say, ranks, signal.SIGINT, signal.SIGTERM) as interrupt:
             done = run.train(console, interrupt.requested)
         if ranks.rank == 0:
             for line in _checked(run) if done and time.monotonic() - begin >= SHORT_RUN else []:
@@ -89,7 +88,7 @@ def ranks_of(launch: Launch, config: Config) -> AbstractContextManager[Ranks]:
     return joined_ranks(launch)
 
 
-def _starts_again(launch: Launch, config: Config, say: Say) -> bool:
+def starts_again(launch: Launch, config: Config, say: Say) -> bool:
     """Return whether torchrun has started the processes again, and there is a run to go on with."""
     if not launch.restarts:
         return False
@@ -127,6 +126,12 @@ def _last_lines(run: Run, done: bool) -> list[str]:
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
     command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"
     return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
+
+
+def stop_on_interrupt(say: Say, ranks: Ranks, *signals: signal.Signals) -> "StopOnInterrupt":
+    """Return what turns signals into a request to stop, once all ranks are here: one means the same to each of them."""
+    wait_for_all(ranks)
+    return StopOnInterrupt(say, *signals, once_for=_SAME_REQUEST if ranks.size > 1 else 0.0)
 
 
 class StopOnInterrupt:

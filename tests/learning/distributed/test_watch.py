@@ -3,7 +3,7 @@
 import threading
 import time
 
-from core.learning.distributed.watch import Watch, cause, missing, note_cause
+from core.learning.distributed.watch import Watch, cause, missing, note_cause, said_by_first
 
 
 class Store:
@@ -69,14 +69,29 @@ def test_a_run_that_is_over_misses_nobody():
 
 def test_one_rank_says_why_a_run_ends():
     store = Store()
-    assert cause(store) == ""
-    assert note_cause(store, 1, "No such file.")
-    assert not note_cause(store, 0, "No such file.")  # the same sentence: it has been said
-    assert note_cause(store, 2, "Another one.")
+    assert cause(store) == said_by_first(store) == ""
+    assert note_cause(store, 1, "No such file.", 0.0)
+    assert not note_cause(store, 2, "No such file.")  # the same sentence: it has been said
+    assert note_cause(store, 2, "Another one.", 0.0)
     assert cause(store) == "rank 1 has stopped with an error"
+    assert said_by_first(store) == ""
     store.gone = True
     assert note_cause(store, 0, "Anything.")
-    assert cause(store) == ""
+    assert cause(store) == said_by_first(store) == ""
+
+
+def test_the_first_rank_says_what_all_have_met():
+    """Whichever of them meets it first: another rank waits for the first one a little."""
+    store, printed = Store(), []
+    other = threading.Thread(target=lambda: printed.append(note_cause(store, 1, "No such file.", 60.0)))
+    other.start()
+    while not cause(store):
+        time.sleep(0.01)
+    assert note_cause(store, 0, "No such file.")
+    other.join()
+    assert printed == [False]
+    assert said_by_first(store) == "No such file."
+    assert note_cause(store, 2, "Another one.", 60.0)
 
 
 def test_missing_ranks_in_words():

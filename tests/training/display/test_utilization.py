@@ -97,6 +97,14 @@ def test_a_round_on_a_card(monkeypatch):
     )
 
 
+def test_each_rank_has_threads_that_play(monkeypatch):
+    monkeypatch.setattr(utilization, "measure_cache_bandwidth", lambda: 1e6)
+    tracker = UtilizationTracker(ranks=2)
+    tracker.play_with(4)
+    tracker.figures({**RECORD, "precision": "fp32"}, toy_model("shop").spec, 512)
+    assert tracker.simulation_line().startswith("Simulation: 8,192 steps/s, 1,024 a thread; ")
+
+
 def test_a_phase_of_which_nvml_says_nothing():
     names = ("utilisation", "power_watts", "sm_mhz", "throttled", "memory_bytes")
     summary = {**dict.fromkeys(names), "samples": 1, "reasons": []}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core.errors import RankLostError, UserError
+from core.errors import UserError
 from core.learning.distributed.launch import Launch
 from core.learning.distributed.ranks import ALONE, Ranks
 
@@ -13,7 +13,7 @@ def joined_ranks(launch: Launch) -> Iterator[Ranks]:
     """Join the processes of a run, and leave them at the end; an error of one ends all.
 
     Raises:
-        UserError: the error of this rank, ``alone`` where no other one has the same and says it.
+        UserError: the error of this rank, ``alone`` where no other one prints the same.
     """
     if launch.size == 1:
         yield ALONE
@@ -24,7 +24,7 @@ def joined_ranks(launch: Launch) -> Iterator[Ranks]:
     try:
         yield group
     except UserError as error:
-        error.alone = isinstance(error, RankLostError) or group.note(str(error))
+        error.alone = group.note(error)
         group.abandon()
         raise
     except BaseException:

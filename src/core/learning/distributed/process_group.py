@@ -16,7 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from core.errors import RankLostError, UserError
 from core.learning.advantages import Total
 from core.learning.distributed.launch import Launch
-from core.learning.distributed.watch import Watch, cause, note_cause
+from core.learning.distributed.watch import Watch, cause, note_cause, said_by_first
 
 T = TypeVar("T")
 
@@ -120,13 +120,16 @@ class ProcessGroup:
 
     def _end_at_once(self, reason: str) -> None:
         """End this process: its main thread may wait for ever."""
-        print(f"error: {self._sentence(cause(self._store) or reason)}", file=sys.stderr, flush=True)
+        if self.rank == 0 or not said_by_first(self._store):
+            print(f"error: {self._sentence(cause(self._store) or reason)}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         os._exit(_EXIT)
 
-    def note(self, message: str) -> bool:
-        """Note the error with which this rank ends; return whether it should print it, as no other one has."""
-        return note_cause(self._store, self.rank, message)
+    def note(self, error: UserError) -> bool:
+        """Note the error with which this rank ends; return whether it should print it, as no other one does."""
+        if isinstance(error, RankLostError):
+            return self.rank == 0 or not said_by_first(self._store)
+        return note_cause(self._store, self.rank, str(error))
 
     def close(self) -> None:
         """Leave the others, after the last exchange of all."""

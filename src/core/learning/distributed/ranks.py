@@ -112,12 +112,17 @@ def host_first(ranks: Ranks, function: Callable[[], T]) -> T:
 
     What it compiles and keeps on disk is then loaded by the others.
     """
-    if ranks.host_rank == 0:
-        result = function()
-        ranks.total(np.zeros(1))
-        return result
+    if ranks.host_rank != 0:
+        wait_for_all(ranks)
+        return function()
+    result = function()
+    wait_for_all(ranks)
+    return result
+
+
+def wait_for_all(ranks: Ranks) -> None:
+    """Return once all ranks are here."""
     ranks.total(np.zeros(1))
-    return function()
 
 
 def flattened(parts: list[list[Any]]) -> list[Any]:

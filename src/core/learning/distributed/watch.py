@@ -12,7 +12,10 @@ from typing import Any
 INTERVAL, PATIENCE = 3.0, 30.0
 """Seconds from one sign of life to the next, and without one after which a rank counts as lost."""
 
-_SIGN, _CAUSE = "longstride/alive/{}", "longstride/cause"
+_SIGN, _CAUSE, _OF_FIRST = "longstride/alive/{}", "longstride/cause", "longstride/cause/0"
+
+_SAME_TIME = 2.0
+"""Seconds that a rank which ends waits for the first one, which may be about to meet the same error."""
 
 
 class Watch:
@@ -72,17 +75,32 @@ def missing(ranks: Sequence[int], seconds: float) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {names} gave no sign of life for {seconds:.0f} seconds"
 
 
-def note_cause(store: Any, rank: int, message: str) -> bool:
-    """Note why a rank ends, where none has noted anything yet; return whether nobody else has said the same.
+def note_cause(store: Any, rank: int, message: str, patience: float = _SAME_TIME) -> bool:
+    """Note the error with which a rank ends; return whether it should print it, as nobody else prints the same.
 
-    A store that does not answer knows nothing.
+    The first rank prints its own. Another one waits for it a little. A store that does not answer knows nothing.
     """
     try:
-        first = bytes(store.compare_set(_CAUSE, "", f"{rank}\n{message}")).decode()
+        by, _, said = bytes(store.compare_set(_CAUSE, "", f"{rank}\n{message}")).decode().partition("\n")
+        if rank == 0:
+            store.set(_OF_FIRST, message)
+            return True
+        if by != str(rank) and said == message:
+            return False
+        end = time.monotonic() + patience
+        while not store.check([_OF_FIRST]) and time.monotonic() < end:
+            time.sleep(0.05)
+        return said_by_first(store) != message
     except Exception:
         return True
-    by, _, said = first.partition("\n")
-    return by == str(rank) or said != message
+
+
+def said_by_first(store: Any) -> str:
+    """Return the error with which the first rank ended, which it prints; empty where it noted none."""
+    try:
+        return bytes(store.get(_OF_FIRST)).decode() if store.check([_OF_FIRST]) else ""
+    except Exception:
+        return ""
 
 
 def cause(store: Any) -> str:

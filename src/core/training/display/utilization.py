@@ -34,16 +34,15 @@ class UtilizationTracker:
         sampler: GpuSampler | None = None,
         card: Card | None = None,
         tf32: bool = False,
-        simulation_threads: int = 1,
         ranks: int = 1,
     ) -> None:
         self.sampler, self._card, self._tf32 = sampler or GpuSampler(), card, tf32
-        self._threads, self._ranks, self._actor_bytes = simulation_threads * ranks, ranks, 0
+        self._threads, self._ranks, self._actor_bytes = ranks, ranks, 0
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     def play_with(self, threads: int) -> None:
-        """Take note of the threads that play, where they are not those of this machine."""
-        self._threads = threads
+        """Take note of the threads that play for this process; the others have as many."""
+        self._threads = threads * self._ranks
 
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
         """End an iteration with these other values of its record; return what the record says of the machine."""
@@ -108,7 +107,7 @@ def build_utilization_tracker(plan: Plan, machine: Machine, ranks: int = 1) -> U
     """Return the tracker of a run; its GPU is sampled where it uses one."""
     gpu = machine.gpu if plan.device == "cuda" else None
     card = card_of(gpu) if gpu else None
-    return UtilizationTracker(GpuSampler(gpu), card, plan.tf32, plan.simulation_threads, ranks)
+    return UtilizationTracker(GpuSampler(gpu), card, plan.tf32, ranks)
 
 
 def achieved(work: Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:
