@@ -110,21 +110,21 @@ def test_hosts_that_compute_differently_are_named(weights):
     hosts.close()
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_environments_continue_where_they_are_or_elsewhere(lost):
+@pytest.mark.parametrize(("lost", "lag"), [(False, 0), (True, 0), (False, 1)])
+def test_environments_continue_where_they_are_or_elsewhere(lost, lag):
     """Cut after 7 steps and rolled out by 5, episodes go on over rollouts; a new player takes their steps again."""
     pytest.importorskip("gymnasium")
     simulator = GymnasiumSimulator("oracles.toy_environments:LongstrideWalk-v0", {"cut": 7})
     model = new_model(simulator, "relu")
     plan = RolloutPlan(SEED, 3, 5)
     local, pool = GymnasiumCollector(simulator, model.spec, plan), LocalPool(1)
-    hosts = HostsCollector(Job(simulator, {}, model.spec, plan), pool, "rows")
+    hosts = HostsCollector(Job(simulator, {}, model.spec, plan), pool, "rows", lag)
     weights = actor_weights(model)
     local.compile(weights)
     hosts.compile(weights)
-    for _ in range(4):
-        assert_same(copied(hosts.collect(weights, 0, 3)[0]), copied(local.collect(weights, 0, 3)[0]))
-        assert hosts.state_dict() == local.state_dict()
+    for number in range(4):
+        assert_same(copied(hosts.collect(weights, 3 * number, 3)[0]), copied(local.collect(weights, 0, 3)[0]))
+        assert hosts.state_dict().metadata == local.state_dict().metadata
         opened = [each.environment for each in pool._player._parts.collector._instances]
         if lost:
             pool._player.begin(simulator, model.spec, plan, 0)

@@ -71,18 +71,16 @@ class HostsCollector:
     ) -> tuple[Sequence[InstanceTrajectory], float]:
         """Collect with some instances; with a lag, take the rollout that is played already and begin the next one."""
         begin, ahead = time.perf_counter(), self._taken(first_episode, count)
+        restored, self._restored = self._restored, None
         try:
             if ahead is not None:
                 rollout = ahead.result.result()
             else:
-                restored, self._restored = self._restored, None
-                stale = restored is not None
                 rollout = self._play(actor_params if restored is None else restored, first_episode, count)
         except PolicyNotFiniteError:
             self._diverged = True
             raise
-        stale = ahead is not None or stale
-        self._note(rollout, time.perf_counter() - begin, int(stale))
+        self._note(rollout, time.perf_counter() - begin, staleness=int(ahead is not None or restored is not None))
         if self._lag:
             self._parts.sort(key=lambda parts: parts is not rollout.parts)
             if count == self.plan.instances:
@@ -104,7 +102,7 @@ class HostsCollector:
     def _begin_ahead(self, actor_params: np.ndarray, first_episode: int, count: int) -> None:
         assert self._background is not None
         parts = self._parts[1]
-        parts.collector.load_state_dict(self._parts[0].collector.state_dict())
+        parts.follow(self._parts[0])
         result = self._background.submit(self._play, actor_params, first_episode, count, parts)
         self._ahead = Ahead(first_episode, count, self.steps, actor_params, result)
 

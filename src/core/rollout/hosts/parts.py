@@ -48,6 +48,9 @@ class Parts(Protocol):
     def finish(self, count: int) -> None:
         """Take some instances, all of which are stored, to where they begin the next rollout."""
 
+    def follow(self, others: Any) -> None:
+        """Continue the unfinished episodes of other parts of the same kind."""
+
 
 def parts_of_learner(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate, loop: Any) -> Parts:
     """Return the parts with memory for all instances; the loop is that of :func:`rebuilding_loop`."""
@@ -142,6 +145,10 @@ class FixedLengthParts:
         """Let instances give up old episodes, and groups gather."""
         self.collector.end_rollout(count)
 
+    def follow(self, others: "FixedLengthParts") -> None:
+        """Continue the unfinished episodes of other parts."""
+        self.collector.load_state_dict(others.collector.state_dict())
+
 
 class EnvironmentParts:
     """Parts of rollouts in which environments of Gymnasium play a number of steps.
@@ -187,6 +194,11 @@ class EnvironmentParts:
 
     def finish(self, count: int) -> None:
         """Do nothing: environments are never restarted in the middle of an episode."""
+
+    def follow(self, others: "EnvironmentParts") -> None:
+        """Continue the unfinished episodes of other parts, which a checkpoint does not have."""
+        for index in range(self.collector.plan.instances):
+            self.collector.instance(index).load_state_dict(others.collector.instance(index).state_dict(), replay=False)
 
 
 class EpisodeParts:
@@ -236,6 +248,9 @@ class EpisodeParts:
         return rebuilt
 
     def finish(self, count: int) -> None:
+        """Do nothing: no episode continues."""
+
+    def follow(self, others: "EpisodeParts") -> None:
         """Do nothing: no episode continues."""
 
 
