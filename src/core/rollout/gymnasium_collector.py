@@ -10,7 +10,7 @@ from core.policies.compiled.forward import new_policy_states
 from core.policies.spec import PolicySpec
 from core.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
 from core.rollout.fault_locator import ReplayedInstance, received_action
-from core.rollout.fixed_length_collector import fill
+from core.rollout.fill import fill
 from core.rollout.single_step_policy import PolicySlot, build_step_policy
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
