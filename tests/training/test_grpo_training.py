@@ -117,7 +117,7 @@ def test_an_update_gets_branches_discounted_by_their_time_and_in_the_units_of_th
         return instances, seconds
 
     def checking(rollout, *arguments):
-        divisor, gamma = run.trainer.reward_scale.divisor[0], run.trainer.gamma
+        divisor, gamma = run.trainer.rewards.scale.divisor[0], run.trainer.rewards.gamma
         for i, (trunk, _, branches) in enumerate(seen[-1]):
             steps, products = branches.as_steps(gamma ** (branches.elapsed / 1.25))
             for found, of in zip(rollout.trajectories[2 * i : 2 * i + 2], (trunk, steps), strict=True):

@@ -173,7 +173,7 @@ def new_run(directory, clock, seconds, resume=False, round_seconds=10.0, **chang
     collect = run.trainer.collector.collect
 
     def slowly(*arguments):
-        if run.trainer.statistics.count[0]:  # the instance that plays before the first round takes no time
+        if run.trainer.scales.statistics.count[0]:  # the instance that plays before the first round takes no time
             clock.now += round_seconds
         return collect(*arguments)
 

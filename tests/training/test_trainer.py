@@ -229,7 +229,7 @@ def test_statistics_of_observations_are_those_of_all_episodes(tmp_path):
     run = new_run(tmp_path / "run", training_episodes=1)
     *_, before = scales_at_each_collection(run, 1)[0]
     steps = read_metrics(tmp_path / "run")[0]["steps"]
-    statistics = run.trainer.statistics
+    statistics = run.trainer.scales.statistics
     after_the_last = "the observation after the last decision of each episode counts too"
     assert statistics.count[0] == before + steps + 2, after_the_last
     assert statistics.indicator.tolist() == [False, False, True, False]
@@ -377,4 +377,4 @@ def test_a_rollout_in_which_no_episode_ends_has_no_return(tmp_path):
     records = read_metrics(tmp_path / "run")
     assert [r["return"] is None for r in records] == [True, True, False, True]
     assert [r["simulated_episodes"] for r in records] == [0, 0, 3, 0]
-    assert run.trainer.best.value == records[2]["return"]
+    assert run.trainer.judge.best.value == records[2]["return"]

@@ -1,4 +1,4 @@
-"""Normalisation of rewards, and of the values that a critic learns."""
+"""Normalisation of observations, of rewards, and of the values that a critic learns."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,9 @@ import torch
 from core.errors import UserError
 from core.learning.advantages import Total, discounted_sums, mean_and_deviation
 from core.learning.distributed.ranks import ALONE, Ranks, flattened
+from core.learning.listed.scales import DescriptionScales
 from core.policies.networks import ActorCritic
-from core.policies.observation_normalizer import RunningStatistics, statistics_of
+from core.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
 from core.rollout.trajectory import Trajectory
 
 _ROUNDING = 1e-9
@@ -17,6 +18,38 @@ _ROUNDING = 1e-9
 
 _MEMORY = 0.9
 """Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
+
+_OF_OBSERVATIONS = "statistics."
+"""Begin of the names of the statistics of observations in a checkpoint."""
+
+
+class ObservationScales:
+    """Mean and standard deviation of each number that a policy sees, over all rollouts so far.
+
+    They are part of the model: of observations, and of the descriptions of actions where it scores those.
+    """
+
+    def __init__(self, model: ActorCritic) -> None:
+        self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
+        self._descriptions = DescriptionScales(model)
+
+    def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
+        """Include the observations of a rollout of all ranks, and set the scales of the model."""
+        for batch in flattened(ranks.gather([statistics_of(thinned(t.observations)) for t in trajectories])):
+            self.statistics.include(batch)
+        shift, scale = self.statistics.shift_and_scale()
+        self._model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
+        self._model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
+        self._descriptions.learn(trajectories, ranks)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a checkpoint by name."""
+        return {f"{_OF_OBSERVATIONS}{n}": a for n, a in vars(self.statistics).items()} | self._descriptions.arrays()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned, among others."""
+        self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
+        self._descriptions.restore(arrays)
 
 
 class RewardScale:

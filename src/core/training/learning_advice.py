@@ -22,6 +22,20 @@ class Sign(NamedTuple):
         return f"{self.measured[0].upper()}{self.measured[1:]}: {self.remedy}."
 
 
+class Advice:
+    """Names each sign of trouble in a run once."""
+
+    def __init__(self) -> None:
+        self._records, self._named = list[dict[str, Any]](), set[str]()
+
+    def on(self, record: dict[str, Any]) -> list[str]:
+        """Return a sentence for each sign that was not named before this record of an iteration."""
+        self._records.append(record)
+        new = [sign for sign in signs(self._records) if sign.name not in self._named]
+        self._named |= {sign.name for sign in new}
+        return [sign.sentence for sign in new]
+
+
 def signs(records: Sequence[dict[str, Any]]) -> list[Sign]:
     """Return what the last records of metrics.jsonl show; nothing of a run that has only begun or is nearly over."""
     if len(records) < _BEFORE or _ends(records):
