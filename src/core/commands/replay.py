@@ -9,7 +9,7 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.detect import detect_machine
 from core.text import Say
-from core.training.build.components import build_trainer
+from core.training.build.components import build_trainer, close_collector
 from core.training.build.hosts import played_here
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.run_settings import load_configured, settings_of_a_run
@@ -53,6 +53,7 @@ def run_replay(config: Config, sources: dict[str, str], iteration: int | None, c
             trainer.checkpoints = CheckpointWriter(Path(folder))
             same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
             trainer.checkpoints.close()
+        close_collector(trainer.collector)  # which may play the next rollout already
     return 0 if all(same) else 1
 
 

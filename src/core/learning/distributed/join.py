@@ -23,6 +23,7 @@ def joined_ranks(launch: Launch) -> Iterator[Ranks]:
     group = ProcessGroup(launch)
     try:
         yield group
+        group.close()
     except UserError as error:
         error.alone = group.note(error)
         group.abandon()
@@ -30,4 +31,3 @@ def joined_ranks(launch: Launch) -> Iterator[Ranks]:
     except BaseException:
         group.abandon()
         raise
-    group.close()

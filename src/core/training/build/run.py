@@ -143,8 +143,8 @@ def build_run(
     given = loaded or load_configured(config)
     directory = ranks.from_first(lambda: _choose_directory(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
-        lock = _opened(directory, resume, on_error) if ranks.rank == 0 else None
-        for line in [*filter(None, [lock.note if lock else None]), *given.notes, *_hints(config, given, lock)]:
+        lock = _opened(directory, resume, on_error, say) if ranks.rank == 0 else None
+        for line in [*given.notes, *ranks.from_first(partial(_hints, config, given))]:
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
@@ -207,12 +207,14 @@ def _advice(trainer: Trainer) -> str:
     return resume_sentence(iteration, trainer.settings.command_after(iteration), "")
 
 
-def _opened(directory: RunDirectory, resume: bool, on_error: ExitStack) -> RunLock:
+def _opened(directory: RunDirectory, resume: bool, on_error: ExitStack, say: Say) -> RunLock:
     """Lock a run directory, which a new run must find free."""
     lock = RunLock(directory.path)
     on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
     if not resume:
         directory.require_free()
+    if lock.note:
+        say(lock.note)
     return lock
 
 
@@ -227,10 +229,10 @@ def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> lis
     return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
 
 
-def _hints(config: Config, loaded: LoadedSimulator, lock: RunLock | None) -> list[str]:
-    """Check a user's own simulator, on the rank that prints."""
+def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
+    """Check a user's own simulator."""
     is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
-    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own and lock else []
+    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
 
 
 def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:
