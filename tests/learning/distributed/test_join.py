@@ -3,7 +3,7 @@
 import pytest
 import torch.distributed  # noqa: F401  # which process_group needs
 
-from core.errors import RankLostError
+from core.errors import RankLostError, UserError
 from core.learning.distributed import process_group
 from core.learning.distributed.join import joined_ranks
 from core.learning.distributed.launch import Launch
@@ -32,3 +32,9 @@ def test_a_group_that_cannot_be_closed_is_abandoned(monkeypatch):
     with pytest.raises(RankLostError) as caught, joined_ranks(Launch(1, 2)):
         pass
     assert Group.abandoned and caught.value.alone is False
+
+
+def test_a_program_whose_last_run_ended_with_an_error_is_to_start_again(monkeypatch):
+    monkeypatch.setattr(process_group.dist, "is_initialized", lambda: True)
+    with pytest.raises(UserError, match=r"its last run of several processes ended with an error; start it again"):
+        process_group.ProcessGroup(Launch(1, 2))

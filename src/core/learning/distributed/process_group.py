@@ -34,13 +34,20 @@ class ProcessGroup:
     """The ranks of a run whose processes torchrun has started (a :class:`core.learning.distributed.ranks.Ranks`)."""
 
     def __init__(self, launch: Launch) -> None:
+        if dist.is_initialized():
+            raise UserError(
+                "This program uses torch.distributed itself, or its last run of several processes ended with "
+                "an error; start it again."
+            )
         self.rank, self.size = launch.rank, launch.size
         self.host_rank, self.host_size = launch.host_rank, launch.host_size
         self._advice: Callable[[], str] = lambda: "Nothing was learned yet; start again."
         try:
             store, *_ = next(rendezvous("env://", timeout=_JOINING))
-            # Torchrun may keep its store when it starts the processes again, with the addresses of those that died.
-            self._store = dist.PrefixStore(f"longstride/{launch.restarts}", store)  # type: ignore[attr-defined]
+            # Torchrun may keep its store when it starts the processes again, with the addresses of those that died; and
+            # a program may train twice.
+            again = store.add(f"longstride/{launch.restarts}/joined/{self.rank}", 1)
+            self._store = dist.PrefixStore(f"longstride/{launch.restarts}/{again}", store)  # type: ignore[attr-defined]
             self._store.set(_HERE.format(self.rank), "")
             self._store.wait([_HERE.format(rank) for rank in range(self.size)], _JOINING)
             self._watch = Watch(self._store, self.rank, self.size, self._end_at_once)
