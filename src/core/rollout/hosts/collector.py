@@ -150,7 +150,7 @@ class HostsCollector:
             f"Host {name} was lost; what it had to play was played elsewhere, with the same result."
             for name in traffic.lost
         ]
-        self.lines += self._choice.take_lines()
+        self.lines += [*self._pool.take_lines(), *self._choice.take_lines()]
 
     def figures(self) -> dict[str, Any]:
         """Return what a record says of the hosts in the last rollout."""

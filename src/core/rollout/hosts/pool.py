@@ -52,6 +52,9 @@ class Pool(Protocol):
     def hosts(self) -> list[Host]:
         """Return the players that are there, with those of hosts that joined."""
 
+    def take_lines(self) -> list[str]:
+        """Return sentences for the user since the last call, about hosts that have joined."""
+
     def bandwidth(self) -> float:
         """Return the bytes a second that arrive from all hosts together; 0 where nothing crosses a wire."""
 
@@ -94,6 +97,10 @@ class LocalPool:
     def hosts(self) -> list[Host]:
         """Return the one player."""
         return [self._host]
+
+    def take_lines(self) -> list[str]:
+        """Return nothing: no host joins."""
+        return []
 
     def bandwidth(self) -> float:
         """Return 0: nothing crosses a wire."""

@@ -47,7 +47,8 @@ class RayPool:
         self._address, self._threads = address, threads
         self._cluster: Cluster | None = None
         self._actors: dict[Place, _Actor] = {}
-        self._refused = set[Place]()  # hosts that joined later and cannot play the same
+        self._refused = set[Place]()  # hosts that joined later and cannot play
+        self._lines: list[str] = []  # sentences for the user about hosts that joined later
         self._version, self._bandwidth, self._one_each = 0, 0.0, False
         self._actor_params = np.zeros(0, np.float32)
         self._prepare: Callable[[Place], str] | None = None
@@ -120,7 +121,7 @@ class RayPool:
         """Return the bytes a second that arrive when all hosts send at once."""
         probes = [actor.handle.probe.remote(_PROBE_BYTES) for actor in self._actors.values()]
         begin = time.perf_counter()
-        sizes = [self._ray.get(probe, timeout=_START).nbytes for probe in probes]
+        sizes = [self._get(actor, probe).nbytes for actor, probe in zip(self._actors.values(), probes, strict=True)]
         return float(sum(sizes) / (time.perf_counter() - begin))
 
     def bandwidth(self) -> float:
@@ -142,14 +143,21 @@ class RayPool:
     def _join(self, place: Place, actor: _Actor) -> None:
         """Let a host that came later play if it can."""
         try:
-            problem = self._get(actor, actor.ready) or self._checked(actor)
+            problem = self._get(actor, actor.ready)
+            note = "" if problem else self._checked(actor)
         except UserError as error:
             problem = str(error)
         if problem:
             self._refused.add(place)
             del self._actors[place]
-        else:
-            actor.ready = None
+            note = f"Host {actor.host.name} has joined and cannot play: {problem.rstrip('.')}."
+        actor.ready = None
+        self._lines += filter(None, [note])
+
+    def take_lines(self) -> list[str]:
+        """Return sentences about hosts that have joined since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
 
     def put(self, actor_params: np.ndarray) -> tuple[int, Any]:
         """Put the parameters into the object store, from which each host takes them once."""
