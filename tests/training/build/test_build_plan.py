@@ -1,6 +1,7 @@
 """From Config and simulator to a plan, what is printed about it, and what torch is set to."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,13 @@ def torch_settings():
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     torch.backends.cudnn.benchmark = benchmark
+
+
+def test_a_smaller_rollout_that_fits_has_an_instance_for_each_rank():
+    setup, small = set_up(Config(), Shop()), replace(CPU, free_bytes=2 << 30, total_bytes=2 << 30)
+    steps = re.fullmatch(r"--episodes-per-update 1 --rollout-steps (\d+)", build_plan.flags_that_fit(setup, small))[1]
+    flags = build_plan.flags_that_fit(setup, small, ranks=3)
+    assert flags == f"--episodes-per-update 3 --rollout-steps {steps}"
 
 
 def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():

@@ -26,6 +26,8 @@ _FOREVER = timedelta(days=30)
 _JOINING = timedelta(minutes=10)
 """Limit for all processes to start: the slowest may read an event log first."""
 
+_make_way = getattr(os, "sched_yield", lambda: None)  # which Windows does not have
+
 _HERE = "here/{}"
 _EXIT = 2
 
@@ -100,7 +102,7 @@ class ProcessGroup:
             assert work is not None  # as asked for by ``async_op``
             # Ranks meet for a moment, once a minibatch. A core that sleeps meanwhile can take milliseconds to wake up.
             while not flat.is_cuda and not work.is_completed():
-                os.sched_yield()
+                _make_way()
             work.wait()
 
     def use_device(self, kind: str) -> None:

@@ -146,8 +146,8 @@ def collection_work(setup: Setup) -> CollectionWork:
     )
 
 
-def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
-    """Check before anything is allocated that the host has memory for an iteration.
+def require_memory(setup: Setup, plan: Plan, machine: Machine, ranks: int = 1) -> None:
+    """Check before anything is allocated that the host has memory for an iteration, or for that of one of some ranks.
 
     Raises:
         UserError: it does not; the sentence names a size that does.
@@ -155,12 +155,15 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine) -> None:
     try:
         require_room(memory_of_players(setup), machine, plan.device == "cuda", _update_on_host(setup, plan))
     except UserError as error:
-        flags = flags_that_fit(setup, machine)
+        flags = flags_that_fit(setup, machine, ranks)
         raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None
 
 
-def flags_that_fit(setup: Setup, machine: Machine) -> str:
-    """Return flags of a smaller rollout for which the host has memory: the longest power of two; empty for none."""
+def flags_that_fit(setup: Setup, machine: Machine, ranks: int = 1) -> str:
+    """Return flags of a smaller rollout for which the host has memory: the longest power of two; empty for none.
+
+    Each of some ranks has a group of instances, and the machine is its share.
+    """
     instances, steps = group_size(setup.config), 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
     steps = min(steps, _MOST_STEPS)
     while steps >= _FEWEST_STEPS:
@@ -168,7 +171,7 @@ def flags_that_fit(setup: Setup, machine: Machine) -> str:
         smaller = set_up(config, setup.simulator, setup.source)
         plan = plan_run(smaller, machine)
         if has_room(memory_of_players(smaller), machine, plan.device == "cuda", _update_on_host(smaller, plan)):
-            return f"--episodes-per-update {instances} --rollout-steps {steps}"
+            return f"--episodes-per-update {ranks * instances} --rollout-steps {steps}"
         steps //= 2
     return ""
 

@@ -158,7 +158,7 @@ def build_run(
         for line in [*lines, *_rank_lines(setup, plan, machine, ranks)]:
             say(line)
         with _scenario_kept(given if lock else None, directory, config.seed, say):
-            require_memory(part, plan, machine)
+            require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
