@@ -1,6 +1,8 @@
 """Under torchrun's agent: a killed rank ends the others, all are started again, and the run is as undisturbed."""
 
+import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +13,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from benchmarks.kill import compare
 from benchmarks.ranks import SMALL
+from core.commands import cli
 from core.commands.cli import main
-from core.commands.train import StopOnInterrupt
+from core.commands.train import StopOnInterrupt, stop_on_interrupt
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -84,3 +87,23 @@ def test_a_signal_that_torchrun_passes_on_is_the_same_request():
     with StopOnInterrupt(said.append) as interrupt, pytest.raises(KeyboardInterrupt):
         interrupt._handle(2, None)
         interrupt._handle(2, None)
+
+
+def test_a_signal_is_a_request_to_stop_once_all_ranks_are_here():
+    """Before that it interrupts each of them at once, also those that are ready."""
+    handlers = []
+    ranks = SimpleNamespace(size=2, total=lambda numbers: handlers.append(signal.getsignal(signal.SIGUSR1)))
+    with stop_on_interrupt(print, ranks, signal.SIGUSR1) as interrupt:
+        assert signal.getsignal(signal.SIGUSR1) == interrupt._handle
+    assert handlers == [signal.SIG_DFL]
+
+
+def test_one_rank_says_that_all_were_interrupted(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run_mode", interrupted)
+    for rank, printed in (("0", "Interrupted; what was saved before is untouched.\n"), ("1", "")):
+        monkeypatch.setenv("RANK", rank)
+        assert main([]) == 130
+        assert capsys.readouterr().err == printed
