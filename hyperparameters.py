@@ -131,8 +131,8 @@ ACTIVATION = "relu"
 WEIGHT_INIT = "orthogonal"
 
 # Logarithm of the initial standard deviation of real-valued actions (Box; other spaces ignore it), before they are
-# scaled, and before tanh of a squashed Box. Float -10 .. 5; it is learned from there. 0 is the scale of the Box, half of
-# the distance of its bounds. Higher: explores further at first, and more draws end at the bounds.
+# scaled, and before tanh of a squashed Box. Float -10 .. 5; it is learned from there. 0: as wide as the scale of the
+# Box, half of the distance of its bounds. Higher: explores further at first, and more draws end at the bounds.
 INITIAL_LOG_STD = 0.0
 
 # Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone. One
