@@ -45,6 +45,12 @@ class Verdict:
             return f"{self.word}: {self.difference * scale.factor:+.3g} ± {half * scale.factor:.2g}{scale.suffix}"
         return f"{self.word}: {percent:+.3g} ± {format_number(100.0 * half / abs(self.other), 2)} %"
 
+    def means(self, name: str = "") -> str:
+        """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
+        scale = scale_of(self.unit, self.other)
+        value, other = (f"{number * scale.factor:,.4g}{scale.suffix}" for number in (self.value, self.other))
+        return f"{value} against {other}{f' ({name})' if name else ''} {in_words(self.metric)}"
+
     @property
     def long(self) -> str:
         """The difference with its 95 % interval, in per cent and in units."""
@@ -95,12 +101,7 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     if verdict is None:
         return f"Too few episodes to compare with {best}."
     words = {"better": "Better than", "worse": "Worse than", "no difference shown": "No difference shown to"}
-    scale = scale_of(verdict.unit, verdict.other)
-    value, other = (f"{number * scale.factor:,.4g}" for number in (verdict.value, verdict.other))
-    return (
-        f"{words[verdict.word]} the best heuristic, {best}: {value}{scale.suffix} against {other}{scale.suffix} "
-        f"{in_words(verdict.metric)} ({verdict.long})."
-    )
+    return f"{words[verdict.word]} the best heuristic, {best}: {verdict.means()} ({verdict.long})."
 
 
 def as_json(result: Evaluation, simulator: Simulator) -> dict[str, Any]:
