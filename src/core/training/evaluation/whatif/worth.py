@@ -123,8 +123,8 @@ def _worth(what: str, metric: str, tries: Iterable[tuple[float, Records]], polic
         if difference.high < 0.0:
             break
     amounts = [step.amount for step in steps]
-    amount, low, high = (crossing(amounts, [getattr(s, name) for s in steps]) for name in ("difference", "low", "high"))
-    return Worth(what, steps, amount, low, high)
+    ends = [crossing(amounts, [getattr(step, name) for step in steps]) for name in ("difference", "low", "high")]
+    return Worth(what, steps, ends[0], ends[1], ends[2])
 
 
 def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
