@@ -146,7 +146,7 @@ def test_another_thread_may_call_a_callee_meanwhile(monkeypatch):
         assert (total.result(), value.result()) == (12.0, 2.0)
 
 
-@pytest.mark.parametrize("what", ["finalize", "add_linking_library", "_get_module_for_linking"])
+@pytest.mark.parametrize("what", ["finalize", "add_linking_library"])
 def test_a_numba_that_works_otherwise_compiles_in_its_own_way(monkeypatch, what):
     def unknown(*_):
         raise AttributeError("in another Numba this has another name")

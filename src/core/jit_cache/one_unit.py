@@ -41,7 +41,7 @@ def _compile_in_unit(context: Any, compile_one: Callable[..., Any], *arguments: 
             return compile_one(*arguments)
     except NumbaError:
         raise
-    except Exception:  # another Numba, another way: its own way is slower and always works
+    except Exception:  # another Numba, another way: its own way is slower and works
         return compile_one(*arguments)
 
 
