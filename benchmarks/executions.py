@@ -15,7 +15,8 @@ import torch
 
 from core.hardware.detect import has_bf16
 from core.hardware.planning.gpu_catalog import card_of
-from core.hardware.planning.roofline import seconds, step_work
+from core.hardware.planning.roofline import seconds
+from core.hardware.planning.work import step_work
 from core.hardware.types import Execution, Gpu, Precision
 from core.learning.algorithms.interface import Samples
 from core.learning.algorithms.ppo import Ppo, PpoCoefficients

@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from core.hardware.planning.gpu_catalog import Card, find_card
-from core.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds, update_work
+from core.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
+from core.hardware.planning.work import update_work
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 from core.simulators.spaces import Discrete

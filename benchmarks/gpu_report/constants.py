@@ -8,7 +8,8 @@ import torch
 from benchmarks.executions import DESK, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.hardware.planning.roofline import LAUNCH_SECONDS, REPLAY_SECONDS, step_launches
+from core.hardware.planning.roofline import LAUNCH_SECONDS, REPLAY_SECONDS
+from core.hardware.planning.work import step_launches
 from core.learning.device_transfer import synchronise
 from core.learning.torch_settings import apply_global_settings
 

@@ -11,7 +11,7 @@ from benchmarks.executions import DESK_WITH_FEATURES, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from benchmarks.gpu_report.trace import Profile, Work, profiled
-from core.hardware.planning.roofline import compiled_launches, step_launches
+from core.hardware.planning.work import compiled_launches, step_launches
 from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
 from core.learning.device_transfer import synchronise
 from core.learning.torch_settings import apply_global_settings

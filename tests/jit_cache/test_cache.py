@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import importlib
 import os
 import stat
 
@@ -82,6 +83,35 @@ def test_a_full_disk_costs_a_line_and_leaves_nothing(kernels, monkeypatch):
     assert (build()(VALUES), build()(VALUES), counts()) == (18.0, 18.0, (0, 2))
     assert "No space left on device" in cache.CACHE_STATS.note
     assert list(kernels.iterdir()) == []
+
+
+def test_a_kernel_with_what_a_callee_froze_before_is_not_kept(kernels, tmp_path, monkeypatch):
+    """Numba compiles a callee once, with the values of its module then; another process would take the new ones."""
+    (tmp_path / "changing.py").write_text(
+        "import numba\nRATE, STEPS = 1.0, (1, 2)\n@numba.njit\ndef callee(v):\n    return RATE * STEPS[0] * len(v)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("changing")
+
+    def build_caller():
+        callee = module.callee
+
+        @njit
+        def caller(values):
+            return callee(values)
+
+        return cached(caller)
+
+    assert build_caller()(VALUES) == 4.0
+    monkeypatch.setattr(module, "RATE", 2.0)
+    assert build_caller()(VALUES) == 4.0, "Numba's rule"
+    assert len(list(kernels.iterdir())) == 1
+    monkeypatch.setattr(module, "RATE", 1.0)
+    monkeypatch.setattr(module, "STEPS", (3, 4))
+    assert build_caller()(VALUES) == 4.0
+    assert (len(list(kernels.iterdir())), counts()) == (1, (0, 3))
+    monkeypatch.setattr(module, "STEPS", (1, 2))
+    assert (build_caller()(VALUES), counts()) == (4.0, (1, 3))
 
 
 def test_it_can_be_switched_off(kernels, monkeypatch):

@@ -146,11 +146,19 @@ def test_another_thread_may_call_a_callee_meanwhile(monkeypatch):
         assert (total.result(), value.result()) == (12.0, 2.0)
 
 
-def test_a_numba_that_works_otherwise_compiles_in_its_own_way(monkeypatch):
+@pytest.mark.parametrize("what", ["finalize", "add_linking_library"])
+def test_a_numba_that_works_otherwise_compiles_in_its_own_way(monkeypatch, what):
     def unknown(*_):
         raise AttributeError("in another Numba this has another name")
 
-    monkeypatch.setattr(one_unit._Library, "finalize", unknown)
-    helper = build_helper()
+    before = vars(Dispatcher).copy()
+    monkeypatch.setattr(one_unit._Library, what, unknown)
+    inner = build_helper()
+
+    @njit
+    def helper(values, i):
+        return inner(values, i)
+
     assert build_kernel(helper)(VALUES) == 12.0
     assert list(helper.overloads)
+    assert vars(Dispatcher) == before

@@ -12,7 +12,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from numba import typeof
 from numba.core import compiler
@@ -23,7 +25,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.core.serialize import dumps
 
-from core.jit_cache.fingerprint import fingerprint
+from core.jit_cache.fingerprint import fingerprint, frozen_values
 from core.jit_cache.one_unit import compile_as_one_unit
 from core.jit_cache.source_digest import UnhashableError
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
@@ -52,6 +54,9 @@ class CacheStats:
 
 
 CACHE_STATS = CacheStats()
+
+_FROZEN: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
+"""Values with which this process has compiled each function."""
 
 
 def cached(kernel: F) -> F:
@@ -111,7 +116,9 @@ class _KernelCache(_Cache):
         """Write a compiled function to the folder."""
         CACHE_STATS.compiled += 1
         name, folder = self._names.pop(sig, None), _folder()
-        if name is None or folder is None or data.lifted or not _is_complete(data.library):
+        if name is None or folder is None or _froze_others(self._dispatcher):
+            return
+        if data.lifted or not _is_complete(data.library):
             return
         try:
             write(folder, name, dumps(data._reduce()))  # type: ignore[no-untyped-call]
@@ -124,6 +131,12 @@ class _KernelCache(_Cache):
         """Do nothing: the environment switches it off, and a file with another fingerprint is never read."""
 
     disable = flush = enable
+
+
+def _froze_others(dispatcher: Any) -> bool:
+    """Return whether a kernel was compiled with a function that had frozen other values than its fingerprint names."""
+    now = frozen_values(dispatcher)
+    return any([_FROZEN.setdefault(function, values) != values for function, values in now.items()])
 
 
 def _is_complete(library: Any) -> bool:

@@ -52,6 +52,32 @@ def fingerprint(dispatcher: Any, signature: tuple[Any, ...], machine: tuple[str,
     return walk.digest.hexdigest()
 
 
+def frozen_values(dispatcher: Any) -> dict[FunctionType, str]:
+    """Return a digest of the present values that each function of a kernel takes from outside of itself.
+
+    Numba freezes them when it first compiles the function, for all kernels that call it later.
+
+    Raises:
+        UnhashableError: the kernel reaches a value of an unknown kind.
+    """
+    walk = _Walk()
+    walk.add(dispatcher)
+    return {function: _values_of(function) for function in walk.functions}
+
+
+def _values_of(function: FunctionType) -> str:
+    names, walk = _names_in(function.__code__), _Walk()
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    reached = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+    reached |= {name: cell.cell_contents for name, cell in cells}
+    modules = [vars(value) for value in reached.values() if isinstance(value, ModuleType) and not is_trusted(value)]
+    for values in (reached, *modules):
+        for name in sorted(values.keys() & {*names, *reached}):
+            if isinstance(values[name], _ATOMS | tuple | np.ndarray | np.generic):
+                walk.add((name, values[name]))
+    return walk.digest.hexdigest()
+
+
 def _surroundings() -> tuple[str, ...]:
     """Return versions, Numba's present settings, and the digest of our own sources."""
     settings = {n: str(v) for n, v in vars(config).items() if n.isupper() and isinstance(v, _ATOMS)}
@@ -71,10 +97,10 @@ def _describe(kind: Any) -> str:
 
 
 class _Walk:
-    """Adds everything that can be reached from a value to a digest, and notes the modules of all functions."""
+    """Adds everything that can be reached from a value to a digest, and notes all functions and their modules."""
 
     def __init__(self) -> None:
-        self.digest, self.modules = hashlib.sha256(), set[str]()
+        self.digest, self.modules, self.functions = hashlib.sha256(), set[str](), list[FunctionType]()
         self._seen: dict[Any, tuple[int, Any]] = {}
 
     def add(self, value: Any, names: frozenset[str] = frozenset()) -> None:
@@ -148,6 +174,7 @@ class _Walk:
     def _add_function(self, function: FunctionType) -> None:
         self._put("function", function.__module__, function.__qualname__)
         self.modules.add(function.__module__)
+        self.functions.append(function)
         self._add_code(function.__code__)
         self.add(function.__defaults__)
         self.add(sorted((function.__kwdefaults__ or {}).items()))

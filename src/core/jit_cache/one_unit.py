@@ -41,7 +41,7 @@ def _compile_in_unit(context: Any, compile_one: Callable[..., Any], *arguments: 
             return compile_one(*arguments)
     except NumbaError:
         raise
-    except Exception:  # another Numba, another way: its own way is slower and always works
+    except Exception:  # another Numba, another way: its own way is slower and works
         return compile_one(*arguments)
 
 
@@ -81,12 +81,11 @@ class _Unit:
 
     def _end(self, context: Any) -> None:
         """Take back what stands for entry points: whoever calls a callee from Python has it compiled for that."""
-        self._is_open = False
-        for dispatcher, key, stand_in in self._callees:
+        callees, self._is_open, self._callees, self._waiting = self._callees, False, [], []
+        for dispatcher, key, stand_in in callees:
             if getattr(dispatcher.overloads.get(key), "entry_point", None) is stand_in:
                 del dispatcher.overloads[key]
             context.remove_user_function(stand_in)
-        self._callees, self._waiting = [], []
 
     def _by_unit(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method for dispatchers that waits while another thread compiles; it may be no unit's afterwards."""

@@ -11,8 +11,8 @@ from helpers.toy_runs import toy_stepper
 from torch.utils.flop_counter import FlopCounterMode
 
 from core.hardware.planning.activation_memory import column_bytes
-from core.hardware.planning.roofline import step_work
 from core.hardware.planning.update_memory import estimate_memory
+from core.hardware.planning.work import step_work
 from core.learning.memory.chunks import ChunkedSamples
 from core.policies.networks import ActorCritic, initialise
 from core.policies.parameter_layout import layout_of

@@ -15,14 +15,11 @@ from core.hardware.planning.roofline import (
     BUS_BYTES_PER_SECOND,
     LAUNCH_SECONDS,
     REPLAY_SECONDS,
-    Work,
     binding,
-    compiled_traffic,
     seconds,
-    step_work,
     update_seconds,
-    update_work,
 )
+from core.hardware.planning.work import Work, compiled_traffic, step_work, update_work
 from core.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SHAPES = {

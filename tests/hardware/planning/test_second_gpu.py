@@ -3,8 +3,8 @@
 import pytest
 
 from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.roofline import Work
 from core.hardware.planning.second_gpu import SecondGpu, in_words, second_gpu
+from core.hardware.planning.work import Work
 
 H200 = find_card("H200")
 WORK = Work(flops=0, wide_flops=0, traffic=0, launches=0, steps=100, transfers=0)

@@ -8,8 +8,8 @@ from helpers.real_steps import last_gradient, optimizer_moments
 from helpers.transformer_models import transformer_spec
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.hardware.planning.roofline import step_work
 from core.hardware.planning.update_memory import estimate_memory
+from core.hardware.planning.work import step_work
 from core.policies.parameter_layout import layout_of
 from core.simulators.spaces import Discrete
 

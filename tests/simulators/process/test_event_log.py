@@ -95,6 +95,20 @@ def test_offsets_summer_time_keeps_durations_real_and_clock_local(tmp_path):
     np.testing.assert_array_equal(log.start / 3600, [6 * 24 + 1.5, 7 * 24 + 8])
 
 
+def test_no_clock_is_before_the_first_monday(tmp_path):
+    """The first event is on a Monday by its own clock; a later one, by another clock, is still on the Sunday."""
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "case,activity,resource,start,end\n"
+        "a,check,ann,2024-03-04T00:30:00+02:00,2024-03-04T01:30:00+02:00\n"
+        "b,check,ann,2024-03-03T23:30:00+00:00,2024-03-03T23:50:00+00:00\n"
+    )
+    log = read_event_log(file)
+    assert log.monday == datetime(2024, 2, 26)
+    assert (log.clock_start / 3600.0).tolist() == [168.5, 167.5]
+    assert (log.start[1] - log.start[0]) / 3600.0 == 1.0
+
+
 def test_z_and_fractions_of_any_length(tmp_path):
     row = "a,Check,Ann,2024-03-05T09:00:00.1Z,2024-03-05T09:00:00.123456789Z\n"
     rows = row + row.replace("Check", "Sign")

@@ -94,6 +94,58 @@ def test_repeated_rows_count_once(tmp_path):
     assert [task.case for task in kept.waiting] == ["e", "e", "a"]
 
 
+def test_transitions_that_repeat_count_once_and_instances_differ(tmp_path):
+    lines = ["case,activity,resource,time,lifecycle", "a,check,ann,2026-11-23 08:00,start"]
+    lines += [lines[-1], "a,check,ann,2026-11-23 09:00,complete", "b,talk,bob,2026-11-23 09:30,start"]
+    state, _ = read(tmp_path, desk(), [*lines, lines[-1]])
+    assert tasks(state.in_work) == [("b", "talk", 9.5, "bob")]
+    twice = ["case,activity,resource,start,end,activity_instance_id"]
+    twice += [f"a,check,ann,2026-11-23 08:00,2026-11-23 09:00,{i}" for i in (1, 2)]
+    (tmp_path / "log.csv").write_text("\n".join(twice))
+    events = read_open_events(tmp_path / "log.csv", {}, LogReading(), None)
+    assert (len(events.done["a"]), events.notes) == (2, [])
+
+
+def test_what_ends_at_one_time_was_done_in_the_order_of_its_starts(tmp_path):
+    lines = [*WHOLE[:2], "a,pay,ann,2026-11-23 09:45,2026-11-23 10:00"]
+    lines += ["a,talk,bob,2026-11-23 09:30,2026-11-23 10:00"]
+    state, notes = read(tmp_path, desk(), lines)
+    assert state.waiting == []
+    assert notes[0].startswith("1 case: taken to be over")
+
+
+def test_a_case_with_two_tasks_in_work_waits_once(tmp_path):
+    flow = {"and": [{"task": name} for name in ("check", "talk", "pay")]}
+    lines = ["case,activity,resource,start,end", "a,check,ann,2026-11-23 08:00,", "a,talk,bob,2026-11-23 08:15,"]
+    state, _ = read(tmp_path, desk(flow), lines, "2026-11-23 09:00")
+    assert tasks(state.waiting) == [("a", "pay", 8.0)]
+
+
+def test_of_a_person_the_newest_task_is_in_work_and_a_system_needs_nobody(tmp_path):
+    world = {
+        "activities": ["check", "talk", "pay", "post"],
+        "automatic": [{"activity": "post", "distribution": "constant", "mean": 0.1}],
+    }
+    flow = {"seq": [{"task": "check"}, {"task": "post"}]}
+    lines = ["case,activity,resource,start,end", "a,check,ann,2026-11-23 08:00,", "b,check,ann,2026-11-23 08:30,"]
+    lines += ["c,check,bob,2026-11-23 08:00,2026-11-23 08:10", "c,post,SYS,2026-11-23 08:20,"]
+    state, notes = read(tmp_path, desk(flow, **world), lines, "2026-11-23 09:00")
+    assert tasks(state.in_work) == [("b", "check", 8.5, "ann")]
+    assert (tasks(state.waiting), tasks(state.resting)) == ([("a", "check", 8.0)], [("c", "post")])
+    assert "1 task in work: taken as not begun, because the person has begun another one since." in notes
+    assert not any("does not know" in note for note in notes)
+
+
+def test_a_date_of_another_century_is_not_the_present(tmp_path):
+    lines = [*WHOLE, "f,check,ann,2226-11-23 10:00,"]
+    with pytest.raises(UserError, match=r"line 9 has a date of another century .*leave it out with --skip-bad-rows"):
+        read(tmp_path, desk(), lines)
+    state, _ = read(tmp_path, desk(), lines, skip_bad_rows=True)
+    assert state.time == 11.25
+    notes = read_open_events(tmp_path / "log.csv", {}, LogReading(skip_bad_rows=True), None).notes
+    assert notes[0].startswith("1 of 8 rows are bad and left out (--skip-bad-rows); the first: line 9 has a date")
+
+
 def test_rows_for_transitions_with_offsets(tmp_path):
     lines = [
         "case,activity,resource,timestamp,lifecycle",
@@ -283,3 +335,9 @@ def test_the_cases_of_a_list_are_told_apart_by_their_events():
     busy = likely.in_work(likely.after((0,)), [0])
     assert [(m.tasks, len(m.busy), p) for m, p in busy.items()] == [((), 1, pytest.approx(1.0))]
     assert likely.in_work(likely.after((0, 0)), [0]) == {}
+
+
+def test_a_case_may_have_thousands_of_events():
+    loop = rework()
+    likely = LikelyTasks(build_routing(loop.flow, loop.activities))
+    assert likely.after((0, 1) * 2_000) == likely.after((0, 1))

@@ -15,7 +15,7 @@ from core.hardware.detect import detect_machine
 from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.activation_memory import parameter_count
 from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.roofline import update_work
+from core.hardware.planning.work import update_work
 from core.training.build.run import build_run
 from core.training.display import utilization
 from core.training.display.utilization import UtilizationTracker, phase_line

@@ -57,6 +57,11 @@ def test_the_sentence_by_hand():
     )
 
 
+def test_large_differences_are_written_out():
+    said = sentence(Costs(), [100.0, 120.0, 140.0], order_up=[1.0, 1.0, 1.0])
+    assert "(+11,900 %, 95 % interval +6,932 to +16,868 %; +119, +69.3 to +169; paired)" in said
+
+
 def test_a_heuristic_of_zero_has_no_percent():
     text = sentence(Shop(), [1.0, 2.0, 3.0], order_up=[0.0, 0.0, 0.0])
     assert text.startswith("No difference shown to the best heuristic, order_up: 2 against 0 cash (+2, 95 % interval -")

@@ -28,12 +28,13 @@ def played(name="as it is", **policies):
 BASE = played(trained=[5.0, 6.0, 7.0], spt=[7.0, 8.0, 10.0])
 
 
-def worth(*differences, half=30.0, what="analyst"):
+def worth(*differences, half=30.0, what="analyst", **of):
     """Return a worth from differences in minutes, each with the same half of its interval."""
     scale = 0.05 if what == "arrivals" else 1.0
     steps = [Step(scale * k, 360.0 + d, d, d - half, d + half) for k, d in enumerate(differences)]
     amounts = [step.amount for step in steps]
-    return Worth(what, steps, *(crossing(amounts, [d + shift for d in differences]) for shift in (0.0, -half, half)))
+    ends = (crossing(amounts, [d + shift for d in differences]) for shift in (0.0, -half, half))
+    return Worth(what, steps, *ends, **{"members": 5, "kinds": 3, "tried": 3, **of})
 
 
 def test_a_crossing_lies_on_straight_lines():
@@ -61,8 +62,9 @@ def test_no_more_is_said_than_is_shown():
     never = worth_sentence(BASE, worth(500.0, 400.0, 300.0, 10.0), 1000.0)
     assert never.startswith("The policy is worth more than 2 analysts to spt. ")
     assert "At 1,000" not in never
-    alone = worth_sentence(BASE, worth(120.0, 40.0, -40.0, what="User_7"), 0.0)
-    assert "about 1.5 people like User_7" in alone
+    alone = worth_sentence(BASE, worth(120.0, 40.0, -40.0, what="Ann", members=1, kinds=30, tried=24), 0.0)
+    assert "about 1.5 people like Ann to spt" in alone
+    assert "Of the 24 largest kinds of people, one more person like Ann helps spt most" in alone
 
 
 def test_the_worth_in_cases():

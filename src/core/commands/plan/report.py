@@ -15,6 +15,7 @@ from core.hardware.planning.precision import choose_precision
 from core.hardware.planning.prediction import Prediction, predict_update, second_gpu_of
 from core.hardware.planning.second_gpu import SecondGpu
 from core.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
+from core.hardware.planning.work import Work
 from core.hardware.types import Gpu, Machine
 from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
@@ -189,7 +190,7 @@ def _time_table(report: PlanReport) -> Table:
     return table
 
 
-def _launches_in_words(work: roofline.Work) -> str:
+def _launches_in_words(work: Work) -> str:
     words = f"{work.launches:,} launches, {format_duration(roofline.LAUNCH_SECONDS)} each"
     if work.replayed:
         words += f", and {work.replayed:,} operations in graphs, {format_duration(roofline.REPLAY_SECONDS)} each"

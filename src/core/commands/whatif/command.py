@@ -118,7 +118,7 @@ def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: 
 
 
 def _worths(base: Played, sampling: Sampling, say: Say) -> list[Worth]:
-    """Return what the policy is worth in people and in arrivals; the second only where the first could be said."""
+    """Return what the policy is worth in people and in arrivals, each where it can be said."""
     simulator, policy = base.simulator, base.result.records[TRAINED]
     say(f"  playing {base.best} with more people and with fewer cases")
     found = (way(simulator, base.best, policy, sampling) for way in (worth_in_people, worth_in_arrivals))

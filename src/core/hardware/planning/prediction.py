@@ -6,6 +6,7 @@ from core.hardware.planning import roofline
 from core.hardware.planning.gpu_catalog import card_of
 from core.hardware.planning.plan import Plan
 from core.hardware.planning.second_gpu import SecondGpu, second_gpu
+from core.hardware.planning.work import Work, update_work
 from core.hardware.types import Execution, Gpu
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
@@ -16,7 +17,7 @@ class Prediction:
     """Predicted time of an update on a card."""
 
     execution: Execution  # of the executions that the plan tries, the one with the shortest update
-    work: roofline.Work  # work of an update with that execution
+    work: Work  # work of an update with that execution
     seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
     # seconds of an update for each execution that the plan tries; empty in that case
     by_execution: dict[Execution, float]
@@ -36,7 +37,7 @@ def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, 
     """Return the predicted time of an update."""
     half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
     sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
-    works = {e: roofline.update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
+    works = {e: update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
     if card is None:
         return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
     seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from core.hardware.planning.gpu_catalog import Card
-from core.hardware.planning.roofline import Work, bus_bytes_per_second, update_seconds
+from core.hardware.planning.roofline import bus_bytes_per_second, update_seconds
+from core.hardware.planning.work import Work
 from core.text import format_duration
 
 _EXCHANGE_SECONDS = 20e-6

@@ -9,7 +9,6 @@ from core.config import Config
 from core.errors import UserError
 from core.hardware.planning.host_memory import has_room, require_room
 from core.hardware.planning.plan import Plan, make_plan
-from core.hardware.planning.roofline import forward_operations, step_launches
 from core.hardware.planning.update_memory import (
     BESIDE_A_GPU,
     MemoryEstimate,
@@ -18,6 +17,7 @@ from core.hardware.planning.update_memory import (
     fixed_bytes,
     workspace_bytes,
 )
+from core.hardware.planning.work import forward_operations, step_launches
 from core.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from core.learning.distributed.ranks import Ranks
 from core.learning.distributed.shares import share_of

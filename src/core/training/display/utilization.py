@@ -8,8 +8,8 @@ from core.hardware.gpu_sampler import GpuSampler
 from core.hardware.planning.activation_memory import parameter_count
 from core.hardware.planning.gpu_catalog import MODEL_FLOPS_UTILISATION, Card, card_of
 from core.hardware.planning.plan import Plan
-from core.hardware.planning.roofline import Work, update_work
 from core.hardware.planning.roofline import seconds as seconds_at_peak
+from core.hardware.planning.work import Work, update_work
 from core.hardware.types import Machine, Precision
 from core.policies.spec import PolicySpec
 from core.text import format_bytes

@@ -42,23 +42,34 @@ class Verdict:
         half, percent = (self.high - self.low) / 2, self.percent(self.difference)
         if percent is None:
             scale = scale_of(self.unit, self.difference)
-            return f"{self.word}: {self.difference * scale.factor:+.3g} ± {half * scale.factor:.2g}{scale.suffix}"
-        return f"{self.word}: {percent:+.3g} ± {format_number(100.0 * half / abs(self.other), 2)} %"
+            return f"{self.word}: {_signed(self.difference * scale.factor)} ± {half * scale.factor:.2g}{scale.suffix}"
+        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / abs(self.other), 2)} %"
+
+    def means(self, name: str = "") -> str:
+        """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
+        scale = scale_of(self.unit, self.other)
+        value, other = (f"{number * scale.factor:,.4g}{scale.suffix}" for number in (self.value, self.other))
+        return f"{value} against {other}{f' ({name})' if name else ''} {in_words(self.metric)}"
 
     @property
     def long(self) -> str:
         """The difference with its 95 % interval, in per cent and in units."""
         scale, percents = scale_of(self.unit, self.other), [self.percent(number) for number in self._numbers]
-        mean, low, high = (f"{number * scale.factor:+.3g}" for number in self._numbers)
-        if None in percents:
+        mean, low, high = (_signed(number * scale.factor) for number in self._numbers)
+        share, least, most = (_signed(number) if number is not None else "" for number in percents)
+        if not share:
             return f"{mean}{scale.suffix}, 95 % interval {low} to {high}{scale.suffix}; paired"
-        share, least, most = (f"{number:+.3g}" for number in percents)
         units = f"{mean}{scale.suffix}, {low} to {high}{scale.suffix}"
         return f"{share} %, 95 % interval {least} to {most} %; {units}; paired"
 
     @property
     def _numbers(self) -> tuple[float, float, float]:
         return self.difference, self.low, self.high
+
+
+def _signed(number: float) -> str:
+    """Return a number with its sign and three digits, or all of those before the point."""
+    return f"{number:+,.0f}" if abs(number) >= 999.5 else f"{number:+.3g}"
 
 
 def compare(result: Evaluation, simulator: Simulator, policy: str, against: str, metric: str = "") -> Verdict | None:
@@ -95,12 +106,7 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     if verdict is None:
         return f"Too few episodes to compare with {best}."
     words = {"better": "Better than", "worse": "Worse than", "no difference shown": "No difference shown to"}
-    scale = scale_of(verdict.unit, verdict.other)
-    value, other = (f"{number * scale.factor:,.4g}" for number in (verdict.value, verdict.other))
-    return (
-        f"{words[verdict.word]} the best heuristic, {best}: {value}{scale.suffix} against {other}{scale.suffix} "
-        f"{in_words(verdict.metric)} ({verdict.long})."
-    )
+    return f"{words[verdict.word]} the best heuristic, {best}: {verdict.means()} ({verdict.long})."
 
 
 def as_json(result: Evaluation, simulator: Simulator) -> dict[str, Any]:

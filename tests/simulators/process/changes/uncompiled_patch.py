@@ -82,6 +82,14 @@ def test_simulators_of_the_same_people_share_one_layout_and_play_as_before():
         assert cycle_times(after, LAZY) == cycle_times(before, LAZY)
 
 
+def test_a_capacity_is_another_layout():
+    content = scenario_content(rostered())
+    small = parse_scenario({**content, "capacity": {"waiting_tasks": 3}}, "test")
+    first, other = same_sizes([ProcessSimulator(rostered()), ProcessSimulator(small)])
+    assert first.state_dtype != other.state_dtype
+    assert other.state_dtype["slot_case"].shape == (3,)
+
+
 def test_other_names_or_skills_are_another_layout():
     content = scenario_content(rostered())
     renamed = {**content, "resources": ["R", "U", "T"], "rosters": {}}

@@ -10,7 +10,7 @@ from core.simulators.process.changes.apply import apply_changes
 from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.whatif.compare import Sampling
+from core.training.evaluation.whatif.compare import Sampling, Variant, play_variants
 from core.training.evaluation.whatif.worth import worth_in_arrivals, worth_in_people
 
 DESK = {
@@ -103,6 +103,15 @@ def test_the_worth_of_a_policy_that_is_the_heuristic_with_more_is_that_much():
     assert people.low <= 2.0 <= people.high
     arrivals = worth_in_arrivals(simulator, "fifo", records("arrivals -15%"), sampling)
     assert arrivals.amount == 0.15
+
+
+def test_a_kernel_of_less_work_plays_more_to_the_end():
+    """So many more cases take more steps than an episode of the process as it is can have."""
+    variants = [Variant("as it is", parse_scenario(DESK, "test"))]
+    variants.append(Variant("more", changed("arrivals +2600%; times -99% everything")))
+    played = play_variants(variants, None, ["fifo"], Sampling(1, 3))
+    alone = CompiledPlayer(ProcessSimulator(variants[1].scenario), None, 1).play("fifo", None, 1, 3)[0]
+    assert played[1].result.records["fifo"] == alone
 
 
 @pytest.mark.parametrize(

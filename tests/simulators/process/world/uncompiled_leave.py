@@ -87,6 +87,11 @@ def test_absences_are_whole_days_as_dates_and_merge():
     assert found["leave_end"].tolist() == [6, 96, 96]
 
 
+def test_an_absence_for_good_and_a_holiday_that_never_comes():
+    made = desk(absences=[{"person": "R", "from": 24.0, "to": 1e300}], holidays=[1e300])
+    assert episode(made).state.duty_time[0] == 8.0
+
+
 def test_files_without_leave_keep_their_digest_and_those_with_it_are_read_again(tmp_path):
     plain, dated = (ProcessSimulator(made).description() for made in (desk(begins=None), desk()))
     assert plain["scenario_sha256"] == dated["scenario_sha256"]

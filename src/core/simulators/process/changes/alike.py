@@ -1,7 +1,8 @@
 """Simulators of scenarios with the same people and pairs, in arrays of the same sizes: one kernel serves all of them.
 
 Compiling a kernel takes seconds, and it fits one layout of parameters and state. Tables with a count or with first
-places of their own may be longer than they are used, and a state may have room for more cases than come.
+places of their own may be longer than they are used, and a state may have room for more cases than come. The kernel
+also holds the number of steps that no episode reaches.
 """
 
 import copy
@@ -35,10 +36,11 @@ def same_sizes(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]
 
 
 def _kind(simulator: ProcessSimulator) -> tuple[Any, ...]:
-    """Return what has to be the same: labels and the shapes of all fields but those that may be longer."""
+    """Return what has to be the same: labels, a capacity, and the shapes of all fields but those that may be longer."""
     dtype = simulator.parameters.dtype
     shapes = tuple((name, dtype[name]) for name in dtype.names if name not in _LONGER)
-    return shapes, tuple(map(tuple, simulator.labels.values())), simulator.metrics_dtype
+    most = simulator.scenario.capacity.waiting_tasks
+    return shapes, tuple(map(tuple, simulator.labels.values())), simulator.metrics_dtype, most
 
 
 def _alike(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]:
@@ -61,4 +63,5 @@ def _padded(simulator: ProcessSimulator, dtype: np.dtype, sizes: Sizes) -> Proce
             record[name][0] = value
     changed.parameters = record[0]
     changed.state_dtype = state_dtype(simulator.parameters, sizes)
+    changed.max_steps = sizes.max_steps  # a kernel that serves all of them ends no episode too early
     return changed

@@ -1,24 +1,25 @@
 """Changes of a scenario in words: which there are, and how each becomes a new scenario."""
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from core.errors import UserError
-from core.simulators.process.changes.hours import add_holiday, days_named, make_absent, take_off
-from core.simulators.process.changes.people import add_person, find_people, remove_person
+from core.simulators.process.changes.hours import add_holidays, days_named, make_absent, take_off
+from core.simulators.process.changes.people import add_people, find_people, remove_people
 from core.simulators.process.changes.volume import change_arrivals, change_times, teach
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import parse_scenario, scenario_content
 
-_PERCENT = r"([+-]\s*\d+(?:\.\d+)?)\s*%"
+_PERCENT = r"([+-]\s*\d{1,9}(?:\.\d{1,9})?)\s*%"
 _WAYS = {
-    "people": re.compile(r"people\s*([+-])\s*(\d+)\s+(.+)", re.IGNORECASE),
+    "people": re.compile(r"people\s*([+-])\s*(\d{1,9})\s+(.+)", re.IGNORECASE),
     "arrivals": re.compile(rf"arrivals\s*{_PERCENT}", re.IGNORECASE),
     "times": re.compile(rf"times?\s*{_PERCENT}\s+(.+)", re.IGNORECASE),
     "holiday": re.compile(r"holidays?\s+(?:on\s+)?(.+)", re.IGNORECASE),
+    "learns": re.compile(r"(.+?)\s+learns?\s+(.+)", re.IGNORECASE),  # first: activities may be called "Sign off loan"
     "absent": re.compile(r"(.+?)\s+absent\s+(?:from\s+)?(.+)", re.IGNORECASE),
     "off": re.compile(r"(.+?)\s+off\s+(?:on\s+)?(.+)", re.IGNORECASE),
-    "learns": re.compile(r"(.+?)\s+learns?\s+(.+)", re.IGNORECASE),
 }
 EXAMPLES = (
     "people +1 analyst",
@@ -64,43 +65,34 @@ def _apply(scenario: Scenario, change: str) -> Changed:
     if match is None:
         raise UserError(f"The change {change!r} is not understood; changes are like: {'; '.join(EXAMPLES)}.")
     try:
-        if kind == "people":
-            return _count(scenario, match[1], int(match[2]), match[3])
         content = scenario_content(scenario)
-        said = _SIMPLE[kind](content, scenario, match)
+        said = _CHANGES[kind](content, scenario, match)
         return Changed(parse_scenario(content, "the new scenario"), [said])
     except UserError as error:
         raise UserError(f"Change {change!r}: {error}") from None
 
 
-_SIMPLE: dict[str, Any] = {
+_CHANGES: dict[str, Callable[[dict[str, Any], Scenario, re.Match[str]], str]] = {
+    "people": lambda content, scenario, m: _count(content, scenario, m),
     "arrivals": lambda content, scenario, m: change_arrivals(content, scenario, _number(m[1])),
     "times": lambda content, scenario, m: change_times(content, scenario, _number(m[1]), m[2]),
-    "holiday": lambda content, scenario, m: add_holiday(content, scenario, m[1]),
+    "holiday": lambda content, scenario, m: add_holidays(content, scenario, m[1]),
     "absent": lambda content, scenario, m: make_absent(content, scenario, find_people(scenario, m[1]), m[2]),
     "off": lambda content, scenario, m: take_off(content, scenario, find_people(scenario, m[1]), days_named(m[2])),
     "learns": lambda content, scenario, m: teach(content, scenario, find_people(scenario, m[1]), m[2]),
 }
 
 
-def _count(scenario: Scenario, sign: str, count: int, words: str) -> Changed:
-    """Return a scenario with more or fewer people."""
-    words = words.removeprefix("like ")
-    members = find_people(scenario, words)
-    if not 1 <= count <= (_MOST_PEOPLE if sign == "+" else len(members)):
-        raise UserError(f"{count} people is not from 1 to {_MOST_PEOPLE if sign == '+' else len(members)}.")
-    said = []
-    for _ in range(count):
-        content = scenario_content(scenario)
-        if sign == "+":
-            said.append(add_person(content, scenario, members, words))
-            members = [*members, content["resources"][-1]]
-        else:
-            said.append(remove_person(content, scenario, members))
-            members = [name for name in members if f"{name!r}" not in said[-1]]
-        scenario = parse_scenario(content, "the new scenario")
-    return Changed(scenario, said)
+def _count(content: dict[str, Any], scenario: Scenario, match: re.Match[str]) -> str:
+    """Add people or take them away; return what was done."""
+    words = match[3].removeprefix("like ")
+    members, count = find_people(scenario, words), int(match[2])
+    most = _MOST_PEOPLE if match[1] == "+" else len(members)
+    if not 1 <= count <= most:
+        raise UserError(f"{count} people is not from 1 to {most}.")
+    change = add_people if match[1] == "+" else remove_people
+    return change(content, scenario, members, count, words)
 
 
 def _number(text: str) -> float:
-    return float(text.replace(" ", ""))
+    return float("".join(text.split()))

@@ -34,15 +34,22 @@ def change_arrivals(content: dict[str, Any], scenario: Scenario, percent: float)
 
 
 def change_times(content: dict[str, Any], scenario: Scenario, percent: float, activity: str) -> str:
-    """Multiply the service times of an activity, or of all of them (``everything``); return what was done."""
+    """Multiply the service times of an activity, or of all of them (``everything``); return what was done.
+
+    Raises:
+        UserError: nobody is needed for the activity, or no time would be left.
+    """
     factor = _factor(percent, "times")
-    activities = list(scenario.activities) if activity in ("everything", "all") else [find_activity(scenario, activity)]
-    for entry in content["service"]:
-        if entry["activity"] in activities:
-            entry |= {name: entry[name] * factor for name in _TIMES if name in entry}
-            if "quantiles" in entry:
-                entry["quantiles"] = [time * factor for time in entry["quantiles"]]
-    what = "every activity" if len(activities) > 1 else repr(activities[0])
+    every = activity.lower() in ("everything", "all")
+    one = "" if every else find_activity(scenario, activity)
+    entries = [entry for entry in content["service"] if every or entry["activity"] == one]
+    if not entries:
+        raise UserError(f"{one!r} has no service times, because nobody is needed for it.")
+    for entry in entries:
+        entry |= {name: entry[name] * factor for name in _TIMES if name in entry}
+        if "quantiles" in entry:
+            entry["quantiles"] = [time * factor for time in entry["quantiles"]]
+    what = repr(one) if one else "every activity that needs a person" if scenario.automatic else "every activity"
     return f"{what} takes {abs(percent):g} % {'more' if percent > 0 else 'less'} time, whoever does it"
 
 
@@ -73,14 +80,18 @@ def find_activity(scenario: Scenario, words: str) -> str:
     wanted = words.strip().strip("'\"").lower()
     found = [name for name in scenario.activities if name.lower() == wanted]
     found = found or [name for name in scenario.activities if wanted in name.lower()]
-    if len(found) != 1:
+    if len(found) > 1:
+        raise UserError(f"{words!r} may be {', '.join(found[:12])}; name one of them.")
+    if not found:
         known = {name.lower(): name for name in scenario.activities}
         ending = suggestion(wanted, known, f"there are {', '.join(scenario.activities[:12])}")
-        raise UserError(f"{words!r} is not one activity of scenario {scenario.name}{ending}")
+        raise UserError(f"{words!r} is no activity of scenario {scenario.name}{ending}")
     return found[0]
 
 
 def _factor(percent: float, what: str) -> float:
+    if percent == 0.0:
+        raise UserError(f"{what} {percent:+g}%: nothing would change.")
     if percent <= -100.0:
-        raise UserError(f"{what} {percent:+g}%: less than nothing is left; at most -99% can be taken away.")
+        raise UserError(f"{what} {percent:+g}%: nothing would be left; take away less than 100%.")
     return 1.0 + percent / 100.0

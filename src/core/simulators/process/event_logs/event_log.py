@@ -39,7 +39,7 @@ class EventLog:
     end: np.ndarray  # float64[n], seconds of real time from ``monday`` to the completion
     clock_start: np.ndarray  # float64[n], wall-clock seconds from ``monday`` to the start
     clock_end: np.ndarray  # float64[n], wall-clock seconds from ``monday`` to the completion
-    monday: datetime  # wall-clock Monday 00:00 of the week of the first start
+    monday: datetime  # wall-clock Monday 00:00 of the first week
     notes: tuple[str, ...] = ()  # sentences about how the log was read
     starts_estimated: bool = False  # whether the log has completions only, so that ``start`` is an estimate
     refused: tuple[BadRow, ...] = ()  # rows that were left out because they are bad
@@ -85,7 +85,8 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         raise UserError(f"{source} names no resource in any event, so who can do what cannot be learned.")
     _require_one_century(source, events.start, events.end)
     first = int(events.start.argmin())
-    monday = _monday(float(events.start[first] + events.start_offset[first]))
+    clocks = events.start + events.start_offset, events.end + events.end_offset
+    monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, whatever its UTC offset
     midnight = (monday - _EPOCH).total_seconds()
     cases, activities, resources = (_compact(column) for column in (events.case, events.activity, events.resource))
     return EventLog(
@@ -98,8 +99,8 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         resource=resources.code,
         start=events.start - (midnight - events.start_offset[first]),
         end=events.end - (midnight - events.start_offset[first]),
-        clock_start=events.start + events.start_offset - midnight,
-        clock_end=events.end + events.end_offset - midnight,
+        clock_start=clocks[0] - midnight,
+        clock_end=clocks[1] - midnight,
         monday=monday,
         notes=tuple(reading.notes),
         starts_estimated=reading.starts_estimated,

@@ -9,14 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from core.errors import UserError
-from core.simulators.process.event_logs.reading.bad_rows import find_bad_rows, require_good_rows, seconds
+from core.simulators.process.event_logs.reading.bad_rows import (
+    ANOTHER_CENTURY,
+    BadRows,
+    find_bad_rows,
+    of_another_century,
+    require_good_rows,
+    seconds,
+)
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events, pair_lifecycles
 from core.simulators.process.event_logs.reading.parse_times import Times
-from core.simulators.process.event_logs.reading.read_records import ReadRows, read_rows
+from core.simulators.process.event_logs.reading.read_records import ReadRows, on_refused, read_rows
 from core.simulators.process.event_logs.reading.records import people_of
+from core.simulators.process.event_logs.reading.table import BadRow
 from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
 
 _ENABLED = frozenset({"schedule", "scheduled", "enable", "enabled"})
@@ -60,25 +68,27 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
     bad = find_bad_rows(rows, _filled(read), read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
         require_good_rows(bad, source, read.table.unit, len(rows.bad))
-    notes = [*read.notes, *([f"{len(bad.rows):,} bad rows are left out."] if bad.rows else [])]
     start, end = _seconds_or_nan(times, "start", bad.mask), _seconds_or_nan(times, "end", bad.mask)
     if np.isnan(start).all() and np.isnan(end).all():
         raise UserError(f"{source} holds no event with a time.")
+    wrong = _of_another_century(read, start, end, source, options.skip_bad_rows)
+    refused = sorted([*bad.rows, *wrong.rows], key=lambda row: row.number)
+    left_out = bad.mask | wrong.mask
+    start, end = (np.where(left_out, np.nan, column) for column in (start, end))
+    notes = [*read.table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), read.table.unit), *read.notes]
     now, clock = _present(times, start, end, at, source)
-    reader, left_out = _Tasks(rows, now), bad.mask
-    if "transition" in rows.texts:
-        reader.take_transitions(start, end, left_out)
-    else:
-        repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
-        if repeated.any():
-            notes.append(
-                f"{int(repeated.sum()):,} rows repeat another one and are left out (--keep-duplicates keeps them)."
-            )
-        reader.take_whole_rows(start, end, left_out | repeated)
+    repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
+    if repeated.any():
+        notes.append(
+            f"{int(repeated.sum()):,} rows repeat another one and are left out (--keep-duplicates keeps them)."
+        )
+    reader = _Tasks(rows, now)
+    take = reader.take_transitions if "transition" in rows.texts else reader.take_whole_rows
+    take(start, end, left_out | repeated)
     if not (reader.done or reader.in_work or reader.waiting):
         raise UserError(f"{source}: nothing has happened by {clock.isoformat(timespec='seconds')}; name a later --at.")
-    done = {case: [event for _, *event in sorted(events)] for case, events in reader.done.items()}
-    return OpenEvents(clock, done, reader.in_work, reader.waiting, reader.opened, notes)  # type: ignore[arg-type]
+    done = {case: [(task, age) for *_, task, age in sorted(events)] for case, events in reader.done.items()}
+    return OpenEvents(clock, done, reader.in_work, reader.waiting, reader.opened, notes)
 
 
 class _Tasks:
@@ -87,7 +97,7 @@ class _Tasks:
     def __init__(self, rows: Rows, now: float) -> None:
         self._texts, self._now = rows.texts, now
         self._people = people_of(rows.texts["resource"])
-        self.done: dict[str, list[tuple[float, str, float]]] = {}
+        self.done: dict[str, list[tuple[float, float, int, str, float]]] = {}  # end, start and row before the rest
         self.in_work: list[OpenTask] = []
         self.waiting: list[OpenTask] = []
         self.opened: dict[str, float] = {}
@@ -148,7 +158,7 @@ class _Tasks:
     def _finish(self, row: int, end: float, start: float) -> None:
         self._note_opening(row, start)
         task = self._task(row, 0.0)
-        self.done.setdefault(task.case, []).append((end, task.activity, self._age(end)))
+        self.done.setdefault(task.case, []).append((end, start, row, task.activity, self._age(end)))
 
     def _begin(self, row: int, start: float) -> None:
         self._note_opening(row, start)
@@ -164,10 +174,27 @@ class _Tasks:
 
 def _repeated(rows: Rows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return bool[n], whether a row is equal to one before it; times are float64[n], NaN for none."""
-    codes = [rows.texts[field].code for field in ("case", "activity", "resource")]
+    codes = [column.code for column in rows.texts.values()]
     times = [np.where(np.isnan(column), -1.0, column) for column in (start, end)]
     first = first_of_equals([*codes, *times])
     return np.asarray(first != np.arange(len(first)))
+
+
+def _of_another_century(read: ReadRows, start: np.ndarray, end: np.ndarray, source: str, skip: bool) -> BadRows:
+    """Return the rows more than 50 years from the median: one of them would be the present, or all would be over.
+
+    Raises:
+        UserError: there is one, and bad rows are not to be skipped.
+    """
+    first, last = np.fmin(start, end), np.fmax(start, end)
+    timed, mask = ~np.isnan(last), np.zeros(len(last), np.bool_)
+    mask[timed] = of_another_century(first[timed], last[timed])
+    numbers, cells = read.rows.numbers, read.rows.cells
+    rows = [BadRow(int(numbers[row]), ANOTHER_CENTURY, cells(row)) for row in np.flatnonzero(mask).tolist()]
+    wrong = BadRows(mask, rows)
+    if not skip:
+        require_good_rows(wrong, source, read.table.unit, 0)
+    return wrong
 
 
 def _filled(read: ReadRows) -> dict[str, Times]:

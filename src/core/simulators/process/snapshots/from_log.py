@@ -47,12 +47,11 @@ def state_of_log(
         UserError: the scenario has no unit of time, or nobody of a name in ``on_shift``.
     """
     builder = _Builder(events, simulator, names)
-    for task in _newest_of_each_person(events.in_work):
-        builder.take_in_work(task)
+    builder.take_in_work(events.in_work)
     for task in events.waiting:
         builder.take_waiting(task)
     said = {task.case for task in events.waiting}
-    for case in [*events.done, *(task.case for task in events.in_work if task.case not in events.done)]:
+    for case in dict.fromkeys([*events.done, *(task.case for task in events.in_work)]):
         builder.follow(case, said)
     return builder.finished(on_shift)
 
@@ -75,7 +74,23 @@ class _Builder:
         self._counts = Counter[str]()
         self._strangers: set[str] = set()
 
-    def take_in_work(self, task: OpenTask) -> None:
+    def take_in_work(self, tasks: list[OpenTask]) -> None:
+        """Add tasks in work, the newest one of each person; one that needs nobody rests."""
+        rest = [task for task in tasks if self._needs_nobody(task.activity)]
+        work = [task for task in tasks if not self._needs_nobody(task.activity)]
+        for task in rest:
+            self._busy.setdefault(task.case, []).append(self._names.activities[task.activity])
+            self._resting.append(RestingTask(case=task.case, activity=task.activity))
+        newest = _newest_of_each_person(work)
+        self._counts["unbegun"] = len(work) - len(newest)
+        for task in newest:
+            self._take_work(task)
+
+    def _needs_nobody(self, name: str) -> bool:
+        activity = self._names.activities.get(name)
+        return activity is not None and self._names.automatic[activity]
+
+    def _take_work(self, task: OpenTask) -> None:
         """Add a task in work, unless the scenario does not know of it."""
         activity, person = self._names.activities.get(task.activity), self._names.people.get(task.person)
         if activity is not None:
@@ -155,7 +170,8 @@ class _Builder:
     def _place_in_work(self, case: str, node: int) -> None:
         """Note at which place of the flow a task in work stands."""
         name = self._names.scenario.activities[self._routing.target[node]]
-        for task in self._in_work:
+        tasks: list[TaskInWork | RestingTask] = [*self._in_work, *self._resting]
+        for task in tasks:
             if (task.case, task.activity) == (case, name):
                 task.place = self._names.places.place_of.get(node, 0)
 
@@ -211,6 +227,9 @@ class _Builder:
             "lost": "{}: left out, because nothing follows the last event in the scenario's flow.",
         }
         notes += [text.format(counted(self._counts[k], "case")) for k, text in sentences.items() if self._counts[k]]
+        if self._counts["unbegun"]:
+            what = counted(self._counts["unbegun"], "task")
+            notes.append(f"{what} in work: taken as not begun, because the person has begun another one since.")
         if self._strangers:
             some = ", ".join(sorted(self._strangers)[:3])
             more = f" and {len(self._strangers) - 3} more" if len(self._strangers) > 3 else ""

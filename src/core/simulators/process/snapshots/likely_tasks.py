@@ -36,19 +36,20 @@ class LikelyTasks:
 
     def __init__(self, routing: Routing) -> None:
         self._routing = routing
-        self._after: dict[tuple[int, ...], Markings] = {}
+        self._ways = [_merged(list(self._arrive(routing.root, (), (), 1.0)))]  # where a case stands after ways of it
+        self._further: dict[tuple[int, int], int] = {}  # number of a way and an activity -> number of the longer way
         self._next: dict[int, Markings] = {}
 
     def after(self, activities: tuple[int, ...]) -> Markings:
         """Return where a case may stand after some activities, the first one first; empty if no way leads there."""
-        if activities not in self._after:
-            if activities:
-                before, last = self.after(activities[:-1]), activities[-1]
-                found = [pair for marking, p in before.items() for pair in self._complete(marking, last, p)]
-            else:
-                found = list(self._arrive(self._routing.root, (), (), 1.0))
-            self._after[activities] = _merged(found)
-        return self._after[activities]
+        way = 0
+        for last in activities:
+            if (way, last) not in self._further:
+                before = self._ways[way].items()
+                self._further[way, last] = len(self._ways)
+                self._ways.append(_merged([pair for at, p in before for pair in self._complete(at, last, p)]))
+            way = self._further[way, last]
+        return self._ways[way]
 
     def after_one(self, activity: int) -> Markings:
         """Return where a case may stand after an activity, whatever came before: for a way that the flow lacks."""

@@ -15,6 +15,9 @@ from pydantic import Field
 from core.simulators.process.world.schema import Strict
 
 _HOURS_A_DAY = 24
+_NEVER = 2.0**40
+"""Hours that no episode reaches; a time after them, such as the end of an absence for good, counts as this one."""
+
 Moment = float | str
 """Time units since time 0, or an ISO date."""
 
@@ -32,8 +35,8 @@ class Absence(Strict):
 
 def hours_of(absence: Absence, begins: str | None, hour: float) -> tuple[int, int]:
     """Return the first hour of an absence and the one after its last, counted from time 0."""
-    last = day_of(absence.to, begins) * _HOURS_A_DAY + _HOURS_A_DAY if isinstance(absence.to, str) else None
-    return _hour_of(absence.from_, begins, hour), round(float(absence.to) / hour) if last is None else last
+    first, last = (_hour_of(moment, begins, hour) for moment in (absence.from_, absence.to))
+    return first, last + _HOURS_A_DAY if isinstance(absence.to, str) else last
 
 
 def day_of(day: str, begins: str | None) -> int:
@@ -85,13 +88,15 @@ def _merged(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _hour_of(moment: Moment, begins: str | None, hour: float) -> int:
-    return day_of(moment, begins) * _HOURS_A_DAY if isinstance(moment, str) else round(float(moment) / hour)
+    if isinstance(moment, str):
+        return day_of(moment, begins) * _HOURS_A_DAY
+    return round(min(float(moment) / hour, _NEVER))
 
 
 def _day_of(moment: Moment, begins: str | None, hour: float) -> int:
     if isinstance(moment, str):
         return day_of(moment, begins)
-    return math.floor(float(moment) / hour / _HOURS_A_DAY)
+    return math.floor(min(float(moment) / hour, _NEVER) / _HOURS_A_DAY)
 
 
 def problems_of_calendar(

@@ -12,6 +12,7 @@ from core.seeding import stream
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.event_logs.working_hours import HOUR, worked_time
 from core.simulators.process.metrics import duty_so_far
+from core.simulators.process.mining.machines import without_machines
 from core.simulators.process.mining.play_logged import play_logged
 from core.simulators.process.parameters import as_record, build_parameters
 from core.simulators.process.routing import build_routing
@@ -58,7 +59,7 @@ class Fidelity:
     p90_cycle_time: Compared  # 90th percentile of the same
     cycle_time_distance: float  # Wasserstein distance of the two distributions of cycle times
     cycle_time_ks: float  # Kolmogorov-Smirnov distance of the same, 0 (equal) to 1
-    # work on a case; in the log within its working hours, shared by simultaneous records of a resource
+    # work of people on a case; in the log within its working hours, shared by simultaneous records of a resource
     hours_a_case: Compared
     hours_worked: Compared  # all work; in the log, only that of the scenario's resources
     utilisation: Compared  # hours worked as a share of the hours on duty in the scenario
@@ -94,7 +95,10 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
         raise UserError(
             f"{scenario.name} has no observations in service, so the log's allocation habits are not known."
         )
+    log, _, _ = without_machines(log)
     played, work = _play(simulator, episodes, seed), worked_time(log).hours
+    automatic = {delay.activity for delay in scenario.automatic}
+    by_people = np.array([name not in automatic for name in log.activities])[log.activity]
     first, last = log.case_times()
     logged = (last - first) / HOUR
     simulated = played.cycle_times if len(played.cycle_times) else np.zeros(1)
@@ -114,7 +118,9 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
         p90_cycle_time=p90,
         cycle_time_distance=float(wasserstein_distance(logged, simulated)),
         cycle_time_ks=float(ks_2samp(logged, simulated).statistic),
-        hours_a_case=Compared(float(work.sum()) / len(log.cases), float(played.busy.sum()) / max(played.arrived, 1.0)),
+        hours_a_case=Compared(
+            float(work[by_people].sum()) / len(log.cases), float(played.busy.sum()) / max(played.arrived, 1.0)
+        ),
         hours_worked=worked,
         utilisation=Compared(worked.logged / played.on_duty, worked.simulated / played.on_duty),
         activities=activities,

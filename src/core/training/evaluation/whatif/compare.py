@@ -80,7 +80,8 @@ def play_variants(
     played = []
     for variant, simulator, reason in zip(variants, simulators, reasons, strict=True):
         plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained and not reason else None
-        kind = simulator.parameters.dtype, simulator.state_dtype, plays is None
+        arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
+        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all that a kernel holds
         if kind not in players:
             players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, sampling.threads)
         result = Evaluation(sampling.episodes, seed=sampling.seed)

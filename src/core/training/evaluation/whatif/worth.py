@@ -5,7 +5,8 @@ where the paired difference of both means is zero, by straight lines between who
 95 % interval of the difference holds zero, so it says no more than the comparison shows.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
@@ -13,7 +14,7 @@ from typing import Any
 
 from core.errors import UserError
 from core.simulators.process.changes.patch import with_arrivals, without_people
-from core.simulators.process.changes.people import add_person, group_of, groups
+from core.simulators.process.changes.people import add_people, group_of, groups, is_at_work
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
@@ -39,7 +40,7 @@ class Step:
 
     amount: float  # more people, or the share of the cases that stay away
     mean: float  # main metric of the heuristic
-    difference: float  # heuristic minus policy, as cost: above 0 where the policy is better
+    difference: float  # heuristic minus policy: above 0 where the policy is better
     low: float  # lower end of its 95 % interval, paired, Student's t
     high: float  # upper end
 
@@ -53,6 +54,9 @@ class Worth:
     amount: float | None  # where the difference is zero
     low: float | None  # from here on the interval of the difference holds zero
     high: float | None  # from here on the heuristic is shown to be better
+    members: int = 0  # people of the group today
+    kinds: int = 0  # groups of people who are ever on duty
+    tried: int = 0  # the largest of them, one person more of which was tried each
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values."""
@@ -69,53 +73,58 @@ def worth_in_people(simulator: ProcessSimulator, heuristic: str, policy: Records
         sampling: how episodes are played.
 
     Returns:
-        The worth; None where no more people can be added.
+        The worth; None where no more people can be added, or less than two episodes can be compared.
     """
-    group = _group_that_helps(simulator, heuristic, sampling)
+    kinds = groups([name for name in simulator.scenario.resources if is_at_work(simulator.scenario, name)])
+    tried = sorted(kinds.values(), key=len, reverse=True)[:_MOST_GROUPS]
+    group = _group_that_helps(simulator, heuristic, sampling, tried)
     if group is None:
         return None
     more, added = _with_more(simulator.scenario, group, _MOST_MORE)
     player = CompiledPlayer(more, None, sampling.threads)
-    steps = []
-    for count in range(_MOST_MORE + 1):
-        records = _play(player.on(without_people(more, added[count:])), heuristic, sampling)
-        steps.append(_step(simulator, float(count), records, policy))
-        if steps[-1].high < 0.0:
-            break
-    return _worth(group_of(group[0]) if len(group) > 1 else group[0], steps)
+    tries = (
+        (float(count), _play(player.on(without_people(more, added[count:])), heuristic, sampling))
+        for count in range(_MOST_MORE + 1)
+    )
+    worth = _worth(group_of(group[0]) if len(group) > 1 else group[0], simulator.main_metric, tries, policy)
+    return replace(worth, members=len(group), kinds=len(kinds), tried=len(tried)) if worth else None
 
 
 def worth_in_arrivals(simulator: ProcessSimulator, heuristic: str, policy: Records, sampling: Sampling) -> Worth | None:
     """Return which share of the cases would have to stay away for a heuristic to reach the policy's mean.
 
-    None for arrivals of a log, which are replayed. Arguments are those of :func:`worth_in_people`.
+    None for arrivals of a log, which are replayed, and for less than two episodes that can be compared. Arguments are
+    those of :func:`worth_in_people`.
     """
     if simulator.scenario.arrivals.times is not None:
         return None
     player = CompiledPlayer(simulator, None, sampling.threads)
-    steps = []
-    for share in (0.0, *_FEWER):
-        records = _play(player.on(with_arrivals(simulator, 1.0 - share)), heuristic, sampling)
-        steps.append(_step(simulator, share, records, policy))
-        if steps[-1].high < 0.0:
-            break
-    return _worth("arrivals", steps)
+    tries = (
+        (share, _play(player.on(with_arrivals(simulator, 1.0 - share)), heuristic, sampling))
+        for share in (0.0, *_FEWER)
+    )
+    return _worth("arrivals", simulator.main_metric, tries, policy)
 
 
 def _play(player: CompiledPlayer, heuristic: str, sampling: Sampling, streams: str = "evaluation") -> Records:
     return player.play(heuristic, None, sampling.episodes, sampling.seed, streams)[0]
 
 
-def _step(simulator: ProcessSimulator, amount: float, records: Records, policy: Records) -> Step:
-    values, others = paired_values(records, policy, simulator.main_metric)
-    difference = paired_difference(values, others)
-    low, high = (difference.value if end is None else end for end in (difference.low, difference.high))
-    return Step(amount, fmean(values), difference.value, low, high)
-
-
-def _worth(what: str, steps: list[Step]) -> Worth:
-    lines = ([getattr(step, name) for step in steps] for name in ("difference", "low", "high"))
-    return Worth(what, steps, *(crossing([step.amount for step in steps], line) for line in lines))
+def _worth(what: str, metric: str, tries: Iterable[tuple[float, Records]], policy: Records) -> Worth | None:
+    """Return a worth by the heuristic's episodes at growing amounts, played until they are shown to be better."""
+    steps = []
+    for amount, records in tries:
+        values, others = paired_values(records, policy, metric)
+        if len(values) < 2:  # no interval
+            return None
+        difference = paired_difference(values, others)
+        assert difference.low is not None and difference.high is not None
+        steps.append(Step(amount, fmean(values), difference.value, difference.low, difference.high))
+        if difference.high < 0.0:
+            break
+    amounts = [step.amount for step in steps]
+    ends = [crossing(amounts, [getattr(step, name) for step in steps]) for name in ("difference", "low", "high")]
+    return Worth(what, steps, ends[0], ends[1], ends[2])
 
 
 def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
@@ -131,28 +140,29 @@ def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
 def _with_more(scenario: Scenario, members: Sequence[str], count: int) -> tuple[ProcessSimulator, list[str]]:
     """Return a simulator with so many more people like the typical one of a group, and their names."""
     content = scenario_content(scenario)
-    for _ in range(count):
-        add_person(content, scenario, members, "")
+    add_people(content, scenario, members, count)
     more = parse_scenario(content, "the scenario with more people")
     return ProcessSimulator(more), more.resources[len(scenario.resources) :]
 
 
-def _group_that_helps(simulator: ProcessSimulator, heuristic: str, sampling: Sampling) -> list[str] | None:
+def _group_that_helps(
+    simulator: ProcessSimulator, heuristic: str, sampling: Sampling, tried: Sequence[list[str]]
+) -> list[str] | None:
     """Return the group of which one more person improves a heuristic most; on random streams of its own."""
     scenario, pilot = simulator.scenario, replace(sampling, episodes=_PILOT_EPISODES)
-    found = sorted(groups(scenario.resources).values(), key=len, reverse=True)[:_MOST_GROUPS]
     content = scenario_content(scenario)
-    for members in found:
-        add_person(content, scenario, members, "")
+    for members in tried:
+        add_people(content, scenario, members, 1)
     try:
         more = ProcessSimulator(parse_scenario(content, "the scenario with one more of each"))
     except UserError:
         return None
     added = more.scenario.resources[len(scenario.resources) :]
-    player, sign = CompiledPlayer(more, None, sampling.threads), 1 if simulator.main_metric_lower_is_better else -1
+    player = CompiledPlayer(more, None, sampling.threads)
 
     def cost(name: str) -> float:
         records = _play(player.on(without_people(more, set(added) - {name})), heuristic, pilot, _PILOT)
-        return sign * fmean(r[simulator.main_metric] for r in records if simulator.main_metric in r)
+        values = [r[simulator.main_metric] for r in records if simulator.main_metric in r]
+        return fmean(values) if values else math.inf
 
-    return found[min(range(len(added)), key=lambda i: cost(added[i]))]
+    return tried[min(range(len(added)), key=lambda i: cost(added[i]))]

@@ -18,6 +18,10 @@ HALF_A_CENTURY = 50 * 365.25 * 86_400.0
 """Seconds from the median time of a log beyond which a date is wrong."""
 
 
+ANOTHER_CENTURY = "has a date of another century than the log's median event"
+"""What is wrong with such a row."""
+
+
 class BadRows(NamedTuple):
     """Rows that are no events."""
 

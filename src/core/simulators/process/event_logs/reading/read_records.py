@@ -7,14 +7,15 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from core.errors import UserError
-from core.simulators.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from core.simulators.process.event_logs.reading.bad_rows import (
+    ANOTHER_CENTURY,
     find_bad_rows,
     of_another_century,
     require_good_rows,
     seconds,
     sentence,
 )
+from core.simulators.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from core.simulators.process.event_logs.reading.choose_columns import choose_columns
 from core.simulators.process.event_logs.reading.collect import Rows, collect
 from core.simulators.process.event_logs.reading.decode import is_packed, kind_of, open_log, readable
@@ -72,7 +73,7 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     records, late = _of_one_century(records, options.skip_bad_rows)
     records, equals = _without_equals(records, table.unit, options.keep_duplicates)
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
-    notes = [*table.notes, *_on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
+    notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
     return Reading(records, estimated, refused, table.unit, notes)
 
 
@@ -144,8 +145,7 @@ def _of_one_century(records: Records, skip: bool) -> tuple[Records, list[BadRow]
     if not skip or not wrong.any():
         return records, []
     refused = [
-        BadRow(int(records.number[i]), "has a date of another century than the log's median event", _cells(records, i))
-        for i in np.flatnonzero(wrong).tolist()
+        BadRow(int(records.number[i]), ANOTHER_CENTURY, _cells(records, i)) for i in np.flatnonzero(wrong).tolist()
     ]
     return records.where(~wrong), refused
 
@@ -172,7 +172,8 @@ def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, l
     return (records if keep else records.where(first == np.arange(len(first)))), [note]
 
 
-def _on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:
+def on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:
+    """Return a note about rows of a log that are left out, if there are any."""
     if not refused:
         return []
     share = f"{len(refused):,} of {count:,} rows are bad and left out ({SKIP_OPTION})"
