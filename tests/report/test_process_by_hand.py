@@ -14,7 +14,7 @@ from core.report.people import work_by_activity
 from core.report.process import cycle_times, day_of, mean_waiting, process_section, waiting_tasks
 from core.simulators.process.scenario_file import parse_scenario
 from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.process.trace import Trace, shifts_until
+from core.training.evaluation.process.trace import Trace, shifts_until, stretches_of_work
 
 SCENARIO = {
     **{"schema": "resource-allocation-scenario/1", "name": "desks", "time_unit": "abstract"},
@@ -44,9 +44,11 @@ def desks():
     tasks = [(0, 0, 0, 0.0, 0.0, 2.0), (0, 0, 1, 1.0, 2.0, 4.0), (1, 1, 0, 2.0, 2.0, 6.0), (1, 1, 1, 4.0, 7.0, 11.0)]
     decisions = [(0.0, 0, 1, 2), (2.0, 0, 2, 2), (2.0, 2, 1, 1), (6.0, -1, 2, 1), (7.0, 2, 2, 1)]
     simulator = ProcessSimulator(parse_scenario(SCENARIO, "the test"))
+    begun = table(tasks, activity=index, resource=index, case=index, **times)
     trace = Trace(
         end=10.0,
-        tasks=table(tasks, activity=index, resource=index, case=index, **times),
+        tasks=begun,
+        work=stretches_of_work(begun, None, 10.0),
         waiting=table([(0, 5.0)], activity=index, enabled=time),
         decisions=table(decisions, time=time, pair=index, waiting=index, free=index),
         arrivals=np.array([0.0, 1.0, 5.0]),
@@ -72,7 +74,7 @@ def test_who_does_what_is_cut_at_the_end(desks):
 
 def test_the_page_of_a_process_without_a_clock(desks, tmp_path):
     simulator, trace = desks
-    other = trace._replace(tasks=trace.tasks[:3])
+    other = trace._replace(tasks=trace.tasks[:3], work=trace.work[:3])
     path = tmp_path / "page.html"
     sections = [process_section(simulator, {"trained": trace, "spt": other})]
     path.write_text(render(Page("desks", "", "", "", [], [], [], sections)))

@@ -35,19 +35,17 @@ def _until(time: np.ndarray, hour: int) -> np.ndarray:
 def utilisation_by_hour(simulator: ProcessSimulator, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Return hours at work and hours on duty, float64[people, 24] each, by hour of the day."""
     hour, people = simulator.scenario.hour, len(simulator.scenario.resources)
-    ends = np.minimum(trace.tasks["finish"], trace.end)
-    work = hours_of_day(trace.tasks["resource"], trace.tasks["start"] / hour, ends / hour, people)
-    shifts = trace.on_duty
-    return work, hours_of_day(shifts["resource"], shifts["start"] / hour, shifts["end"] / hour, people)
+    work, shifts = trace.work, trace.on_duty
+    at_work = hours_of_day(work["resource"], work["start"] / hour, work["end"] / hour, people)
+    return at_work, hours_of_day(shifts["resource"], shifts["start"] / hour, shifts["end"] / hour, people)
 
 
 def work_by_activity(simulator: ProcessSimulator, trace: Trace) -> np.ndarray:
     """Return float64[people, activities], time at work on each activity as a share of the person's time on duty."""
-    scenario, tasks = simulator.scenario, trace.tasks
-    work = np.zeros((len(scenario.resources), len(scenario.activities)))
-    spent = np.minimum(tasks["finish"], trace.end) - tasks["start"]
-    np.add.at(work, (tasks["resource"], tasks["activity"]), spent)
-    return np.asarray(work / np.maximum(time_on_duty(trace, len(scenario.resources)), 1e-9)[:, None])
+    scenario, work = simulator.scenario, trace.work
+    spent = np.zeros((len(scenario.resources), len(scenario.activities)))
+    np.add.at(spent, (work["resource"], work["activity"]), work["end"] - work["start"])
+    return np.asarray(spent / np.maximum(time_on_duty(trace, len(scenario.resources)), 1e-9)[:, None])
 
 
 def time_on_duty(trace: Trace, people: int) -> np.ndarray:
@@ -70,8 +68,10 @@ def hours_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Tab
         title = "Utilisation by person and hour of the day, %"
         caption = (
             f"Time at work as a share of time on duty: by the hour under {policies[0]}, and over the whole episode "
-            "under each policy. More than 100 % is work that was finished after the end of a shift."
+            "under each policy."
         )
+        if simulator.scenario.at_end_of_duty == "finish":
+            caption += " More than 100 % is work that was finished after the end of a shift."
     rows = []
     for r, person in enumerate(people):
         shares = [work[r, h] / on_duty[r, h] if on_duty[r, h] > 1e-9 else None for h in hours]
@@ -90,8 +90,7 @@ def hours_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Tab
 def _team(simulator: ProcessSimulator, trace: Trace) -> float:
     """Return time at work of all people as a share of their time on duty."""
     on_duty = time_on_duty(trace, len(simulator.scenario.resources))
-    worked = np.minimum(trace.tasks["finish"], trace.end) - trace.tasks["start"]
-    return float(worked.sum() / max(on_duty.sum(), 1e-9))
+    return float((trace.work["end"] - trace.work["start"]).sum() / max(on_duty.sum(), 1e-9))
 
 
 def work_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Table:

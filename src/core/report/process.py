@@ -191,7 +191,7 @@ def _hours(simulator: ProcessSimulator) -> float:
 
 def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: _Stretch, title: str, number: int) -> Figure:
     scenario, factor = simulator.scenario, _hours(simulator)
-    tasks = stretch.inside(trace.tasks, "finish")
+    tasks, work = stretch.inside(trace.tasks, "finish"), stretch.inside(trace.work, "end")
 
     def bars(rows: np.ndarray, end: str) -> list[tuple[float, float]]:
         starts, ends = stretch.clip(rows["start"]) * factor, stretch.clip(rows[end]) * factor
@@ -206,8 +206,8 @@ def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: _Stretch, title: 
         for a, activity in enumerate(scenario.activities):
             label: str | None = activity
             hatch = "////" if a >= len(STYLE.series) else None
-            for r in np.unique(tasks["resource"][tasks["activity"] == a]):
-                own = bars(tasks[(tasks["activity"] == a) & (tasks["resource"] == r)], "finish")
+            for r in np.unique(work["resource"][work["activity"] == a]):
+                own = bars(work[(work["activity"] == a) & (work["resource"] == r)], "end")
                 colour = STYLE.series[a % len(STYLE.series)]
                 axes.broken_barh(own, (r - 0.36, 0.72), color=colour, hatch=hatch, label=label, linewidth=0)
                 label = None

@@ -34,6 +34,7 @@ class Trace(NamedTuple):
 
     end: float  # time at which the episode ended
     tasks: np.ndarray  # records of the tasks that were begun: activity, resource, case, enabled, start, finish
+    work: np.ndarray  # records of the stretches in which people were at work on them: activity, resource, start, end
     waiting: np.ndarray  # records of the tasks that wait at the end: activity, enabled
     decisions: np.ndarray  # records of the decisions: time, pair (-1 for postpone), waiting (tasks), free (people)
     arrivals: np.ndarray  # float64[cases], time of each arrival
@@ -53,7 +54,7 @@ def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, stream
         episode: number of the episode.
     """
     p, states = simulator.parameters, new_state(simulator)
-    steps = np.zeros(len(actions), _STEP)
+    steps = np.zeros(len(actions), _STEP).view(np.recarray)
     replay = cached(_build_replay())
     with naming_the_episode(simulator, f"{episode}, played again"):
         replay(states, p, stream(seed, streams, episode), actions, steps)
@@ -64,14 +65,16 @@ def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, stream
     tasks["case"], tasks["enabled"] = chosen["case"], chosen["enabled"]
     tasks["start"], tasks["finish"] = chosen["time"], chosen["finish"]
     completions = np.array(state.completion_time[: state.arrived])
+    on_duty = _shifts(simulator, state)
     return Trace(
         end=float(state.time),
         tasks=tasks,
+        work=stretches_of_work(tasks, on_duty if p.pause else None, float(state.time)),
         waiting=_still_waiting(state),
         decisions=steps[["time", "pair", "waiting", "free"]],
         arrivals=np.array(state.arrival_time[: state.arrived]),
         completions=np.where(completions < 0.0, np.nan, completions),
-        on_duty=_shifts(simulator, state),
+        on_duty=on_duty,
         metrics=metrics_of(simulator, states),
     )
 
@@ -107,6 +110,33 @@ def _build_replay() -> Function:
             step(state, p, pair, rng)
 
     return replay
+
+
+def stretches_of_work(tasks: np.ndarray, on_duty: np.ndarray | None, end: float) -> np.ndarray:
+    """Return when people were at work: from start to finish of their tasks, where these rest within their shifts alone.
+
+    Args:
+        tasks: records of tasks, as in :class:`Trace`.
+        on_duty: records of the shifts, where tasks rest outside of them; None where they do not.
+        end: time at which the episode ended.
+    """
+    fields = _fields(activity=np.int64, resource=np.int64, start=np.float64, end=np.float64)
+    if on_duty is None:
+        work = np.zeros(len(tasks), fields)
+        work["activity"], work["resource"], work["start"] = tasks["activity"], tasks["resource"], tasks["start"]
+        work["end"] = np.minimum(tasks["finish"], end)
+        return work
+    rows = []
+    for r in np.unique(tasks["resource"]):
+        shifts = np.sort(on_duty[on_duty["resource"] == r], order="start")
+        for task in tasks[tasks["resource"] == r]:
+            begin, finish = task["start"], min(task["finish"], end)
+            first, last = np.searchsorted(shifts["end"], begin, "right"), np.searchsorted(shifts["start"], finish)
+            rows += [
+                (task["activity"], r, max(begin, shift["start"]), min(finish, shift["end"]))
+                for shift in shifts[first:last]
+            ]
+    return np.array(rows, fields)
 
 
 def _still_waiting(state: Any) -> np.ndarray:
