@@ -102,7 +102,7 @@ class Box:
     policy learns from the unclipped draw. With ``squashed`` tanh(x) takes the place of x, so that nothing is beyond
     them, and the log-probability is that of the squashed distribution.
 
-    The centre is the middle of the bounds, the scale away from a single one, or 0.
+    The centre is the middle of the bounds, a single one, or 0.
 
     Attributes:
         low: lower bound of each number.
@@ -163,11 +163,10 @@ class Box:
     def centre(self) -> np.ndarray:
         """Numbers that a draw of 0 becomes, float64[numbers]."""
         low, high = self.bounds.astype(np.float64)
-        scale = self.scales
         has_low, has_high = low > -_WIDEST, high < _WIDEST
         both = (has_low & has_high) | self.squashed
         with np.errstate(invalid="ignore"):
-            return np.select([both, has_low, has_high], [0.5 * (low + high), low + scale, high - scale], 0.0)
+            return np.select([both, has_low, has_high], [0.5 * (low + high), low, high], 0.0)
 
     @property
     def outputs(self) -> int:

@@ -92,9 +92,9 @@ def bounded(space, drawn):
         elif np.isfinite(low) and np.isfinite(high):
             numbers.append(np.clip(low + (high - low) / 2 + scale * x, low, high))
         elif np.isfinite(low):
-            numbers.append(max(low, low + scale * (1 + x)))
+            numbers.append(max(low, low + scale * x))
         elif np.isfinite(high):
-            numbers.append(min(high, high + scale * (x - 1)))
+            numbers.append(min(high, high + scale * x))
         else:
             numbers.append(scale * x)
     return np.array(numbers)

@@ -694,7 +694,7 @@ class Compared(Walk):
         (NegativeField, ["state.past was read or written at -1 (line", "state.past[action - 1] = 1"]),
         (Fraction, ["was written into state.x, which keeps ", "state.x = min(0.75 * action, 8)", "write int(...)"]),
         (ShortArithmetic, ["Arithmetic overflowed (line ", "state.small += np.uint8(200)", "with 64 bits"]),
-        (Price, ["action_space has no bounds on both sides at 1: an untrained policy tries numbers around 1, "]),
+        (Price, ["action_space has no bounds on both sides at 1: an untrained policy tries numbers around 0, "]),
         (Compared, ["step asks whether the action equals a fraction (line ", "compare with < and >"]),
     ],
 )
