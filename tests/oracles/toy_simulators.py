@@ -234,7 +234,7 @@ class Tracker(Simulator):
     """
 
     observation_size = 2
-    action_space = Box([-1.5, -np.inf], [1.5, np.inf])
+    action_space = Box([-1.5, -np.inf], [1.5, np.inf], scale=[1.5, 1.0])
     max_steps = 200
     state_dtype = np.dtype([("x", np.float64, (2,)), ("moved", np.float64), ("largest", np.float64)])
 

@@ -364,6 +364,6 @@ def test_the_documented_sweep(tmp_path, fake_runs, monkeypatch):
     commands = [shlex.split(command) for command in re.findall(r"^longstride (--mode sweep .*)$", text, re.MULTILINE)]
     (file,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     (tmp_path / "space.toml").write_text(file)
-    assert len(commands) == 3
+    assert len(commands) == 2
     for command in commands:
         assert main([*command, "--trials", "1", "--held-out-seeds", "0"]) == 0
