@@ -74,6 +74,7 @@ def test_descriptions_tell_spaces_apart_and_survive_json():
     spaces += [Box([-1], [np.inf]), Box([-1], [1], scale=[2]), Box([-1], [1], squashed=True)]
     descriptions = [description(space) for space in spaces]
     assert len(set(map(str, descriptions))) == len(spaces)
+    assert description(Box([-1], [1])) == "Box(low=(-1.0,), high=(1.0,), squashed=False)", "as of earlier versions"
     assert json.loads(json.dumps(descriptions)) == descriptions
 
 

@@ -189,4 +189,6 @@ ActionSpace = Discrete | MultiDiscrete | Box
 
 def description(space: ActionSpace) -> int | str:
     """Return the JSON value in a checkpoint that tells this action space from others."""
-    return space.n if isinstance(space, Discrete) else str(space)
+    if isinstance(space, Discrete):
+        return space.n
+    return str(space).replace(", scale=None", "")  # as it was before there were scales
