@@ -17,6 +17,7 @@ pytest.importorskip("pydantic")
 
 from core.commands.cli import console_of_output, main
 from core.errors import this_command
+from core.simulators.spaces import description
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +150,7 @@ def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused
     if kind != "Tracker":
         sentence = refused("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
         assert "is of another simulator: actions is" in sentence
-        assert str(space) in sentence
+        assert description(space) in sentence
 
 
 # Bad flags and hyperparameters files
