@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 EPISODES ?= 50
 FLAGS ?=
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: train test check docs benchmark benchmark-check gpu clean
+.PHONY: train test test-all check docs benchmark benchmark-check gpu clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
 	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (an episode of about 62,000 steps each) into $(DIRECTORY)"
@@ -14,9 +15,13 @@ train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the p
 	@echo "==> Comparing the trained policy with the simulator's heuristics"
 	$(RUN) scripts/train.py --mode evaluate --checkpoint $(DIRECTORY)
 
-test: $(VENV)/.installed-test  ## run the tests
-	@echo "==> Running the tests (those marked gpu need an NVIDIA GPU and are skipped without one)"
-	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.installed-test  ## run all tests but the slowest
+	@echo "==> Running the tests but the slowest (those marked gpu need an NVIDIA GPU and are skipped without one)"
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.installed-test  ## run all tests, as continuous integration does
+	@echo "==> Running all tests (those marked gpu need an NVIDIA GPU and are skipped without one)"
+	$(PYTEST)
 
 check: $(VENV)/.installed-dev  ## everything that a contribution must pass: format, lint, types, layers
 	$(VENV)/bin/ruff format --check .

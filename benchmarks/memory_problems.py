@@ -91,7 +91,10 @@ class StillCartPole(CartPole):
 
 
 class HiddenPipeline(LostSales):
-    """Lost sales that show the stock and the last order, not the orders on their way. Heuristics would know more."""
+    """Lost sales that show the stock and the last order, not the orders on their way.
+
+    No order is masked, since the mask would tell how many units are on their way. Heuristics would know more.
+    """
 
     heuristics: Mapping[str, Function] = {}
 
@@ -103,3 +106,8 @@ class HiddenPipeline(LostSales):
     def observe(state: Any, parameters: Any, observation: np.ndarray) -> None:
         """Write the stock and the last order."""
         observation[0], observation[1] = state.pipeline[0], state.pipeline[len(state.pipeline) - 1]
+
+    @staticmethod
+    def action_mask(state: Any, parameters: Any, mask: np.ndarray) -> None:
+        """Allow every order."""
+        mask[:] = True

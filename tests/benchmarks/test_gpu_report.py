@@ -221,6 +221,7 @@ def test_exit_codes_and_last_lines(tmp_path, capsys):
     assert command.conclude(Report(CARD, results), chosen[1:], Files(tmp_path)) == 0
 
 
+@pytest.mark.slow
 def test_make_gpu_without_a_gpu(tmp_path):
     """The real command in its own processes; the virtual environment is made up of this interpreter."""
     environment, directory = tmp_path / "venv", tmp_path / "report"

@@ -11,7 +11,7 @@ from benchmarks.kill import LostError
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import read_metrics
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
+pytestmark = [pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

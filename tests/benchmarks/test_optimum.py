@@ -18,6 +18,8 @@ from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 from core.training.evaluation.evaluate import evaluate
 
+pytestmark = pytest.mark.slow
+
 SEQUENCE = {"seq": [{"task": "A"}, {"task": "B"}]}
 FORK = {"and": [{"task": "A"}, {"task": "B"}]}
 

@@ -82,6 +82,7 @@ def test_a_run_that_did_not_get_there_makes_its_row_a_lower_bound():
     assert "| 2 of 2 | 700 ± " in table(summarise([run(0, 700), run(1, 700)], PROBLEMS))
 
 
+@pytest.mark.slow
 def test_the_command_trains_and_writes_what_it_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(learning.importlib.util, "find_spec", lambda name: None)  # no Stable-Baselines3
     file = tmp_path / "learning.json"

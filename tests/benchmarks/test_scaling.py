@@ -52,6 +52,7 @@ def test_markdown_fills_short_rows():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are those of Linux")
 @pytest.mark.parametrize("copies", [1, 4])
 def test_a_round_takes_the_memory_that_its_plan_says(copies):

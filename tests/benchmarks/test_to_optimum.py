@@ -86,6 +86,7 @@ def test_sides_take_turns_and_share_a_task():
         assert ours.core is None
 
 
+@pytest.mark.slow
 def test_longstride_trains_until_it_is_close(tmp_path):
     """A gap that the first policy has already ends the run at the first look."""
     result = to_optimum.train("longstride", task(within=100.0, budget=100_000, every=8_000, episode_steps=500))

@@ -613,7 +613,7 @@ def wait_for(path, seconds=90):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
     directory = tmp_path / "a run"
     process = subprocess.Popen(

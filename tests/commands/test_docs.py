@@ -222,6 +222,7 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_first_training(elsewhere, capsys):
     text = page("tutorials/first-training.md")
     train, evaluate, resume = (words for words in commands(text) if words[0] == "longstride")
@@ -263,6 +264,7 @@ def _without_numbers(line):
     return " ".join(re.sub(r"\d[\d.]*(e-\d+)?", "#", line).replace("episodes", "episode").split())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_programs_of_the_export_act_as_the_policy(elsewhere, capsys):
     """With random parameters: after a short training all actions would be the same."""

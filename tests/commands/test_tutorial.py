@@ -72,6 +72,7 @@ def test_the_mistake_gets_its_sentence(tmp_path):
     assert printed == f"core.errors.SimulatorError: {sentence.rstrip()}"
 
 
+@pytest.mark.slow
 def test_the_policy_comes_close_to_the_optimum(trained, monkeypatch, capsys):
     """The standard errors of the means are 0.03 to 0.06; seeds of training differ by about 0.3."""
     monkeypatch.chdir(trained)

@@ -74,6 +74,7 @@ def terminal(tmp_path):
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_run_fits_on_the_screen_and_its_command_works_as_it_stands(terminal, tmp_path):
     name = "a run whose command takes more than a line"
     train = ["python", str(ROOT / "scripts" / "train.py"), "--mode", "train", *SMALL, "--run-directory", name]

@@ -3,7 +3,7 @@
 import pytest
 from helpers.fake_card.processes import needs_a_compiler, on_a_fake_card
 
-pytestmark = needs_a_compiler
+pytestmark = [needs_a_compiler, pytest.mark.slow]
 
 SPACES, PRECISIONS = ("discrete", "choices", "gaussian", "squashed"), ("fp32", "bf16", "fp16")
 LAUNCHES = {

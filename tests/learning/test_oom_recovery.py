@@ -244,6 +244,7 @@ print("learned", small.memory.microbatch)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space of a process")
 def test_a_process_that_really_runs_out_of_memory_goes_on():
     """16,384 samples need about 60 MB for their activations; 40 are left."""

@@ -69,6 +69,7 @@ def texts(cell, kind):
     return [output["text"] if kind == "stream" else output["data"]["text/plain"] for output in outputs]
 
 
+@pytest.mark.slow
 def test_training_shows_one_table_that_ends_with_the_last_iteration(cells):
     (table,) = texts(cells[1], "display_data")
     assert "5/5" in table

@@ -8,6 +8,8 @@ import pytest
 
 import longstride
 
+pytestmark = pytest.mark.slow
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 for package in ("ipykernel", "matplotlib", "pandas"):

@@ -8,7 +8,7 @@ from helpers.transformer_models import transformer_spec
 
 from core.hardware.planning.work import forward_operations
 
-pytestmark = needs_a_compiler
+pytestmark = [needs_a_compiler, pytest.mark.slow]
 SPECS = {
     "mlp": toy_model("shop").spec,
     "mingru": memory_spec(),

@@ -215,6 +215,7 @@ class Endless(Simulator):
 """
 
 
+@pytest.mark.slow
 def test_an_endless_loop_ends_the_process(tmp_path):
     """In a compiled helper: neither thread nor function can be interrupted."""
     (tmp_path / "endless.py").write_text(ENDLESS)

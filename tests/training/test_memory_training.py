@@ -222,6 +222,7 @@ def learned(spec, iterations):
     return np.mean(rewards[-3:])
 
 
+@pytest.mark.slow
 def test_it_learns_what_only_a_memory_can_know():
     """19 of 20 steps can be right; without memory half of them are, by chance."""
     space, iterations = Echo.action_space, 18

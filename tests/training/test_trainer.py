@@ -314,7 +314,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("simulator", KINDS)
+@pytest.mark.parametrize(
+    "simulator", [pytest.param(kind, marks=pytest.mark.slow if kind == "process" else ()) for kind in KINDS]
+)
 def test_every_kind_of_simulator_resumes_to_the_bit(simulator, tmp_path):
     """Two iterations and two more are four; with rewards normalised, in rollouts that cut episodes."""
     how = {"simulator": simulator, "rollout_steps": 70, "normalise_rewards": True, "training_episodes": 4}

@@ -224,6 +224,7 @@ def test_flags_are_read_as_what_they_were_made_from():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_equal_settings_learn_the_same_to_the_bit_in_fresh_processes(tmp_path, refused):  # noqa: F811
     common = (
         "--mode",

@@ -22,6 +22,7 @@ def traced(loss):
     return torch.compile(loss, fullgraph=True, backend="aot_eager")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("space", SPACES)
 def test_the_traced_loss_has_the_gradients_and_terms_of_the_loss(space, precision):

@@ -120,6 +120,7 @@ def test_other_code_is_refused(cluster, monkeypatch):
     hosts.close()
 
 
+@pytest.mark.slow
 def test_a_node_is_lost(play, pool, cluster):
     """Its player and its raylet end at once, as those of a machine do that loses power."""
     import ray

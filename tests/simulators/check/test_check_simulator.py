@@ -15,11 +15,13 @@ def test_nothing_is_wrong_with_the_toys(simulator):
     assert check_simulator(simulator()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_nothing_is_wrong_with_what_is_built_in(name):
     assert check_simulator(load_simulator(name, "", "", "", "").simulator) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bundled_scenarios())
 def test_nothing_is_wrong_with_the_bundled_processes(name):
     assert check_simulator(load_simulator("process", name, "", "", "").simulator, 50) == []

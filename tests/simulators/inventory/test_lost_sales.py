@@ -38,6 +38,7 @@ def test_the_published_optima_are_ordered():
             assert optima == sorted(optima)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("demand", "penalty", "lead_time"), INSTANCES)
 def test_rules_cost_what_they_should(demand, penalty, lead_time):
     """The best rules come close to the optimum, none beats it beyond chance."""

@@ -13,6 +13,8 @@ from oracles.process_play import FIFO, LAZY, RANDOM, SPT, mean_and_error, play, 
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
 
+pytestmark = pytest.mark.slow
+
 HORIZON, WARMUP, EPISODES = 20_000.0, 1_000.0, 60
 """At a load of 0.7 the queue forgets its start in about 1 / (1 - sqrt(0.7))^2 = 37 mean service times."""
 

@@ -82,6 +82,7 @@ def test_value_iteration_finds_the_published_optimum(kind, rate):
     assert least == pytest.approx(OPTIMA[kind, rate], abs=0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "rate"), OPTIMA)
 def test_rules_do_not_beat_the_optimum(kind, rate):
     simulator = CrissCross(kind, rate)
@@ -92,6 +93,7 @@ def test_rules_do_not_beat_the_optimum(kind, rate):
     assert simulator.parameters.threshold == THRESHOLD[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("spread", [0.0, 0.8])
 def test_a_simulation_of_single_jobs_costs_the_same(rule, spread):
@@ -100,6 +102,7 @@ def test_a_simulation_of_single_jobs_costs_the_same(rule, spread):
     assert long_run(AnyNetwork(network), rule, 1_000_000) == pytest.approx(plain, rel=0.07)
 
 
+@pytest.mark.slow
 def test_a_single_class_with_priority_is_an_m_m_1_queue():
     """The preferred class never waits for the other; two equal classes are one queue: rho / (1 - rho) jobs each."""
     network = Network([0.4, 0.4], [[2.0, 1.0]], [LEAVES, LEAVES], [1.0, 0.0], [1])
@@ -109,6 +112,7 @@ def test_a_single_class_with_priority_is_an_m_m_1_queue():
         assert long_run(OneChoice(equal), rule, 2_000_000) == pytest.approx(0.6 / 0.4, rel=0.02)
 
 
+@pytest.mark.slow
 def test_two_queues_in_a_row_are_jacksons():
     """A third class with its own station makes the network one of the contract's, with a choice."""
     network = Network(

@@ -46,6 +46,7 @@ def test_the_routes():
     assert np.flatnonzero(second.arrival_rate).tolist() == [0]
 
 
+@pytest.mark.slow
 def test_the_rules_cost_what_is_published():
     """QGym's figures are of one run of 50,000 events, so they are far from exact; only their size is compared."""
     published = {"c_mu": (19.0, 21.6), "max_weight": (14.8, 24.8), "max_pressure": (18.9, 30.9)}
@@ -54,6 +55,7 @@ def test_the_rules_cost_what_is_published():
             assert long_run(ReentrantLine(1, stations), rule, 400_000) == pytest.approx(figure, rel=0.35)
 
 
+@pytest.mark.slow
 def test_the_optimum_of_the_n_model():
     """The truncated optimum comes from below; its policy, played in the simulator, costs the same; no rule beats it."""
     optimum = NModel.references["optimum (policy iteration)"]
@@ -70,6 +72,7 @@ def test_the_optimum_of_the_n_model():
     assert long_run(NModel(), "max_weight", 4_000_000) > cost
 
 
+@pytest.mark.slow
 def test_the_hospital_costs_what_is_published():
     """MaxWeight over the first 50,000 events; its beds are just enough."""
     costs = [long_run(Hospital(), "max_weight", 50_000, seed) for seed in range(8)]
