@@ -10,7 +10,7 @@ from core.report.page import Block, Cell, Figure, Page, Section, Table, Text, pl
 from core.report.run_data import RunData
 from core.report.settings import quoted
 from core.report.summary import warnings
-from core.text import format_duration, in_words
+from core.text import format_duration, format_number, in_words
 from core.training.evaluation.evaluate import summarise
 from core.training.run_directory.plots import baselines_of, draw_curve
 
@@ -59,7 +59,11 @@ def _table(named: Mapping[str, RunData]) -> Table:
         trained = run.evaluation.records.get("trained") if run.evaluation else None
         mean = summarise(trained).get(run.main_metric) if trained else None
         scale = curve.scale
-        shown = f"{scale.show(mean['mean'])} ± {(mean['high'] - mean['low']) / 2 * scale.factor:.2g}" if mean else "-"
+        shown = (
+            f"{scale.show(mean['mean'])} ± {format_number((mean['high'] - mean['low']) / 2 * scale.factor, 2)}"
+            if mean
+            else "-"
+        )
         steps = sum(record["steps"] for record in run.records)
         rows.append(plain(name, shown, last, str(len(run.records)), f"{steps:,}", format_duration(run_seconds(run))))
     metric = in_words(next(iter(named.values())).main_metric)

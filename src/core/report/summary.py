@@ -4,7 +4,7 @@ from core.report.machine import run_seconds
 from core.report.page import Tile
 from core.report.run_data import RunData
 from core.simulators.simulator import Simulator
-from core.text import counted, format_duration, in_words, scale_of
+from core.text import counted, format_duration, format_number, in_words, scale_of
 from core.training.evaluation.comparison import comparison_sentence, verdicts
 from core.training.evaluation.evaluate import Evaluation, best_heuristic, summarise
 from core.training.evaluation.plain_words import plain_words
@@ -70,7 +70,7 @@ def _results(result: Evaluation, simulator: Simulator) -> list[Tile]:
         Tile(
             labels[name],
             scale.show(mean["mean"]),
-            f"{in_words(metric)}, ±\u00a0{(mean['high'] - mean['low']) / 2 * scale.factor:.2g}",
+            f"{in_words(metric)}, ±\u00a0{format_number((mean['high'] - mean['low']) / 2 * scale.factor, 2)}",
         )
         for name, mean in known.items()
     ]

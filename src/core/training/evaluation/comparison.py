@@ -42,7 +42,7 @@ class Verdict:
         half, percent = (self.high - self.low) / 2, self.percent(self.difference)
         if percent is None:
             scale = scale_of(self.unit, self.difference)
-            return f"{self.word}: {_signed(self.difference * scale.factor)} ± {half * scale.factor:.2g}{scale.suffix}"
+            return f"{self.word}: {_signed(self.difference * scale.factor)} ± {scale.show(half, 2)}"
         return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / abs(self.other), 2)} %"
 
     def means(self, name: str = "") -> str:

@@ -6,7 +6,7 @@ from statistics import fmean
 import numpy as np
 
 from core.simulators.simulator import Simulator
-from core.text import in_words, scale_of
+from core.text import format_number, in_words, scale_of
 from core.training.evaluation.comparison import Verdict, compare
 from core.training.evaluation.evaluate import Evaluation, best_heuristic
 
@@ -68,7 +68,7 @@ def _change(verdict: Verdict) -> str:
     if scale.unit == "%":
         size, percent = f"{size.removesuffix(' %')} points", None
     words = "more" if verdict.difference > 0 else "less"
-    return f", {size}{f' ({abs(percent):.2g} %)' if percent is not None else ''} {words} than under {verdict.against}"
+    return f", {size}{f' ({format_number(abs(percent), 2)} %)' if percent is not None else ''} {words} than under {verdict.against}"
 
 
 def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[str]) -> list[str]:
