@@ -53,6 +53,7 @@ def assert_equal(a, b):
         assert torch.equal(tensor, b[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", FAILURES, ids=["gpu", "cpu", "numpy"])
 @pytest.mark.parametrize("failing", [1, 2, 4])
 def test_a_step_that_ran_out_of_memory_is_the_step_with_half_the_microbatch(error, failing):

@@ -60,6 +60,7 @@ def read(path):
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_at_the_end_of_training_there_is_a_report_that_says_what_is_missing(run):
     before = ReportPage(run.parent / "before.html")
     assert "The policy has not been evaluated yet. This writes the table:" in before.section("evaluation")

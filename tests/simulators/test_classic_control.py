@@ -213,6 +213,7 @@ def actions(space):
     return values.map(lambda value: np.array([value], np.float32))
 
 
+@pytest.mark.slow
 @each_variant
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())

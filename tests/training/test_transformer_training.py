@@ -136,6 +136,7 @@ def test_figures_of_the_policys_health():
     assert policy_health(model, observations).dead_units == pytest.approx(64 / 80)
 
 
+@pytest.mark.slow
 def test_it_learns_what_only_a_memory_can_know():
     """19 of 20 steps can be right; without memory half of them are, by chance."""
     spec = transformer_spec(2, Echo.action_space, (16, 16), 1, "relu", attention=(4, 2, 2))

@@ -178,6 +178,7 @@ def nested_error():
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("error", [plain_error, nested_error], ids=["plain", "at the end"])
 def test_a_capture_that_ran_out_of_memory_is_made_with_half_the_microbatch(error, precision):

@@ -9,6 +9,7 @@ from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [RANDOM, SPT])
 def test_the_mean_over_episodes_is_0_whatever_the_policy(which):
     for simulator in (desk(process="weekly", rates=HOURLY * 5 + [0.0] * 48), desk(process="poisson", rate=0.5)):

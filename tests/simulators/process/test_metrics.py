@@ -18,6 +18,7 @@ from core.simulators.simulator import compile_functions, new_state
 # The bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [FIFO, SPT, RANDOM, LAZY])
 def test_no_policy_completes_any_case_before_the_bound(which):
     simulator = pool()

@@ -92,6 +92,7 @@ def changed(text):
     return apply_changes(parse_scenario(DESK, "test"), text).scenario
 
 
+@pytest.mark.slow
 def test_the_worth_of_a_policy_that_is_the_heuristic_with_more_is_that_much():
     sampling, simulator = Sampling(3, 3), ProcessSimulator(parse_scenario(DESK, "test"))
 

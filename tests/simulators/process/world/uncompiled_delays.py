@@ -41,6 +41,7 @@ def episodes():
     return simulator, {which: play(simulator, which, 1)[0] for which in POLICIES}
 
 
+@pytest.mark.slow
 def test_the_worlds_time_does_not_depend_on_the_policy(episodes):
     _, played = episodes
     world = [episode.metrics["mean_world_time"] for episode in played.values()]

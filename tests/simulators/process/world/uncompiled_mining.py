@@ -58,6 +58,7 @@ def generated(load, delay):
     return log_of(played.case, activity, played.resource, played.start, played.end), people, rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5])
 def test_known_delays_are_mined_back(load, monkeypatch):
     monkeypatch.setattr(closure, "_EVENTS", 1)
@@ -67,6 +68,7 @@ def test_known_delays_are_mined_back(load, monkeypatch):
     assert found.world == pytest.approx(rest, rel=0.1)
 
 
+@pytest.mark.slow
 def test_no_delays_are_found_where_there_are_none(monkeypatch):
     monkeypatch.setattr(closure, "_EVENTS", 1)
     log, people, _ = generated(0.8, False)
