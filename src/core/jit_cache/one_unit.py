@@ -157,6 +157,10 @@ class _Library(JITCodeLibrary):
                     function.linkage = "linkonce_odr"
         return self._shared_module
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave that to the whole unit, which optimises each function again."""
+        module.data_layout = self._codegen._data_layout  # type: ignore[attr-defined]
+
     def finalize(self) -> None:
         """Link all callees, optimise and translate."""
         linked = _all_linked(self)
