@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from core.simulators.classic_control import CartPole
-from core.simulators.inventory import LostSales
+from core.simulators.inventory.lost_sales import LostSales, LostSalesParameters
 from core.simulators.simulator import Function, Simulator
 from core.simulators.spaces import Discrete
 
@@ -90,10 +91,14 @@ class StillCartPole(CartPole):
         observation[0], observation[1] = state.x, state.angle
 
 
+_play = njit(LostSales.step)
+
+
 class HiddenPipeline(LostSales):
     """Lost sales that show the stock and the last order, not the orders on their way.
 
-    No order is masked, since the mask would tell how many units are on their way. Heuristics would know more.
+    A mask would tell how many units are on their way. So every order is allowed, and the supplier cuts one that is too
+    large. Heuristics would know more.
     """
 
     heuristics: Mapping[str, Function] = {}
@@ -103,11 +108,17 @@ class HiddenPipeline(LostSales):
         self.observation_size = 2
 
     @staticmethod
-    def observe(state: Any, parameters: Any, observation: np.ndarray) -> None:
+    def observe(state: Any, parameters: LostSalesParameters, observation: np.ndarray) -> None:
         """Write the stock and the last order."""
         observation[0], observation[1] = state.pipeline[0], state.pipeline[len(state.pipeline) - 1]
 
     @staticmethod
-    def action_mask(state: Any, parameters: Any, mask: np.ndarray) -> None:
+    def action_mask(state: Any, parameters: LostSalesParameters, mask: np.ndarray) -> None:
         """Allow every order."""
         mask[:] = True
+
+    @staticmethod
+    def step(state: Any, parameters: LostSalesParameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
+        """Order what the supplier accepts."""
+        order = min(action, parameters.most - state.pipeline.sum())
+        return _play(state, parameters, order, rng)

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 MISSING = ("pydantic", "pydantic_settings", "gymnasium", "ciw", "simpy", "stable_baselines3", "pm4py")
 
 
+@pytest.mark.slow
 def test_the_gpu_tests_need_no_package_of_the_command_line():
     """One file that cannot be imported stops all of pytest, the GPU's tests with it."""
     code = (

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.slow_cases import mostly_slow
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -613,7 +614,7 @@ def wait_for(path, seconds=90):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
 def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
     directory = tmp_path / "a run"
     process = subprocess.Popen(

@@ -298,6 +298,7 @@ def test_the_programs_of_the_export_act_as_the_policy(elsewhere, capsys):
         assert [int(line) for line in done.stdout.split()] == expected, words
 
 
+@pytest.mark.slow
 def test_a_run_from_python(elsewhere, monkeypatch, capsys):
     (elsewhere / "inventory.py").write_text("\n\n".join(blocks(page("tutorials/your-own-simulator.md"), "python")[:2]))
     monkeypatch.syspath_prepend(elsewhere)

@@ -48,6 +48,7 @@ def undisturbed(tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_a_run_whose_rank_is_killed_starts_again_and_ends_the_same_to_the_bit(undisturbed, tmp_path):
     torchrun(tmp_path / "killed", 2, DIES_BEFORE)
     first, second = printed(tmp_path / "killed")

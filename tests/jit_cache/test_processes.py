@@ -10,6 +10,8 @@ import pytest
 
 from core.jit_cache.cache import VARIABLE
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pydantic")
 
 SIMULATOR = """
@@ -121,7 +123,6 @@ def test_a_constant_that_comes_from_outside_of_the_file_counts_by_its_value(plac
     assert place.play(level=16.0) == (returned(level=16.0), 0, 1)
 
 
-@pytest.mark.slow
 def test_processes_that_begin_together_both_play_and_leave_a_kernel_for_the_next(tmp_path):
     place = Place(tmp_path)
     together = [place.start(), place.start()]
@@ -159,7 +160,6 @@ print(CACHE_STATS.loaded, CACHE_STATS.compiled)
 """
 
 
-@pytest.mark.slow
 def test_closures_of_one_factory_are_not_taken_for_each_other(tmp_path):
     """In the second process a kernel of that process and one of the first have the same place in Numba's count."""
     (tmp_path / "closures.py").write_text(CLOSURES)
@@ -204,7 +204,6 @@ print(cached(kernel)(3), CACHE_STATS.loaded, CACHE_STATS.compiled)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "second"),
     [

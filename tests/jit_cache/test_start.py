@@ -16,6 +16,8 @@ from core.jit_cache import cache
 from core.jit_cache.cache import VARIABLE, CacheStats
 from core.training.run_directory.metrics_log import read_metrics
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     *("--mode", "train", "--simulator", f"{toy_simulators.__file__}:Bandit", "--training-episodes", "1"),

@@ -357,6 +357,7 @@ def log_probs(members, model):
     return model.distribution(outputs, model.log_std, masks, actions)[0]
 
 
+@pytest.mark.slow
 def test_common_random_numbers_take_out_most_of_the_noise():
     """Of a queueing network of two stations; the same advantages of members whose streams differ have 20 times more."""
     simulator = CrissCross(max_steps=2000)

@@ -7,6 +7,7 @@ paired differences, and the same policy before training must fail the same compa
 import numpy as np
 import pytest
 import torch
+from helpers.slow_cases import mostly_slow
 from helpers.toy_runs import (
     KINDS,
     SEED,
@@ -95,7 +96,7 @@ def standard_errors(better, worse):
     return difference.mean() / (difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", mostly_slow(CASES, "bandit"))
 def test_it_learns(kind):
     rounds, changes, best, share = CASES[kind]
     model = fresh_model(kind)

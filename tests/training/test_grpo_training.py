@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from helpers.group_runs import GROUP, copied
+from helpers.slow_cases import mostly_slow
 from rich.console import Console
 from training.test_rollout_growth import no_display
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
@@ -47,7 +48,7 @@ def runs(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, "growing branches"))
 def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(runs, kind, tmp_path):
     whole, parts = runs(kind), tmp_path / "parts"
     assert train(new_run(parts, **KINDS[kind], simulation_threads=2), STOPS[kind][0]) is False

@@ -11,6 +11,8 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
+from helpers.slow_cases import mostly_slow
+
 from core.config import Config
 from core.errors import UserError
 from core.policies.networks import restore_model
@@ -314,9 +316,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "simulator", [pytest.param(kind, marks=pytest.mark.slow if kind == "process" else ()) for kind in KINDS]
-)
+@pytest.mark.parametrize("simulator", mostly_slow(KINDS, "oracles.toy_simulators:Choices", "cartpole"))
 def test_every_kind_of_simulator_resumes_to_the_bit(simulator, tmp_path):
     """Two iterations and two more are four; with rewards normalised, in rollouts that cut episodes."""
     how = {"simulator": simulator, "rollout_steps": 70, "normalise_rewards": True, "training_episodes": 4}

@@ -16,6 +16,8 @@ pytest.importorskip("pydantic")
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
+from helpers.slow_cases import mostly_slow
+
 from core.commands.cli import main
 from core.commands.export import command
 from core.commands.export.forms import c_compiler, play_torch
@@ -122,7 +124,7 @@ def programs_of(folder):
     return commands
 
 
-@pytest.mark.parametrize("name", ["shop", "squashed", "remembering choices", "attending"])
+@pytest.mark.parametrize("name", mostly_slow(["shop", "squashed", "remembering choices", "attending"], "shop"))
 def test_the_programs_of_the_readme_act_as_the_policy(name, tmp_path, monkeypatch):
     """One observation after another, in an episode, without mask and with features of 0."""
     spec, params, _ = exported(name)

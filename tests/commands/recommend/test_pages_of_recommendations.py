@@ -52,6 +52,7 @@ def cells_of(table):
     return {tuple(cell.strip() for cell in line[1:4]) for line in lines}
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_guide(elsewhere, capsys):
     _, state, log, *_ = (words for words in commands(TEXT) if words[0] == "longstride")
     assert main(state[1:]) == 0

@@ -421,6 +421,7 @@ def start(run):
     return process, line.split()[3]
 
 
+@pytest.mark.slow
 def test_a_service_that_is_killed_gives_the_same_answers_when_it_is_started_again(
     recommender, trained, played, tmp_path
 ):

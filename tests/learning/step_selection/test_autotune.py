@@ -17,6 +17,8 @@ from core.learning.minibatches import minibatch_shape, split
 from core.learning.step_selection.autotune import StepRunner
 from core.learning.step_selection.executor import Executor
 
+pytestmark = pytest.mark.slow
+
 SAMPLES, LARGEST = 250, 64
 ALL = ("eager", "graph", "compile", "compile_graph")
 SECONDS = {"eager": 4.0, "graph": 2.0, "compile": 3.0, "compile_graph": 1.0}

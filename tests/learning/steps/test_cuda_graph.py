@@ -16,6 +16,8 @@ from core.learning.algorithms.interface import Samples
 from core.learning.minibatches import split
 from core.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
 
+pytestmark = pytest.mark.slow
+
 SAMPLES, SIZE = 240, 60
 
 
@@ -178,7 +180,6 @@ def nested_error():
         return error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("error", [plain_error, nested_error], ids=["plain", "at the end"])
 def test_a_capture_that_ran_out_of_memory_is_made_with_half_the_microbatch(error, precision):

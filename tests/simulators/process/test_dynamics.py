@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.slow_cases import mostly_slow
 from oracles.process_comparison import compare_episode
 from oracles.process_play import office, rework
 
@@ -10,7 +11,7 @@ from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import compile_functions, new_state
 
 
-@pytest.mark.parametrize("make", [office, rework])
+@pytest.mark.parametrize("make", mostly_slow([office, rework], office))
 def test_compiled_agrees_with_the_reference(make):
     for seed in range(3):
         reference = compare_episode(make(), seed, postpone=0.3 * (seed > 0))

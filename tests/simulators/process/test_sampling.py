@@ -159,6 +159,7 @@ def test_poisson_arrivals_have_their_rate_and_exponential_gaps():
     assert stats.kstest(np.concatenate(gaps), "expon", args=(0, 2.0)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_weekly_arrivals_follow_the_rates_of_the_hours():
     simulator = ProcessSimulator(office())
     p, rates = simulator.parameters, np.tile([0.0] * 8 + [0.01] * 9 + [0.002] * 7, 7)

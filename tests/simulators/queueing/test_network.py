@@ -158,6 +158,7 @@ def test_the_mask_lets_no_station_choose_an_empty_class(queue):
     assert mask.tolist() == ([True, True] if queue[:2] == (0, 0) else [queue[0] > 0, queue[1] > 0])
 
 
+@pytest.mark.slow
 def test_the_contract_is_kept():
     assert check_simulator(CrissCross("imbalanced", 0.6)) == []
     assert check_simulator(AnyNetwork(Network(**{**LINE.__dict__, "spread": 0.5}))) == []

@@ -100,6 +100,7 @@ def test_references_are_of_the_instance():
     assert ReentrantLine(1, 8, "hyperexponential").references == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulator", [NModel(), Hospital(), ReentrantLine(2, 3, "hyperexponential")])
 def test_the_contract_is_kept(simulator):
     assert check_simulator(simulator) == []
