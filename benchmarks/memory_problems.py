@@ -97,8 +97,8 @@ _play = njit(LostSales.step)
 class HiddenPipeline(LostSales):
     """Lost sales that show the stock and the last order, not the orders on their way.
 
-    A mask would tell how many units are on their way. So every order is allowed, and the supplier cuts one that is too
-    large. Heuristics would know more.
+    A mask would tell how many units are on their way, so every order is allowed. The stock of a beginner must not grow
+    without end, so stock and orders together are at most twice what the mask allows. Heuristics would know more.
     """
 
     heuristics: Mapping[str, Function] = {}
@@ -119,6 +119,6 @@ class HiddenPipeline(LostSales):
 
     @staticmethod
     def step(state: Any, parameters: LostSalesParameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
-        """Order what the supplier accepts."""
-        order = min(action, parameters.most - state.pipeline.sum())
+        """Order, but not more than there is room for."""
+        order = min(action, max(2 * parameters.most - state.pipeline.sum(), 0))
         return _play(state, parameters, order, rng)
