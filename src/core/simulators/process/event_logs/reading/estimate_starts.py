@@ -13,6 +13,9 @@ def estimate_starts(case: np.ndarray, resource: np.ndarray, activity: np.ndarray
     case and that of the person. The time until it completes is the estimate of its duration. If it is over three
     medians of its activity, or if nothing was completed before, the median takes its place.
 
+    An activity that never names a person, in a log that names people, takes no time: what lies before it, such as the
+    days until a customer answers, is no work of the people in the log.
+
     The first rule and the replacement of long estimates are those of D. Chapela-Campa, M. Dumas: Repairing Activity
     Start Times to Improve Business Process Simulation, arXiv:2208.12224 (2022); without the replacement waiting counts
     as work, which is the subject of C. Fracca, M. de Leoni, F. Asnicar, A. Turco: Estimating Activity Start Timestamps
@@ -30,7 +33,7 @@ def estimate_starts(case: np.ndarray, resource: np.ndarray, activity: np.ndarray
     duration = end - start
     for mine in _groups(activity):
         own = duration[mine]
-        if np.isnan(own).all():
+        if np.isnan(own).all() or (named.any() and not named[mine].any()):
             duration[mine] = 0.0
         else:
             median = np.nanmedian(own)

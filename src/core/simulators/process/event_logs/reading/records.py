@@ -132,6 +132,7 @@ def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str
 def _on_estimates(names: list[str]) -> str:
     return (
         f"The log has no start times (columns: {listed(names)}), so they are estimated: an event starts when its case "
-        "and its person have completed what came before, and long waits are cut; service times are rough, so log "
-        f"starts if you can, or name their column with {COLUMNS_OPTION} start=..."
+        "and its person have completed what came before, long waits are cut, and activities that never name a person "
+        f"take no time; service times are rough, so log starts if you can, or name their column with {COLUMNS_OPTION} "
+        "start=..."
     )
