@@ -10,6 +10,7 @@ from core.simulators.process.event_logs.event_log import read_event_log
 from core.simulators.process.event_logs.mine_scenario import choose_pairs, mine_scenario, service_distribution
 from core.simulators.process.event_logs.working_hours import HOUR, divided_time, open_time, weeks_seen, worked_time
 from core.simulators.process.mining.arrivals import touched_hours
+from core.simulators.process.mining.delays import free_times
 from core.simulators.process.parameters import build_parameters
 from core.simulators.process.scenario_file import load_scenario, scenario_content
 from core.simulators.process.service_times import table_mean
@@ -107,6 +108,22 @@ def test_rare_pairs_go_unless_they_carry_the_log(tmp_path):
     assert "seen at least 5 times" in notes[0] and "95.3%" in notes[0] and "left out: Bob" in notes[1]
     few = log_of(tmp_path, [(i, "X", name, i, i + 0.5) for i, name in enumerate(["Ann", "Bob", "Cleo"] * 3)])
     assert choose_pairs(few)[0].all()
+
+
+def test_who_does_only_what_needs_nobody_is_not_called_rare(tmp_path):
+    rows = [(i, "Check", "Ann", i, i + 0.5) for i in range(9)] + [(i, "Mail", "Robot", i + 1, i + 1) for i in range(9)]
+    _, notes = choose_pairs(log_of(tmp_path, rows), np.array([False, True]))
+    assert notes[1:] == ["Resources that do only what needs nobody are left out: Robot."]
+
+
+def test_a_daily_break_is_no_free_time_that_proves_a_wait_to_be_the_worlds():
+    """A clerk is busy from 9 to 12 and from 13 to 17 each day, at times a little longer, and idle one afternoon."""
+    days = 24 * HOUR * np.arange(5.0)
+    start = np.concatenate([days + 9 * HOUR, days + 13 * HOUR, days[[1]] + 16 * HOUR])
+    end = np.concatenate([days + 12.2 * HOUR, days + 17.2 * HOUR, days[[1]] + 17 * HOUR])
+    end[6] = days[1] + 14.5 * HOUR
+    free = free_times(start, end, np.ones(168, np.bool_))
+    np.testing.assert_allclose(free, [[days[1] + 14.5 * HOUR, days[1] + 16 * HOUR]])
 
 
 def test_an_activity_without_any_name_is_done_by_all(tmp_path):

@@ -126,9 +126,12 @@ def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[np
         f"activity) cover {share:.1%} of the events with a resource; "
         f"{((counts > 0) & ~kept).sum()} rarer pairs are left out."
     ]
-    gone = [log.resources[r] for r in np.flatnonzero(~kept.any(0))]
-    if gone:
-        notes.append(f"{len(gone)} resources have only such rarer pairs and are left out: {_some(gone)}.")
+    done = counts.any(0)
+    rare, idle = ([log.resources[r] for r in np.flatnonzero(~kept.any(0) & of)] for of in (done, ~done))
+    if rare:
+        notes.append(f"Resources that have only such rarer pairs are left out: {_some(rare)}.")
+    if idle:
+        notes.append(f"Resources that do only what needs nobody are left out: {_some(idle)}.")
     if unassigned.any():
         names = _some([log.activities[a] for a in np.flatnonzero(unassigned)])
         notes.append(f"The log never says who did {names}; everyone can do it in the scenario.")

@@ -23,6 +23,9 @@ shift of eight hours start and end only at its edges."""
 IDLE_GAP = 2
 """Longest gap in hours between records that counts as on duty and idle."""
 
+BREAK_SHARE = 0.1
+"""Share of a resource's days from which a record in an hour of the day says that it has no break then."""
+
 
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
@@ -96,12 +99,16 @@ def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     return np.asarray(touched.reshape(-1, HOURS_PER_WEEK).sum(0))
 
 
-def present_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | None = None) -> tuple[int, np.ndarray]:
+def present_hours(
+    start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | None = None, breaks: bool = False
+) -> tuple[int, np.ndarray]:
     """Return an hour, counted from the Monday 00:00, and bool[n], whether one resource is there in it and those after.
 
-    It is there in the hours of :func:`weeks_seen`; short gaps between them are filled. Of the hours that are not among
-    ``open_hours``, bool[168], if these are given, only those count in which a record begins: a record that stays open
-    over night is no sign of somebody who works at night.
+    It is there in the hours of :func:`weeks_seen`; short gaps between them are filled. With ``breaks`` those gaps stay
+    that lie in an hour of the day, such as noon, in which it has a record on under a tenth of its days around.
+
+    Of the hours that are not among ``open_hours``, bool[168], if these are given, only those count in which a record
+    begins: a record that stays open over night is no sign of somebody who works at night.
     """
     first = np.asarray(start // HOUR, np.int64)
     last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
@@ -113,7 +120,12 @@ def present_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | N
     if open_hours is not None:
         touched &= open_hours[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
         touched[first - origin] = True
-    return origin, without_short_gaps(touched, IDLE_GAP)
+    filled = without_short_gaps(touched, IDLE_GAP)
+    if not breaks:
+        return origin, filled
+    hour = (origin + np.arange(len(touched))) % 24
+    is_break = np.bincount(hour, touched, 24) < BREAK_SHARE * np.bincount(hour, filled, 24)
+    return origin, touched | (filled & ~is_break[hour])
 
 
 def without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:

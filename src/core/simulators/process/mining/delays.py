@@ -43,8 +43,11 @@ def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours:
 
 
 def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
-    """Return float64[k, 2], the intervals in which one resource is on duty and has no record open, in seconds."""
-    first_hour, present = present_hours(start, end, open_hours)
+    """Return float64[k, 2], the intervals in which one resource is on duty and has no record open, in seconds.
+
+    A daily break is not duty: it would prove that nothing that waits over noon waits for people.
+    """
+    first_hour, present = present_hours(start, end, open_hours, breaks=True)
     order = np.argsort(start, kind="stable")
     start, until = start[order], np.maximum.accumulate(end[order])
     begins = np.flatnonzero(np.append(True, start[1:] > until[:-1]))
