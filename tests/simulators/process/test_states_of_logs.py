@@ -136,6 +136,15 @@ def test_of_a_person_the_newest_task_is_in_work_and_a_system_needs_nobody(tmp_pa
     assert not any("does not know" in note for note in notes)
 
 
+def test_a_case_in_an_unknown_activity_waits_for_nothing_and_unknown_completed_ones_are_named(tmp_path):
+    lines = [WHOLE[0], "a,tea,ann,2026-11-23 08:00,", "b,tea,bob,2026-11-23 08:00,2026-11-23 08:10"]
+    state, notes = read(tmp_path, desk(), lines, "2026-11-23 09:00")
+    assert tasks(state.waiting) == [("b", "check", pytest.approx(8 + 1 / 6))]
+    assert state.on_shift == ["bob"]
+    assert "1 case: completed activities that the scenario does not know are passed over." in notes
+    assert any("are left out (tea by ann)" in note for note in notes)
+
+
 def test_a_date_of_another_century_is_not_the_present(tmp_path):
     lines = [*WHOLE, "f,check,ann,2226-11-23 10:00,"]
     with pytest.raises(UserError, match=r"line 9 has a date of another century .*leave it out with --skip-bad-rows"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.simulators.process.simulator import ProcessSimulator
-from core.text import format_number
+from core.text import scale_of
 
 MOST_ALTERNATIVES = 3
 """Other people who are named for a task."""
@@ -142,4 +142,4 @@ class Reasons:
         return f"{text}; {figures['free_others']:,} of {count:,} others are free; {faster}, {other}."
 
     def _time(self, value: float) -> str:
-        return f"{format_number(value, 3)} {self.unit}".rstrip()
+        return scale_of(self.unit, value).show(value, 3)

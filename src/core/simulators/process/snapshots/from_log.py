@@ -73,6 +73,7 @@ class _Builder:
         self._sure: list[float] = []  # of the cases whose next task is inferred, how likely it is
         self._counts = Counter[str]()
         self._strangers: set[str] = set()
+        self._elsewhere: set[str] = set()  # cases in an activity that the scenario does not know
 
     def take_in_work(self, tasks: list[OpenTask]) -> None:
         """Add tasks in work, the newest one of each person; one that needs nobody rests."""
@@ -95,6 +96,8 @@ class _Builder:
         activity, person = self._names.activities.get(task.activity), self._names.people.get(task.person)
         if activity is not None:
             self._busy.setdefault(task.case, []).append(activity)
+        else:
+            self._elsewhere.add(task.case)
         if activity is None or person is None or (activity, person) not in self._names.pairs:
             self._absent.add(task.person)
             self._strangers.add(f"{task.activity} by {task.person or 'nobody'}")
@@ -114,7 +117,7 @@ class _Builder:
 
     def follow(self, case: str, said: set[str]) -> None:
         """Add what a case waits for, if the log does not say it."""
-        if case in said:
+        if case in said or case in self._elsewhere:
             return
         markings = self._markings(case)
         tasks = _activities_of(markings, self._routing.target)
@@ -160,6 +163,7 @@ class _Builder:
         """Return where a case may stand beside its tasks in work."""
         known = [self._names.activities.get(name) for name, _ in self._events.done.get(case, [])]
         done = tuple(activity for activity in known if activity is not None)
+        self._counts["skipped"] += len(done) < len(known)
         busy = self._busy.get(case, [])
         markings = self._likely.in_work(self._likely.after(done), busy)
         if markings or not done:
@@ -224,6 +228,7 @@ class _Builder:
         sentences = {
             "over": "{}: taken to be over, because the last event is likely to have been the end.",
             "off": "{}: on a way that the scenario's flow does not have; what usually follows the last event is taken.",
+            "skipped": "{}: completed activities that the scenario does not know are passed over.",
             "lost": "{}: left out, because nothing follows the last event in the scenario's flow.",
         }
         notes += [text.format(counted(self._counts[k], "case")) for k, text in sentences.items() if self._counts[k]]
