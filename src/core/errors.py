@@ -39,10 +39,14 @@ def _path(path: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return how a sentence about an unknown name ends: ``; did you mean X?``, ``; otherwise.`` or a full stop."""
-    near = get_close_matches(name, list(known), 1)
+    """Return how a sentence about an unknown name ends: ``; did you mean X?``, ``; otherwise.`` or a full stop.
+
+    Upper and lower case are alike, and X is written as in ``known``.
+    """
+    written = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), list(written), 1)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {written[near[0]]}?"
     return f"; {otherwise}." if otherwise else "."
 
 

@@ -242,3 +242,20 @@ def test_the_command_says_that_the_budget_ended_the_run(tmp_path, capsys, monkey
     assert "Time budget 30 s alone: how much is learned depends on the speed of the machine." in out
     assert "The time budget of 30 s ended the run after 24 s: 3 iterations are done." in out
     assert "Trained 3 iterations; everything is in" in out
+
+
+def test_a_budget_that_ends_before_the_first_iteration_sends_nobody_to_a_policy(tmp_path, capsys, monkeypatch):
+    clock = Clock()
+
+    def over_at_once(config):
+        budget = Budget(parse_duration("30s"), clock)
+        clock.now += 40.0
+        return budget
+
+    monkeypatch.setattr("core.training.build.run.budget_of", over_at_once)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    assert main([*flags, "--time-budget", "30s", "--run-directory", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("No iteration is done, so there is no policy to evaluate: name a longer --time-budget.\n")
+    assert "No report" not in out
+    assert "Trained 0" not in out

@@ -73,7 +73,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         if ranks.rank == 0:
             for line in _checked(run) if done and time.monotonic() - begin >= SHORT_RUN else []:
                 say(line)
-            if choices.report:
+            if choices.report and run.trainer.iteration:
                 report_at_the_end(run.directory, say, run.trainer.simulator)
             for line in _last_lines(run, done):
                 say(line)
@@ -124,6 +124,8 @@ def _last_lines(run: Run, done: bool) -> list[str]:
     if budget is not None and trainer.unfinished:
         spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
+    if not trainer.iteration:
+        return [*lines[:-1], "No iteration is done, so there is no policy to evaluate: name a longer --time-budget."]
     command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"
     return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
 

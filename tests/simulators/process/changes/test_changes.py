@@ -136,6 +136,7 @@ def test_every_example_works(example):
     ("text", "message"),
     [
         ("people +1 analist", "did you mean analyst"),
+        ("people -1 irs (analyst)", "did you mean Iris \\(analyst\\)"),
         ("people +0 analyst", "0 people is not from 1"),
         ("people -9 analyst", "9 people is not from 1 to 5"),
         ("people -3 manager", "nobody who can do 'Approve loan' is ever on duty"),

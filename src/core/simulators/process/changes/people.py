@@ -42,8 +42,7 @@ def find_people(scenario: Scenario, words: str) -> list[str]:
     if found:
         return found
     known = sorted({*names, *groups(names)})
-    lower = {name.lower(): name for name in known}
-    ending = suggestion(wanted, lower, f"there are {', '.join(known[:12])}{' and more' if len(known) > 12 else ''}")
+    ending = suggestion(wanted, known, f"there are {', '.join(known[:12])}{' and more' if len(known) > 12 else ''}")
     raise UserError(f"Nobody in scenario {scenario.name} is called {words!r}{ending}")
 
 

@@ -83,8 +83,7 @@ def find_activity(scenario: Scenario, words: str) -> str:
     if len(found) > 1:
         raise UserError(f"{words!r} may be {', '.join(found[:12])}; name one of them.")
     if not found:
-        known = {name.lower(): name for name in scenario.activities}
-        ending = suggestion(wanted, known, f"there are {', '.join(scenario.activities[:12])}")
+        ending = suggestion(wanted, scenario.activities, f"there are {', '.join(scenario.activities[:12])}")
         raise UserError(f"{words!r} is no activity of scenario {scenario.name}{ending}")
     return found[0]
 
