@@ -159,7 +159,7 @@ class _Library(JITCodeLibrary):
 
     def _optimize_functions(self, module: Any) -> None:
         """Leave that to the whole unit, which optimises each function again."""
-        module.data_layout = self._codegen._data_layout  # type: ignore[attr-defined]
+        module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         """Link all callees, optimise and translate."""
