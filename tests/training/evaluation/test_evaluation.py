@@ -11,7 +11,7 @@ from helpers.toy_runs import actor_weights, toy_model
 from oracles.slow_episode import on_bounds, play_slowly
 from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unfilled
 
-from core.errors import SimulatorError
+from core.errors import SimulatorError, UserError
 from core.seeding import stream
 from core.simulators.simulator import new_state
 from core.training.evaluation.evaluate import evaluate, paired_values, summarise
@@ -119,6 +119,13 @@ def test_bounds_are_at_least_as_good_as_every_policy():
     records = shop_evaluation().records
     for name in records:
         assert all(b["cash"] >= r["cash"] for b, r in zip(records["upper_bound"], records[name], strict=True))
+
+
+def test_a_bound_that_returns_its_number_is_refused():
+    simulator = Tracker()
+    simulator.bounds = {"nothing lost": lambda state, parameters, metrics: 0.0}
+    with pytest.raises(UserError, match=r"bounds\['nothing lost'\] filled no metric; write into its third argument"):
+        evaluate(simulator, [], None, 2, seed=1)
 
 
 def test_a_metric_that_some_episodes_leave_unfilled_is_averaged_over_the_others():
