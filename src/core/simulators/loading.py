@@ -245,8 +245,12 @@ def _module_from_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None  # a .py file always has both
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # what lies beside the file can be imported, as where Python runs it; the last to win
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.") from error
+        relative = "relative import" in str(error)
+        hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above." if relative else ""
+        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.{hint}") from error
     return module
