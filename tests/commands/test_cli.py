@@ -372,6 +372,18 @@ def test_a_simulator_file_imports_what_lies_beside_it(tmp_path):
         load_simulator(f"{tmp_path / 'inside.py'}:Broken", "", "", "", "")
 
 
+def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    from core.simulators.loading import load_simulator
+
+    program = "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+    (tmp_path / "poles_here.py").write_text(program + "gymnasium.register('PoleHere-v0', CartPoleEnv)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    loaded = load_simulator("gymnasium:poles_here:PoleHere-v0", "", "", "", "")
+    assert loaded.simulator.observation_size == 4
+
+
 # Options of a simulator's class
 
 CLUB = """

@@ -180,6 +180,7 @@ def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
     """Build a simulator from the name of its class or environment, or its short name, and its arguments."""
     source = {"simulator": name, "options": options}
     if name.startswith(PREFIX):
+        _import_from_here()
         return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), options), source)
     kind = _simulator_class(BUILT_IN.get(name, name))
     _check_option_names(name, kind, options)
@@ -228,9 +229,14 @@ def _simulator_class(name: str) -> type[Simulator]:
     return kind
 
 
-def _module(name: str) -> ModuleType:
+def _import_from_here() -> None:
+    """Let modules of the present folder be imported; an installed command does not look there by itself."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+
+
+def _module(name: str) -> ModuleType:
+    _import_from_here()
     try:
         return importlib.import_module(name)
     except Exception as error:

@@ -75,13 +75,15 @@ def evaluate(
         policies["untrained"] = trained.untrained_params
     else:
         policies.pop("untrained", None)
+    bounds = {}  # first, so that a wrong one loses nothing that has been played
+    for name, bound in simulator.bounds.items():
+        progress(name)
+        bounds[name] = _bound(simulator, name, bound, episodes, seed)
     for name in [*policies, *names]:
         progress(name)
         result.records[name], messages = player.play(name, policies.get(name), episodes, seed)
         result.messages += messages
-    for name, bound in simulator.bounds.items():
-        progress(name)
-        result.records[name] = _bound(simulator, name, bound, episodes, seed)
+    result.records |= bounds
     return result
 
 
