@@ -28,7 +28,8 @@ from core.simulators.simulator import (
     new_state,
 )
 
-S, T = TypeVar("S"), TypeVar("T")
+S = TypeVar("S")
+T = TypeVar("T")
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""

@@ -68,7 +68,8 @@ def _change(verdict: Verdict) -> str:
     if scale.unit == "%":
         size, percent = f"{size.removesuffix(' %')} points", None
     words = "more" if verdict.difference > 0 else "less"
-    return f", {size}{f' ({format_number(abs(percent), 2)} %)' if percent is not None else ''} {words} than under {verdict.against}"
+    share = f" ({format_number(abs(percent), 2)} %)" if percent is not None else ""
+    return f", {size}{share} {words} than under {verdict.against}"
 
 
 def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[str]) -> list[str]:
