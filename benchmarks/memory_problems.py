@@ -1,6 +1,6 @@
 """Problems whose observation hides a part of the state: only a policy that remembers can solve them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,7 @@ class StillCartPole(CartPole):
     """CartPole without velocities: position and angle alone."""
 
     observation_size = 2
+    labels: Mapping[str, Sequence[str]] = {}  # those of CartPole name four numbers
 
     @staticmethod
     def observe(state: Any, parameters: Any, observation: np.ndarray) -> None:

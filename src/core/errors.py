@@ -69,6 +69,10 @@ class SimulatorError(UserError):
     """A simulator broke its contract; the message names the episode and the step."""
 
 
+PLAYING = "play episodes"
+"""What names of threads begin with that play episodes: they cannot be stopped, and Python waits for them at its end."""
+
+
 class EndlessEpisodeError(SimulatorError):
     """A simulator does not return; compiled code cannot be interrupted, so the process has to end."""
 

@@ -17,7 +17,7 @@ from oracles import toy_simulators
 pytest.importorskip("pydantic")
 
 from core.commands.cli import console_of_output, main
-from core.errors import this_command
+from core.errors import UserError, this_command
 from core.simulators.spaces import description
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
@@ -357,6 +357,31 @@ def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, m
     path.write_text(BROKEN.replace("REWARD", "1.0"))
     load_simulator(f"{path}:Broken", "", "", "", "")
     assert sys.modules["queue"] is queue
+
+
+def test_a_simulator_file_imports_what_lies_beside_it(tmp_path):
+    from core.simulators.loading import load_simulator
+
+    (tmp_path / "rewards_beside_it.py").write_text("REWARD = 1.0\n")
+    (tmp_path / "beside.py").write_text("from rewards_beside_it import REWARD\n" + BROKEN.replace("REWARD", "1.0"))
+    load_simulator(f"{tmp_path / 'beside.py'}:Broken", "", "", "", "")
+    (tmp_path / "inside.py").write_text("from .rewards_beside_it import REWARD\n")
+    with pytest.raises(
+        UserError, match=r"A file of a package is named as PACKAGE\.inside:CLASS, from the folder above"
+    ):
+        load_simulator(f"{tmp_path / 'inside.py'}:Broken", "", "", "", "")
+
+
+def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    from core.simulators.loading import load_simulator
+
+    program = "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+    (tmp_path / "poles_here.py").write_text(program + "gymnasium.register('PoleHere-v0', CartPoleEnv)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    loaded = load_simulator("gymnasium:poles_here:PoleHere-v0", "", "", "", "")
+    assert loaded.simulator.observation_size == 4
 
 
 # Options of a simulator's class

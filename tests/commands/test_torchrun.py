@@ -1,6 +1,7 @@
 """Under torchrun's agent: a killed rank ends the others, all are started again, and the run is as undisturbed."""
 
 import signal
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -97,6 +98,25 @@ def test_a_signal_is_a_request_to_stop_once_all_ranks_are_here():
     with stop_on_interrupt(print, ranks, signal.SIGUSR1) as interrupt:
         assert signal.getsignal(signal.SIGUSR1) == interrupt._handle
     assert handlers == [signal.SIG_DFL]
+
+
+def test_an_interrupt_waits_for_no_episode_that_plays_on():
+    """Python waits for the threads of a pool at its end, and an episode that does not end would hold the process."""
+    program = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from core.commands import cli
+from core.errors import PLAYING
+
+def interrupted(*_):
+    ThreadPoolExecutor(1, PLAYING).submit(time.sleep, 60)
+    raise KeyboardInterrupt
+
+cli._run_mode = interrupted
+sys.exit(cli.main([]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (130, "Interrupted; what was saved before is untouched.\n")
 
 
 def test_one_rank_says_that_all_were_interrupted(monkeypatch, capsys):

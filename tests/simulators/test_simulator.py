@@ -1,5 +1,6 @@
 """The contract's base class: what a user's simulator gets without a word, and what is refused."""
 
+import numpy as np
 import pytest
 from oracles.toy_simulators import Bandit
 
@@ -41,3 +42,27 @@ def test_a_missing_function_is_named(missing):
     attributes = {name: value for name, value in vars(Bandit).items() if name != missing and name[:2] != "__"}
     with pytest.raises(UserError, match=f"Incomplete defines no function {missing}"):
         require_complete(type("Incomplete", (Simulator,), attributes)())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sentence"),
+    [
+        (
+            {"main_metric": "cahs"},
+            "Shop.main_metric names 'cahs', which is no metric of metrics_dtype; did you mean cash?",
+        ),
+        ({"metric_units": {"profit": "EUR"}}, "Shop.metric_units names 'profit', .* there are return, cash"),
+        ({"metrics_dtype": np.dtype([("return", float)])}, "Shop.metrics_dtype: every episode has its return"),
+        ({"heuristics": {"trained": None}}, "Shop.heuristics has 'trained', the name of a trained policy's row"),
+        ({"bounds": {"untrained": None}}, "Shop.bounds has 'untrained'"),
+        ({"heuristics": {"x": None}, "bounds": {"x": None}}, "a heuristic and a bound of the name 'x'"),
+        ({"references": {"optimum": "four"}}, r"Shop.references\['optimum'\] must be a finite number, not 'four'"),
+        ({"references": {"optimum": np.nan}}, "must be a finite number, not nan"),
+        ({"labels": {"action": ["a"]}}, r"Shop.labels\['action'\] must be 4 texts, not \['a'\]"),
+        ({"labels": {"actions": ["a"]}}, "Shop.labels has no 'actions'; did you mean action?"),
+    ],
+)
+def test_what_only_an_evaluation_or_an_export_would_show_is_refused_before_a_training(attributes, sentence):
+    shop = {"metrics_dtype": np.dtype([("cash", float)]), **attributes}
+    with pytest.raises(UserError, match=sentence):
+        require_complete(type("Shop", (Bandit,), shop)())

@@ -356,7 +356,7 @@ def test_a_resume_says_which_settings_differ(tmp_path):
         ),
         (
             {"rollout_steps": 0},
-            "collects rollouts of ROLLOUT_STEPS steps; resume with the ROLLOUT_STEPS of its config",
+            "collects rollouts of ROLLOUT_STEPS steps; resume with GROW_ROLLOUTS, .* and ROLLOUT_STEPS of its config",
         ),
     ],
 )
@@ -367,7 +367,9 @@ def test_resume_that_would_drop_episodes_is_refused(tmp_path, changes, sentence)
 
 
 def test_resume_of_whole_episodes_as_rollouts_is_refused(uninterrupted):
-    with pytest.raises(UserError, match=r"collects whole episodes .* resume with the ROLLOUT_STEPS of its config"):
+    with pytest.raises(
+        UserError, match=r"collects whole episodes .* resume with GROW_ROLLOUTS, .* and ROLLOUT_STEPS of its config"
+    ):
         new_run(uninterrupted, rollout_steps=25, resume=True)
 
 

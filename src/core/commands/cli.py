@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ from typing import Any
 from rich.console import Console
 
 from core.config import Config, Parser, add_flags, load_config
-from core.errors import EndlessEpisodeError, GpuLostError, NotSavedError, RankLostError, UserError, this_command
+from core.errors import (
+    PLAYING,
+    EndlessEpisodeError,
+    GpuLostError,
+    NotSavedError,
+    RankLostError,
+    UserError,
+    this_command,
+)
 from core.learning.distributed.launch import Launch
 from core.terminal import say_error, say_on
 from core.text import Say
@@ -59,6 +68,9 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     except KeyboardInterrupt:
         if os.environ.get("RANK", "0") == "0":
             print("Interrupted; what was saved before is untouched.", file=sys.stderr)
+        if any(thread.name.startswith(PLAYING) for thread in threading.enumerate()):  # Python would wait for them
+            sys.stdout.flush()
+            os._exit(EXIT_INTERRUPTED)
         return EXIT_INTERRUPTED
 
 

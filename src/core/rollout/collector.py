@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numba.core.errors import NumbaError
 
-from core.errors import UserError
+from core.errors import PLAYING, UserError
 from core.jit_cache.cache import compile_for
 from core.policies.spec import PolicySpec
 from core.rollout.branches import Branches, BranchPlan
@@ -147,7 +147,7 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
     """Return the results of a function for each item, in order."""
     if threads == 1:
         return list(map(function, items))
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, PLAYING) as pool:
         return list(pool.map(function, items))
 
 

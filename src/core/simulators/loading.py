@@ -180,6 +180,7 @@ def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
     """Build a simulator from the name of its class or environment, or its short name, and its arguments."""
     source = {"simulator": name, "options": options}
     if name.startswith(PREFIX):
+        _import_from_here()
         return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), options), source)
     kind = _simulator_class(BUILT_IN.get(name, name))
     _check_option_names(name, kind, options)
@@ -228,9 +229,14 @@ def _simulator_class(name: str) -> type[Simulator]:
     return kind
 
 
-def _module(name: str) -> ModuleType:
+def _import_from_here() -> None:
+    """Let modules of the present folder be imported; an installed command does not look there by itself."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+
+
+def _module(name: str) -> ModuleType:
+    _import_from_here()
     try:
         return importlib.import_module(name)
     except Exception as error:
@@ -245,8 +251,12 @@ def _module_from_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None  # a .py file always has both
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # what lies beside the file can be imported, as where Python runs it; the last to win
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.") from error
+        relative = "relative import" in str(error)
+        hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above." if relative else ""
+        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.{hint}") from error
     return module

@@ -1,12 +1,18 @@
 """Checks a simulator's attributes before anything is compiled."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
-from core.errors import UserError
+from core.errors import UserError, suggestion
 from core.simulators.simulator import Simulator, function_of
 from core.simulators.spaces import ActionSpace, Box, Discrete
+
+_POLICIES = ("trained", "trained_sampled", "untrained")
+"""Rows of an evaluation that are no heuristic's."""
 
 
 def require_complete(simulator: Simulator) -> None:
@@ -51,6 +57,13 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
     yield from _problems_of_descriptions(simulator, name)
     if np.dtype(simulator.state_dtype).names is None:
         yield f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...])."
+    yield from _problems_of_comparisons(simulator, name)
+    sizes = {
+        "observation": simulator.observation_size,
+        "action": space.outputs,
+        "features": simulator.action_feature_size,
+    }
+    yield from problems_of_labels(simulator.labels, sizes, name)
 
 
 def _problems_of_descriptions(simulator: Simulator, name: str) -> Iterator[str]:
@@ -67,3 +80,36 @@ def _problems_of_descriptions(simulator: Simulator, name: str) -> Iterator[str]:
     weights, size = simulator.initial_description_weights, sizes["describe_actions"]
     if weights is not None and np.shape(weights) != (size,):
         yield f"{name}.initial_description_weights must be an array of description_size = {size} numbers."
+
+
+def _problems_of_comparisons(simulator: Simulator, name: str) -> Iterator[str]:
+    """Yield what is wrong with what policies are compared by, and with what they are compared with."""
+    metrics = () if simulator.metrics_dtype is None else np.dtype(simulator.metrics_dtype).names or ()
+    if "return" in metrics:
+        yield f"{name}.metrics_dtype: every episode has its return; give the field return another name."
+    known = ["return", *metrics]
+    named = {"main_metric": [simulator.main_metric], "metric_units": simulator.metric_units}
+    for attribute, metric in ((attribute, metric) for attribute, found in named.items() for metric in found):
+        if metric not in known:
+            among = suggestion(str(metric), known, f"there are {', '.join(known)}")
+            yield f"{name}.{attribute} names {metric!r}, which is no metric of metrics_dtype{among}"
+    for attribute in ("heuristics", "bounds"):
+        for policy in _POLICIES:
+            if policy in getattr(simulator, attribute):
+                yield f"{name}.{attribute} has {policy!r}, the name of a trained policy's row; choose another name."
+    for policy in simulator.bounds:
+        if policy in simulator.heuristics:
+            yield f"{name} has a heuristic and a bound of the name {policy!r}; rename one."
+    for reference, value in simulator.references.items():
+        if not isinstance(value, Real) or not math.isfinite(value):
+            yield f"{name}.references[{reference!r}] must be a finite number, not {value!r:.80}."
+
+
+def problems_of_labels(given: Mapping[str, Any], sizes: Mapping[str, int], name: str) -> Iterator[str]:
+    """Yield what is wrong with the attribute ``labels`` of a simulator whose arrays have some sizes."""
+    known = [*sizes, *(f"{array}_units" for array in sizes)]
+    for key, texts in given.items():
+        if key not in known:
+            yield f"{name}.labels has no {key!r}{suggestion(key, known, f'there are {known}')}"
+        elif isinstance(texts, str) or len(texts) not in (0, sizes[key.removesuffix("_units")]):
+            yield f"{name}.labels[{key!r}] must be {sizes[key.removesuffix('_units')]} texts, not {texts!r:.80}."

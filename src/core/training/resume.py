@@ -78,4 +78,7 @@ def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], director
         )
     if bool(saved) != bool(present):
         kind = "rollouts of ROLLOUT_STEPS steps" if saved else "whole episodes (ROLLOUT_STEPS = 0)"
-        raise UserError(f"The run in {directory} collects {kind}; resume with the ROLLOUT_STEPS of its config.json.")
+        raise UserError(
+            f"The run in {directory} collects {kind}; resume with GROW_ROLLOUTS, EPISODES_PER_UPDATE and ROLLOUT_STEPS "
+            "of its config.json."
+        )

@@ -48,6 +48,11 @@ def test_a_simulator_without_metrics():
     assert line.count("return") == 1
 
 
+def test_small_numbers_keep_their_digits():
+    _, line = lines_of("cost", record={**RECORD, "return": -0.00001234, "metrics": {"cost": 0.0456}})
+    assert "  -1.23e-05 return  0.0456 cost  " in line
+
+
 def test_a_finished_run_has_no_time_left():
     assert "  0 s left" in lines_of("return", total=2)[1]
 

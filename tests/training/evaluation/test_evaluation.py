@@ -1,6 +1,8 @@
 """Policies side by side: intervals, the same streams, the structure of evaluation.json."""
 
 import json
+import threading
+import time
 from functools import cache
 from typing import ClassVar
 
@@ -11,9 +13,10 @@ from helpers.toy_runs import actor_weights, toy_model
 from oracles.slow_episode import on_bounds, play_slowly
 from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unfilled
 
-from core.errors import SimulatorError
+from core.errors import SimulatorError, UserError
 from core.seeding import stream
 from core.simulators.simulator import new_state
+from core.training.evaluation.compiled import _in_threads
 from core.training.evaluation.evaluate import evaluate, paired_values, summarise
 from core.training.evaluation.statistics import paired_difference
 from core.training.evaluation.trained_policy import TrainedPolicy
@@ -119,6 +122,28 @@ def test_bounds_are_at_least_as_good_as_every_policy():
     records = shop_evaluation().records
     for name in records:
         assert all(b["cash"] >= r["cash"] for b, r in zip(records["upper_bound"], records[name], strict=True))
+
+
+def test_an_interrupt_waits_for_no_episode():
+    goes_on = threading.Event()
+
+    def play(episode):
+        if episode == 0:
+            raise KeyboardInterrupt
+        assert goes_on.wait(10.0)
+
+    begin = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        _in_threads(2, play, range(4))
+    assert time.perf_counter() - begin < 5.0
+    goes_on.set()
+
+
+def test_a_bound_that_returns_its_number_is_refused():
+    simulator = Tracker()
+    simulator.bounds = {"nothing lost": lambda state, parameters, metrics: 0.0}
+    with pytest.raises(UserError, match=r"bounds\['nothing lost'\] filled no metric; write into its third argument"):
+        evaluate(simulator, [], None, 2, seed=1)
 
 
 def test_a_metric_that_some_episodes_leave_unfilled_is_averaged_over_the_others():

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from core.errors import UserError, suggestion
+from core.errors import UserError
 from core.policies.spec import PolicySpec
+from core.simulators.validate import problems_of_labels
 
 
 class Label(NamedTuple):
@@ -42,17 +43,12 @@ def read_labels(given: Mapping[str, Sequence[str]], spec: PolicySpec, simulator:
         "action": spec.action_space.outputs,
         "features": spec.action_features,
     }
-    known = [*sizes, *(f"{array}_units" for array in sizes)]
-    for key in given:
-        if key not in known:
-            raise UserError(f"{simulator}.labels has no {key!r}{suggestion(key, known, f'there are {known}')}")
-    return Labels(**{array: _labels_of(given, array, size, simulator) for array, size in sizes.items()})
+    if problem := next(problems_of_labels(given, sizes, simulator), None):
+        raise UserError(problem)
+    return Labels(**{array: _labels_of(given, array, size) for array, size in sizes.items()})
 
 
-def _labels_of(given: Mapping[str, Any], array: str, size: int, simulator: str) -> tuple[Label, ...]:
+def _labels_of(given: Mapping[str, Any], array: str, size: int) -> tuple[Label, ...]:
     names, units = given.get(array, ()), given.get(f"{array}_units", ())
-    for key, texts in ((array, names), (f"{array}_units", units)):
-        if isinstance(texts, str) or len(texts) not in (0, size):
-            raise UserError(f"{simulator}.labels[{key!r}] must be {size} texts, not {texts!r:.80}.")
     names = names or tuple(f"{array}[{i}]" for i in range(size)) if units else names
     return tuple(Label(str(name), str(unit)) for name, unit in zip(names, units or ("",) * len(names), strict=True))

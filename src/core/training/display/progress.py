@@ -104,19 +104,14 @@ class Progress:
         """Return a value of the main metric with its unit."""
         unit = self._record.get("units", {}).get(self._metric, "") if self._metric != "return" else ""
         scale = scale_of(unit, value)
-        return f"{value * scale.factor:,.2f}{scale.suffix}"
+        return f"{_short(value * scale.factor)}{scale.suffix}"
 
     def _reward(self) -> tuple[str, str]:
         """Return the name and the value of what an iteration was rewarded."""
         r = self._record
-        return (
-            ("return", f"{r['return']:,.2f}")
-            if r["return"] is not None
-            else (
-                "mean reward",
-                f"{r['mean_reward']:,.4g}",
-            )
-        )
+        if r["return"] is not None:
+            return "return", _short(r["return"])
+        return "mean reward", f"{r['mean_reward']:,.4g}"
 
     def _figures(self) -> list[str]:
         """Return the figures of the last iteration for a line."""
@@ -175,3 +170,8 @@ class Progress:
             return text
         text.append(f"  {sparkline(self._values, _BARS)}", _COLOUR)
         return text.append(f"  {self._in_units(min(self._values))} to {self._in_units(max(self._values))}", "dim")
+
+
+def _short(value: float) -> str:
+    """Return a number with two decimals, a small one with three digits: costs in millions may be of millionths."""
+    return f"{value:,.3g}" if 0.0 < abs(value) < 0.1 else f"{value:,.2f}"

@@ -1,13 +1,14 @@
 """Episodes of compiled simulators, played by a trained policy or by heuristics."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from core.errors import PLAYING
 from core.jit_cache.cache import cached
 from core.policies.compiled.forward import new_actor_arrays
 from core.policies.compiled.sampling import row_of
@@ -26,6 +27,9 @@ from core.simulators.simulator import (
     naming_the_episode,
     new_state,
 )
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 Records = list[dict[str, Any]]
 """One record an episode: the return under ``"return"`` and the simulator's metrics (numbers and lists of numbers)."""
@@ -67,8 +71,7 @@ class CompiledPlayer:
             with naming_the_episode(simulator, _title(name, episode)):
                 return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
 
-        with ThreadPoolExecutor(self._threads) as pool:
-            played = list(pool.map(play_episode, range(episodes)))
+        played = _in_threads(self._threads, play_episode, range(episodes))
         messages = [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
         return [record for record, _ in played], messages
 
@@ -146,6 +149,18 @@ class CompiledPlayer:
         listed = self._spec.scores_actions
         choose = build_listed_chooser(simulator, self._spec) if listed else build_policy_chooser(self._spec)
         return cached(build_play(simulator, choose))
+
+
+def _in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """Return the results of a function for each item, in order; an interrupt waits for none that is in progress."""
+    pool, waits = ThreadPoolExecutor(threads, PLAYING), True
+    try:
+        return list(pool.map(function, items))
+    except KeyboardInterrupt:
+        waits = False
+        raise
+    finally:
+        pool.shutdown(waits)
 
 
 def _title(name: str, episode: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from core.errors import UserError
 from core.policies.spec import PolicySpec
 from core.seeding import stream
 from core.simulators.simulator import Function, Simulator, compile_functions, metrics_of, naming_the_episode, new_state
@@ -65,7 +66,7 @@ def evaluate(
 
     Raises:
         SimulatorError: the simulator broke its contract.
-        UserError: Numba cannot compile it.
+        UserError: Numba cannot compile it, or a bound fills no metric.
     """
     result = Evaluation(episodes, references=dict(simulator.references), seed=seed)
     player = build_player(simulator, trained.spec if trained else None, threads, names)
@@ -74,13 +75,15 @@ def evaluate(
         policies["untrained"] = trained.untrained_params
     else:
         policies.pop("untrained", None)
+    bounds = {}  # first, so that a wrong one loses nothing that has been played
+    for name, bound in simulator.bounds.items():
+        progress(name)
+        bounds[name] = _bound(simulator, name, bound, episodes, seed)
     for name in [*policies, *names]:
         progress(name)
         result.records[name], messages = player.play(name, policies.get(name), episodes, seed)
         result.messages += messages
-    for name, bound in simulator.bounds.items():
-        progress(name)
-        result.records[name] = _bound(simulator, bound, episodes, seed)
+    result.records |= bounds
     return result
 
 
@@ -122,12 +125,17 @@ def _interval(values: Sequence[Any]) -> dict[str, Any]:
     return {"mean": mean.tolist(), "low": (mean - margin).tolist(), "high": (mean + margin).tolist()}
 
 
-def _bound(simulator: Simulator, bound: Function, episodes: int, seed: int) -> Records:
+def _bound(simulator: Simulator, name: str, bound: Function, episodes: int, seed: int) -> Records:
     reset, states, records = compile_functions(simulator).reset, new_state(simulator), []
     for episode in range(episodes):
         with naming_the_episode(simulator, f"{episode} of a bound"):
             reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
             records.append(metrics_of(simulator, states, bound))
+    if not any(records):
+        raise UserError(
+            f"{type(simulator).__name__}.bounds[{name!r}] filled no metric; write into its third argument, as "
+            "episode_metrics does."
+        )
     return records
 
 
