@@ -88,7 +88,7 @@ def test_brackets_in_names_are_shown_as_they_are(recommend):
 def test_a_log_of_open_cases(recommend):
     code, output, _ = recommend(LOG, "--at", "2026-11-24T09:30")
     assert code == 0
-    assert "log.csv at 2026-11-24T09:30:00: 5 tasks wait, 1 are in work, 0 rest; 2 people are on shift." in output
+    assert "log.csv at 2026-11-24T09:30:00: tasks that wait 5, in work 1, at rest 0; people on shift 2." in output
     assert "3 cases: the next task is inferred from the scenario's flow" in output
     answer = json.loads(recommend(LOG, "--at", "2026-11-24T09:30", "--on-shift", "night", "always", "--json")[1])
     assert {each["person"] for each in answer["assignments"]} == {"night"}

@@ -122,9 +122,9 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
     state = found.state
     summary = (
-        f"{path} at {events.now.isoformat(timespec='seconds')}: {len(state.waiting):,} tasks wait, "
-        f"{len(state.in_work):,} are in work, {len(state.resting):,} rest; "
-        f"{len(state.on_shift or []):,} people are on shift."
+        f"{path} at {events.now.isoformat(timespec='seconds')}: tasks that wait {len(state.waiting):,}, "
+        f"in work {len(state.in_work):,}, at rest {len(state.resting):,}; "
+        f"people on shift {len(state.on_shift or []):,}."
     )
     return state, [summary, *events.notes, *found.notes]
 
