@@ -176,7 +176,7 @@ DIVIDE_BY_GROUP_DEVIATION = False
 KL_COEFFICIENT = 0.0
 
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. Where
-# rollouts grow, a factor of 0.05 .. 5 keeps the divergence of the updates near TARGET_KL.
+# rollouts grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
 LEARNING_RATE_ACTOR = 3e-4
 LEARNING_RATE_CRITIC = 1e-3
 

@@ -54,7 +54,7 @@ def test_the_learning_rate_follows_the_divergence(divergence, epochs, factor):
 
 
 def test_the_learning_rate_stays_in_its_limits_and_without_a_target_as_it_is():
-    assert next_rate_factor(4.5, 0.0, 0.01, 3, 3) == 5.0
+    assert next_rate_factor(9.0, 0.0, 0.01, 3, 3) == 10.0
     assert next_rate_factor(0.06, 1.0, 0.01, 1, 3) == 0.05
     assert next_rate_factor(1.0, 1.0, 0.0, 1, 3) == 1.0
 

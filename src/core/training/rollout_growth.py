@@ -19,7 +19,7 @@ _MOST_AT_ONCE, _LEAST_GROWTH = 2.0, 1.1
 LARGEST_SHARE = 160
 """No rollout is larger than the whole run over this: so many steps of a policy at least, where it is long enough."""
 
-_FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 5.0, 0.05
+_FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 """Changes of the learning rate, and the limits of their product."""
 
 
