@@ -21,10 +21,11 @@ from core.learning.distributed.ranks import Ranks, wait_for_all
 from core.simulators.process.simulator import ProcessSimulator
 from core.text import Say, counted, format_duration
 from core.training.build.last_check import SHORT_RUN, last_check
-from core.training.build.resumed_settings import resumed_settings
+from core.training.build.resumed_settings import ResumedSettings, resumed_settings
 from core.training.build.run import Run, build_run
 from core.training.build.untrained import with_untrained
 from core.training.evaluation.trained_policy import TrainedPolicy
+from core.training.run_directory.checkpoint import checkpoint_folder
 from core.training.run_directory.directory import RunDirectory
 
 EXIT_INTERRUPTED = 130
@@ -58,9 +59,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         say = say if ranks.rank == 0 else _silent
         resume = ranks.from_first(lambda: choices.resume or starts_again(launch, config, say))
         if resume:
-            resumed = ranks.from_first(
-                lambda: resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
-            )
+            resumed = ranks.from_first(lambda: _settings_to_resume(config, sources, choices))
             config, sources = resumed.config, resumed.sources
             for line in resumed.lines:
                 say(line)
@@ -98,6 +97,17 @@ def starts_again(launch: Launch, config: Config, say: Say) -> bool:
         f"torchrun has started the processes again ({launch.restarts} of {launch.most_restarts} times): training {how}."
     )
     return held
+
+
+def _settings_to_resume(config: Config, sources: dict[str, str], choices: Choices) -> ResumedSettings:
+    """Return the settings of the run to go on with.
+
+    Raises:
+        UserError: there is no checkpoint, or the settings cannot be those of the run.
+    """
+    if config.run_directory:
+        checkpoint_folder(Path(config.run_directory))
+    return resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
 
 
 def _silent(text: str) -> None:

@@ -155,6 +155,15 @@ def test_a_date_of_another_century_is_not_the_present(tmp_path):
     assert notes[0].startswith("1 of 8 rows are bad and left out (--skip-bad-rows); the first: line 9 has a date")
 
 
+@pytest.mark.parametrize(("at", "said"), [("2026-11-30 10:00", False), ("2036-11-23 10:00", True)])
+def test_a_present_long_after_the_last_event_is_doubted(tmp_path, at, said):
+    (tmp_path / "log.csv").write_text("\n".join(WHOLE))
+    notes = read_open_events(tmp_path / "log.csv", {}, LogReading(), at).notes
+    expected = "The last event before 2036-11-23 10:00 is 3,653 days older: is --at right?"
+    assert any(note.startswith(expected) for note in notes) == said
+    assert any("is --at right" in note for note in notes) == said
+
+
 def test_rows_for_transitions_with_offsets(tmp_path):
     lines = [
         "case,activity,resource,timestamp,lifecycle",

@@ -92,7 +92,7 @@ def load_arrays(path: Path, say: Say) -> tuple[dict[str, np.ndarray], dict[str, 
 def _load(
     path: Path, say: Say, before: int | None, parse: Callable[[bytes], dict[str, T]]
 ) -> tuple[dict[str, T], dict[str, Any]]:
-    folder = _folder_of(path)
+    folder = checkpoint_folder(path)
     damaged: dict[Path, str] = {}
     # Listed anew each time: a run that is still training may have replaced the files.
     while left := [file for file in checkpoint_files(folder, before) if file not in damaged]:
@@ -139,8 +139,12 @@ def _read(path: Path, parse: Callable[[bytes], dict[str, T]]) -> tuple[dict[str,
     return parse(content), metadata
 
 
-def _folder_of(path: Path) -> Path:
-    """Return the checkpoint folder that a path means."""
+def checkpoint_folder(path: Path) -> Path:
+    """Return the checkpoint folder that a path means, itself or that of a run directory.
+
+    Raises:
+        UserError: it holds no checkpoint, or those of an earlier version.
+    """
     for folder in (path, RunDirectory(path).checkpoints("last")):
         if checkpoint_files(folder):
             return folder

@@ -32,6 +32,11 @@ _ENABLED = frozenset({"schedule", "scheduled", "enable", "enabled"})
 
 _EPOCH = datetime(1970, 1, 1)
 
+_DAY = 86_400.0
+
+_LONG_SILENT = 7 * _DAY
+"""Seconds since the last event, from which the present is doubted if the log itself never paused so long."""
+
 
 class OpenTask(NamedTuple):
     """A task that is not done; ages are hours of real time before the present."""
@@ -77,6 +82,7 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
     start, end = (np.where(left_out, np.nan, column) for column in (start, end))
     notes = [*read.table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), read.table.unit), *read.notes]
     now, clock = _present(times, start, end, at, source)
+    notes += _long_silent(np.concatenate([start, end]), now, clock)
     repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
     if repeated.any():
         notes.append(
@@ -240,6 +246,20 @@ def _present(
         now -= ahead.total_seconds() if ahead is not None else _offset_before(now, real, offsets, wall=True)
     offset = _offset_before(now, real, offsets, wall=False)
     return now, _EPOCH + timedelta(microseconds=round((now + offset) * MICROSECOND))
+
+
+def _long_silent(times: np.ndarray, now: float, clock: datetime) -> list[str]:
+    """Return a sentence where the last event before the present is further back than any pause of the log."""
+    before = np.unique(times[times <= now])
+    if len(before) == 0:
+        return []
+    silent = now - before[-1]
+    if silent <= max(_LONG_SILENT, np.diff(before, prepend=before[0]).max()):
+        return []
+    return [
+        f"The last event before {clock:%Y-%m-%d %H:%M} is {silent / _DAY:,.0f} days older: is --at right? All that was open "
+        "then is taken to be open still."
+    ]
 
 
 def _offset_before(now: float, real: np.ndarray, offsets: np.ndarray, wall: bool) -> float:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
-from core.simulators.process.event_logs.working_hours import HOUR, present_hours
-from core.simulators.process.mining.case_order import CaseOrder
-from core.simulators.process.mining.clock import open_time_until
+from core.simulators.process.event_logs.working_hours import HOUR, find_open_hours, present_hours
+from core.simulators.process.mining.case_order import CaseOrder, order_cases
+from core.simulators.process.mining.clock import delay_clock, open_time_until
 
 
 class Waits(NamedTuple):
@@ -40,6 +40,15 @@ def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours:
     )
     waiting = np.maximum(o_start - o_enabled, 0.0)
     return Waits(waiting, np.clip(o_last - o_first, 0.0, waiting), np.maximum(o_end - o_start, 0.0))
+
+
+def proven_of_waits(log: EventLog) -> np.ndarray:
+    """Return float64[n], the part of the wait before each event of a log in which its person was free and on duty."""
+    cases = order_cases(log)
+    waits = find_waits(log, cases, delay_clock(log), find_open_hours(log))
+    proven = np.zeros(len(log))
+    proven[cases.order] = waits.world / np.maximum(waits.waiting, 1e-12)
+    return proven
 
 
 def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:

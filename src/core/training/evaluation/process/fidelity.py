@@ -134,7 +134,7 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
 def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fidelity) -> list[str]:
     """Return where the time goes, and which activities differ."""
     cycle = figures.mean_cycle_time.simulated * scenario.hour
-    sentences = verdict(logged_shares(log, scenario), played.shares, scenario, cycle)
+    sentences = verdict(logged_shares(log), played.shares, scenario, cycle)
     number = np.array([scenario.activities.index(name) for name in log.activities])
     logged = hours_by_activity(Events(log.case, number[log.activity], log.start, log.end), len(scenario.activities))
     mean = figures.mean_cycle_time.logged

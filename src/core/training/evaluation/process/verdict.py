@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.mining.delays import proven_of_waits
 from core.simulators.process.scenario import Scenario
 from core.training.evaluation.process.log_distances import HOUR, Events
 from core.training.evaluation.process.world_share import in_words, unexplained_share
@@ -22,16 +23,18 @@ class Shares(NamedTuple):
     world: float  # waiting for the world
 
 
-def logged_shares(log: EventLog, scenario: Scenario) -> Shares:
-    """Return the shares of a log: work is the time in which a record of the case is open."""
-    events = Events(log.case, log.activity, log.start, log.end)
+def logged_shares(log: EventLog) -> Shares:
+    """Return the shares of a log: work is the time in which a record of the case is open.
+
+    Of each wait the world has the part of its open hours in which its person was free and on duty.
+    """
     first, last = log.case_times()
-    waited = float(_gaps(events)[0].sum())
     total = float((last - first).sum())
-    waiting = scenario.waiting
-    proven = min(waiting.world_at_least / waiting.waiting, 1.0) if waiting and waiting.waiting > 0 else 0.0
-    share = waited / total if total > 0 else 0.0
-    return Shares(1.0 - share, share * (1.0 - proven), share * proven)
+    if total <= 0.0:
+        return Shares(1.0, 0.0, 0.0)
+    gaps, order = _gaps(Events(log.case, log.activity, log.start, log.end))
+    waited, world = float(gaps.sum()) / total, float(gaps @ proven_of_waits(log)[order]) / total
+    return Shares(1.0 - waited, waited - world, world)
 
 
 def _gaps(events: Events) -> tuple[np.ndarray, np.ndarray]:
