@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.toy_runs import toy_model
+from scipy.signal import lfilter
 
 from core.learning.policy_health import policy_health, some_rows
 from core.training.learning_advice import signs
@@ -46,6 +47,36 @@ def test_nothing_is_said_at_the_beginning_nor_where_the_learning_rate_has_fallen
     assert signs(records(9, **bad)) == []
     assert signs(records(**bad, learning_rate=1e-4)) == []
     assert signs(records(**bad, learning_rate=1e-2, learning_rate_factor=10.0))
+
+
+def run_of(rewards):
+    return [{**HEALTHY, "mean_reward": reward} for reward in rewards]
+
+
+def test_a_reward_that_falls_far_and_stays_there_is_named_even_at_the_end():
+    noise = np.random.default_rng(0).normal(size=400)
+    rising = -5.0 / (1.0 + np.arange(300) / 30) + 0.02 * noise[:300]
+    fallen = np.concatenate([rising, -59.0 + noise[:5]])
+    (sign,) = signs(run_of(fallen))
+    assert sign.name == "fallen" and "has been -58.4 or worse since" in sign.measured
+    assert signs([{**record, "learning_rate": 1e-6 if i > 290 else 1e-3} for i, record in enumerate(run_of(fallen))])
+    assert signs(run_of([*fallen[:-1], rising[-1]])) == []
+
+
+def test_rewards_that_rise_settle_scatter_or_begin_well_are_no_fall():
+    rng = np.random.default_rng(1)
+    noise, steps = rng.normal(size=200), np.arange(200)
+    healthy = {
+        "rise": -1.0 / (1 + steps),
+        "scatter around 0": 0.01 * noise,
+        "scatter": -0.7 + 0.3 * noise,
+        "empty queues first": np.where(steps < 10, -0.5, -6.0) + 0.1 * noise,
+        "somewhat worse": -4.8 - 1.5 * (steps > 150) + 0.1 * noise,
+        "full queues now and then": -10.0 + lfilter([1.0], [1.0, -0.95], noise),
+    }
+    for name, rewards in healthy.items():
+        for count in range(10, 201):
+            assert signs(run_of(rewards[:count])) == [], (name, count)
 
 
 def test_a_figure_that_is_missing_shows_nothing():

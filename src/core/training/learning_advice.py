@@ -1,12 +1,18 @@
 """Signs that a run does not learn as it should, and what to try: pure functions of its records."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any, NamedTuple
 
 _LAST, _BEFORE = 5, 10
 """Records that show a sign all together, and records of a run before the first sign."""
 
 _LITTLE_KL, _LITTLE_VARIANCE, _MANY_DEAD, _LITTLE_EFFECT = 1e-5, 0.02, 0.5, 0.05
+
+
+_FAR, _NOISES = 0.75, 20.0
+"""A fall of the mean reward that is named: as a share of its size, and in usual changes from record to record."""
 
 
 class Sign(NamedTuple):
@@ -38,10 +44,31 @@ class Advice:
 
 def signs(records: Sequence[dict[str, Any]]) -> list[Sign]:
     """Return what the last records of metrics.jsonl show; nothing of a run that has only begun or is nearly over."""
-    if len(records) < _BEFORE or _ends(records):
+    if len(records) < _BEFORE:
         return []
     last = records[-_LAST:]
-    return [sign for sign in (_dead(last), _blind(last), _still(last), _unforeseen(last)) if sign is not None]
+    found = [_fallen(records)]
+    if not _ends(records):
+        found += [_dead(last), _blind(last), _still(last), _unforeseen(last)]
+    return [sign for sign in found if sign is not None]
+
+
+def _fallen(records: Sequence[dict[str, Any]]) -> Sign | None:
+    """Compare the last records with the best ones in a row; those of the beginning may be of empty states."""
+    before = records[_BEFORE : -_LAST : max(len(records) // 100, 1)]
+    rewards, last = _values(before, "mean_reward"), _values(records[-_LAST:], "mean_reward")
+    if len(rewards) < 2 * _LAST or not last:
+        return None
+    best, now = max(min(rewards[i : i + _LAST]) for i in range(len(rewards) - _LAST + 1)), max(last)
+    usual = median(abs(after - earlier) for earlier, after in pairwise(rewards))
+    if best - now <= max(_FAR * max(abs(best), abs(now)), _NOISES * usual):
+        return None
+    measured = f"the mean reward was {best:.3g} or better for a while and has been {now:.3g} or worse since"
+    remedy = (
+        "the policy has become worse, or what it leaves undone piles up; evaluate checkpoints/best, if there is one, "
+        "and try a new run with a lower LEARNING_RATE_ACTOR"
+    )
+    return Sign("fallen", measured, remedy)
 
 
 def _ends(records: Sequence[dict[str, Any]]) -> bool:

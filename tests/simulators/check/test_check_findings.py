@@ -681,9 +681,21 @@ class Compared(Walk):
         return (1.0 if action[0] == 0.1 else 0.0), False
 
 
+class Unfilled(Walk):
+    metrics_dtype = np.dtype([("average", np.float64), ("longest", np.float64), ("steps", np.int64)])
+
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return 1.0, state.count == 20
+
+    def episode_metrics(state, parameters, metrics):
+        metrics.longest = np.sqrt(-1.0) if state.count < 0 else 1.0
+
+
 @pytest.mark.parametrize(
     ("simulator", "parts"),
     [
+        (Unfilled, ["episode_metrics left NaN in average in every episode that was played"]),
         (
             Scales,
             ["observe writes very different scales: the standard deviation is ", " at 0 and ", "NORMALISE_OBSERV"],

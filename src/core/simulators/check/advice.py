@@ -49,6 +49,15 @@ def hint_at_unknown_numbers(simulator: Simulator, hints: Hints) -> None:
         )
 
 
+def hint_at_unfilled_metrics(name: str, metrics: set[str], hints: Hints) -> None:
+    """Add a hint about metrics that stayed NaN in all episodes."""
+    if metrics:
+        hints.add(
+            f"{name}.episode_metrics left NaN in {', '.join(sorted(metrics))} in every episode that was played; "
+            "what is NaN is left out of results."
+        )
+
+
 def hint_at_endless_episodes(simulator: Simulator, played: int, hints: Hints) -> None:
     """Add a hint if nothing but a huge max_steps seems to end an episode: none did in the ``played`` steps."""
     if simulator.max_steps > _LONG:

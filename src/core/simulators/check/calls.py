@@ -25,12 +25,14 @@ class Calls:
         episode: name of the present episode, for messages.
         step: number of the present step, for messages.
         functions: plain functions that the simulator defines, by name.
+        never_filled: names of metrics that no finished episode has filled; None before the first.
     """
 
     def __init__(self, simulator: Simulator, seconds: float, hints: Hints, compiled_helpers: bool = True) -> None:
         self.simulator, self.hints, self._seconds = simulator, hints, seconds
         self.name, self.step = type(simulator).__name__, 0
         self.episode: Any = 0
+        self.never_filled: set[str] | None = None
         helpers = CheckedHelpers(compiled_helpers)
         defined = {name: function_of(simulator, name) for name in (*Compiled._fields, "episode_metrics")}
         self.functions: dict[str, Function] = {name: helpers.ordinary(f) for name, f in defined.items() if f}
@@ -145,10 +147,13 @@ class Calls:
 
     def metrics(self, states: np.ndarray) -> None:
         """Fill the metrics of a finished episode from its last state, ``state_dtype``[1]."""
-        if "episode_metrics" in self.functions:
-            metrics_of(
+        dtype = self.simulator.metrics_dtype
+        if "episode_metrics" in self.functions and dtype is not None:
+            filled = metrics_of(
                 self.simulator, states, lambda state, _, metrics: self.reading("episode_metrics", state, metrics)
             )
+            empty = set(dtype.names or ()) - filled.keys()
+            self.never_filled = empty if self.never_filled is None else self.never_filled & empty
 
     def fail(self, problem: str, function: str = "") -> None:
         """Raise a SimulatorError that names the problem, episode and step, and the place of the function."""

@@ -13,6 +13,7 @@ from core.simulators.check.advice import (
     hint_at_compared_actions,
     hint_at_endless_episodes,
     hint_at_scales,
+    hint_at_unfilled_metrics,
     hint_at_unknown_numbers,
 )
 from core.simulators.check.calls import Calls
@@ -58,6 +59,7 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
     hint_at_scales(np.array(random_play.observations), call.name, hints)
     hint_at_compared_actions(call.functions["step"], hints)
     hint_at_unknown_numbers(simulator, hints)
+    hint_at_unfilled_metrics(call.name, call.never_filled or set(), hints)
     if random_play.episodes_ended == 0:
         hint_at_endless_episodes(simulator, len(random_play.steps), hints)
     return hints.as_list()

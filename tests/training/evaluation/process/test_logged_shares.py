@@ -5,6 +5,8 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+pytest.importorskip("pydantic")
+
 from core.simulators.process.event_logs.event_log import EventLog
 from core.training.evaluation.process.verdict import logged_shares
 

@@ -257,8 +257,8 @@ def _long_silent(times: np.ndarray, now: float, clock: datetime) -> list[str]:
     if silent <= max(_LONG_SILENT, np.diff(before, prepend=before[0]).max()):
         return []
     return [
-        f"The last event before {clock:%Y-%m-%d %H:%M} is {silent / _DAY:,.0f} days older: is --at right? All that was open "
-        "then is taken to be open still."
+        f"The last event before {clock:%Y-%m-%d %H:%M} is {silent / _DAY:,.0f} days older: is --at right? "
+        "All that was open then is taken to be open still."
     ]
 
 
