@@ -16,7 +16,8 @@ from benchmarks.kill import compare
 from benchmarks.ranks import SMALL
 from core.commands import cli
 from core.commands.cli import main
-from core.commands.train import StopOnInterrupt, stop_on_interrupt
+from core.commands.interrupts import StopOnInterrupt
+from core.commands.train import stop_on_interrupt
 from core.training.run_directory.checkpoint import load_checkpoint
 from core.training.run_directory.metrics_log import read_metrics
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from core.commands.interrupts import Interrupt, remembered_interrupt
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import (
     PLAYING,
@@ -50,11 +51,19 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 
     ``default_file`` has the hyperparameters where the command line names no file.
     """
+    with remembered_interrupt() as interrupt:
+        return _exit_code(sys.argv[1:] if arguments is None else arguments, default_file, interrupt)
+
+
+def _exit_code(arguments: Sequence[str], default_file: Path | None, interrupt: Interrupt) -> int:
+    """Run a command line, and return its exit code; errors are printed."""
     try:
-        return _run_mode(sys.argv[1:] if arguments is None else arguments, default_file)
+        return _run_mode(arguments, default_file)
     # The thread of the first cannot be stopped and would keep the process alive. After the second, what frees pinned
     # memory and events while Python ends may abort the process, with another exit code.
     # The third leaves connections to processes that are gone, which would be waited for.
+    # After Ctrl-C the threads that play would be waited for, too, and what the compiler leaves half done may abort the
+    # process.
     except (EndlessEpisodeError, GpuLostError, RankLostError) as error:
         _print_error(error)
         sys.stdout.flush()
@@ -68,7 +77,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
     except KeyboardInterrupt:
         if os.environ.get("RANK", "0") == "0":
             print("Interrupted; what was saved before is untouched.", file=sys.stderr)
-        if any(thread.name.startswith(PLAYING) for thread in threading.enumerate()):  # Python would wait for them
+        if interrupt.asked or any(thread.name.startswith(PLAYING) for thread in threading.enumerate()):
             sys.stdout.flush()
             os._exit(EXIT_INTERRUPTED)
         return EXIT_INTERRUPTED

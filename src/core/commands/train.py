@@ -3,15 +3,14 @@
 import os
 import shlex
 import signal
-import threading
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from core.commands.interrupts import StopOnInterrupt
 from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
@@ -140,42 +139,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
     return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
 
 
-def stop_on_interrupt(say: Say, ranks: Ranks, *signals: signal.Signals) -> "StopOnInterrupt":
+def stop_on_interrupt(say: Say, ranks: Ranks, *signals: signal.Signals) -> StopOnInterrupt:
     """Return what turns signals into a request to stop, once all ranks are here: one means the same to each of them."""
     wait_for_all(ranks)
     return StopOnInterrupt(say, *signals, once_for=_SAME_REQUEST if ranks.size > 1 else 0.0)
-
-
-class StopOnInterrupt:
-    """Turns the first of some signals into a request to stop after the iteration; the second interrupts at once.
-
-    Signals within ``once_for`` seconds are the same request: torchrun passes on what the terminal has sent to all.
-    Outside the main thread, where Python handles no signals, it changes nothing.
-    """
-
-    def __init__(self, say: Say, *signals: signal.Signals, once_for: float = 0.0) -> None:
-        self._once_for, self._since = once_for, 0.0
-        is_main = threading.current_thread() is threading.main_thread()
-        self._say, self._signals, self._stop = say, signals if is_main else (), False
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> "StopOnInterrupt":
-        for number in self._signals:
-            self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def requested(self) -> bool:
-        """Return whether a signal asked to stop."""
-        return self._stop
-
-    def _handle(self, number: int, frame: object) -> None:
-        if self._stop:
-            if time.monotonic() - self._since < self._once_for:
-                return
-            raise KeyboardInterrupt
-        self._stop, self._since = True, time.monotonic()
-        self._say("Stopping after this iteration. Press Ctrl-C again to stop at once.")
