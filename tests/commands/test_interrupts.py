@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from core.commands import cli
 from core.commands.interrupts import Interrupt, StopOnInterrupt, remembered_interrupt
 

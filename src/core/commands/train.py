@@ -26,6 +26,7 @@ from core.training.build.untrained import with_untrained
 from core.training.evaluation.trained_policy import TrainedPolicy
 from core.training.run_directory.checkpoint import checkpoint_folder
 from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.lock import is_locked
 
 EXIT_INTERRUPTED = 130
 
@@ -104,7 +105,7 @@ def _settings_to_resume(config: Config, sources: dict[str, str], choices: Choice
     Raises:
         UserError: there is no checkpoint, or the settings cannot be those of the run.
     """
-    if config.run_directory:
+    if config.run_directory and not is_locked(Path(config.run_directory)):  # who trains there is named later
         checkpoint_folder(Path(config.run_directory))
     return resumed_settings(config, sources, str(choices.file or "hyperparameters.py"))
 
