@@ -23,7 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 import longstride
-from benchmarks.memory_problems import HiddenPipeline, RepeatPrevious, RepeatPreviousSeen, StillCartPole
+from benchmarks.memory_problems import (
+    HiddenDemand,
+    HiddenDemandSeen,
+    HiddenPipeline,
+    RepeatPrevious,
+    RepeatPreviousSeen,
+    StillCartPole,
+)
 from core.simulators.classic_control import CartPole
 from core.simulators.inventory import LostSales
 
@@ -43,6 +50,7 @@ PROBLEMS = {
     "lost_sales_hidden_pipeline": Problem(
         lambda: HiddenPipeline(**PIPELINE), lambda: LostSales(**PIPELINE), "mean_cost"
     ),
+    "hidden_demand": Problem(HiddenDemand, HiddenDemandSeen, "mean_cost"),
 }
 SIDES = ("seen", "mlp", "mingru", "transformer")
 

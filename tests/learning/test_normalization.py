@@ -1,4 +1,4 @@
-"""Reward normalisation against Gymnasium's wrapper, a slow reference, and what it must not change."""
+"""Normalisation of rewards and observations: Gymnasium's wrapper, slow references, and what it must not change."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from helpers.toy_runs import (
     toy_updater,
 )
 
-from core.learning.normalization import RewardScale, rescale_values
+from core.learning.normalization import ObservationScales, RewardScale, rescale_values
+from core.policies.networks import ActorCritic, initialise
 from core.policies.spec import PolicySpec
 from core.rollout.trajectory import allocate
 from core.simulators.spaces import Discrete
@@ -170,3 +171,66 @@ def test_it_is_what_makes_tiny_rewards_learnable():
     usual, _ = weights_after(1.0, True)
     np.testing.assert_allclose(weights_after(1e-10, True)[0], usual, atol=2e-3)
     assert np.abs(weights_after(1e-10, False)[0] - usual).max() > 0.02
+
+
+def observing(spec, observations):
+    """Return a trajectory that has seen these."""
+    t = allocate(spec, len(observations) - 1)
+    t.observations[:] = observations
+    return t
+
+
+def heads(model, observations):
+    """Return what the first layers of actor and critic say of observations."""
+    x = model.normalise(torch.from_numpy(observations))
+    return [x @ weight + bias for weight, bias in (model.layers(part)[0] for part in ("actor", "critic"))]
+
+
+def learned_scales(family):
+    """Return a model whose scales have seen a rollout, the scales, and observations near their middle.
+
+    The first column has been an indicator so far, the second one constant; the others vary.
+    """
+    spec = PolicySpec(4, Discrete(2), (16, 16), (16, 16), "relu", family=family, attention_heads=2)
+    model, rng = ActorCritic(spec), np.random.default_rng(0)
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    before, scales = [weight.detach().clone() for weight, _ in first_layers(model)], ObservationScales(model)
+    seen = rng.normal(5.0, 10.0, (400, 4)).astype(np.float32)
+    seen[:, 0], seen[:, 1] = rng.integers(0, 2, 400), 7.0
+    scales.learn([observing(spec, seen)])
+    assert all(torch.equal(a, b) for a, (b, _) in zip(before, first_layers(model), strict=True)), "nothing was played"
+    return model, scales, seen[:50]
+
+
+def first_layers(model):
+    return [model.layers(part)[0] for part in ("actor", "critic")]
+
+
+@pytest.mark.parametrize("family", ["mingru", "transformer"])
+def test_a_policy_with_memory_keeps_its_outputs_where_a_deviation_shrinks(family):
+    model, scales, seen = learned_scales(family)
+    before, narrow = heads(model, seen), np.tile(seen, (20, 1))
+    narrow[:, 2:] = 5.0 + 0.1 * (narrow[:, 2:] - 5.0)
+    scale = model.tensors["observation_scale"].clone()
+    scales.learn([observing(model.spec, narrow)])
+    assert (model.tensors["observation_scale"][2:] > 1.2 * scale[2:]).all(), "the deviation has shrunk"
+    for a, b in zip(before, heads(model, seen), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_stay_where_a_deviation_grows_and_where_a_column_begins_to_vary():
+    model, scales, seen = learned_scales("mingru")
+    before, wide = [(w.detach().clone(), b.detach().clone()) for w, b in first_layers(model)], 10.0 * seen
+    wide[:, 1] = np.random.default_rng(1).normal(7.0, 0.01, len(wide))
+    scales.learn([observing(model.spec, wide)])
+    for (w, b), (new_w, new_b) in zip(before, first_layers(model), strict=True):
+        assert torch.equal(w, new_w)
+        assert torch.equal(b, new_b)
+
+
+def test_a_policy_without_memory_moves_with_its_scales():
+    """What it is worth to such policies: docs/benchmarks.md, outputs that stay."""
+    model, scales, seen = learned_scales("mlp")
+    before = [w.detach().clone() for w, _ in first_layers(model)]
+    scales.learn([observing(model.spec, 0.1 * seen)])
+    assert all(torch.equal(w, new) for w, (new, _) in zip(before, first_layers(model), strict=True))

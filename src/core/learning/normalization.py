@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from core.errors import UserError
 from core.learning.advantages import Total, discounted_sums, mean_and_deviation
@@ -26,7 +27,8 @@ _OF_OBSERVATIONS = "statistics."
 class ObservationScales:
     """Mean and standard deviation of each number that a policy sees, over all rollouts so far.
 
-    They are part of the model: of observations, and of the descriptions of actions where it scores those.
+    They are part of the model: of observations, and of the descriptions of actions where it scores those. A policy with
+    memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`.
     """
 
     def __init__(self, model: ActorCritic) -> None:
@@ -35,11 +37,14 @@ class ObservationScales:
 
     def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
         """Include the observations of a rollout of all ranks, and set the scales of the model."""
+        before = self.statistics.deviation()
         for batch in flattened(ranks.gather([statistics_of(thinned(t.observations)) for t in trajectories])):
             self.statistics.include(batch)
-        shift, scale = self.statistics.shift_and_scale()
-        self._model.tensors["observation_mean"].copy_(torch.from_numpy(shift))
-        self._model.tensors["observation_scale"].copy_(torch.from_numpy(scale))
+        shift, scale = map(torch.from_numpy, self.statistics.shift_and_scale())
+        if self._model.spec.has_memory:
+            keep_outputs(self._model, shift, scale, torch.from_numpy(self.statistics.deviation() < before))
+        self._model.tensors["observation_mean"].copy_(shift)
+        self._model.tensors["observation_scale"].copy_(scale)
         self._descriptions.learn(trajectories, ranks)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -50,6 +55,22 @@ class ObservationScales:
         """Restore what :meth:`arrays` returned, among others."""
         self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
         self._descriptions.restore(arrays)
+
+
+@torch.no_grad()
+def keep_outputs(model: ActorCritic, shift: Tensor, scale: Tensor, columns: Tensor) -> None:
+    """Change the first layers so that new scales of some columns leave the outputs as they are, but for clipping.
+
+    Shift and scale are float32[O], the columns bool[O]: those whose deviation shrinks. Where it grows, the weights
+    would grow with it, and a policy that begins in an empty system would soon take far too large steps.
+    """
+    old_shift, old_scale = (model.tensors[name].cpu() for name in ("observation_mean", "observation_scale"))
+    moved = torch.where(columns, (shift - old_shift) * old_scale, 0.0)
+    factor = torch.where(columns, old_scale / scale, 1.0)
+    for part in ("actor", "critic"):
+        weight, bias = model.layers(part)[0]
+        bias.add_(moved.to(weight.device) @ weight)
+        weight.mul_(factor.to(weight.device).unsqueeze(1))
 
 
 class RewardScale:

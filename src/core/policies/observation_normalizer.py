@@ -69,9 +69,14 @@ class RunningStatistics:
         self.count[0] = total
         self.indicator &= batch.indicator
 
+    def deviation(self) -> np.ndarray:
+        """Return float64[O] standard deviations, 0 before the first batch."""
+        std: np.ndarray = np.sqrt(self.squares / max(self.count[0], 1.0))
+        return std
+
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return float32[O] mean and 1 / standard deviation, 0 and 1 for indicators."""
-        std = np.sqrt(self.squares / max(self.count[0], 1.0))
+        std = self.deviation()
         scale = np.where(std > _LEAST_STD, 1.0 / np.maximum(std, _LEAST_STD), 1.0)
         shift = np.where(self.indicator, 0.0, self.mean)
         return shift.astype(np.float32), np.where(self.indicator, 1.0, scale).astype(np.float32)
