@@ -200,9 +200,10 @@ AVERAGE_REWARD = False
 # Discount, in place of HORIZON. Float 0 .. 1; 0 for what HORIZON says, exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 
-# What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time (in the process simulator one is the mean
-# time between two arrivals), so that steps which take no time cost nothing and waiting cannot be used to make costs
-# look later; "decision" counts every step alike. A simulator without a clock always uses "decision".
+# What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time, so that steps which take no time cost
+# nothing and waiting cannot be used to make costs look later. An interval is what the simulator names (processes: the
+# mean time between two arrivals), else the mean time between two decisions, as measured before the first iteration.
+# "decision" counts every step alike. A simulator without a clock always uses "decision".
 DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more

@@ -84,7 +84,7 @@ class Simulator:
             (``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"``) are shown in the unit that suits their size.
         metric_labels: mapping from a metric of several numbers to their names.
         mean_interval: simulated time that ``GAMMA`` and ``VALUE_LAMBDA`` refer to, such as the mean time between two
-            steps or between two arrivals.
+            arrivals; 0 for the mean time between two steps, as measured before the first iteration.
         expected_steps: environment steps of a nominal episode, or None if only ``max_steps`` is known.
         heuristics: mapping from a name to ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for
             MultiDiscrete and Box ``heuristic(state, parameters, mask, rng, action)`` writes the array, which comes in
@@ -119,7 +119,7 @@ class Simulator:
     main_metric_lower_is_better: bool = False
     metric_units: Mapping[str, str] = {}
     metric_labels: Mapping[str, Sequence[str]] = {}
-    mean_interval: float = 1.0
+    mean_interval: float = 0.0
     expected_steps: int | None = None
     heuristics: Mapping[str, Function] = {}
     bounds: Mapping[str, Function] = {}

@@ -25,18 +25,23 @@ _PREFIX = "rewards."
 class Rewards:
     """Makes of collected rollouts what an update learns from.
 
-    ``gamma`` is the discount, 0 until it is chosen; ``scale`` has the divisor of the rewards, and ``average`` the mean
-    reward where that counts.
+    ``gamma`` is the discount, 0 until it is chosen, and ``interval`` the simulated time that it counts, 0 until it is
+    measured; ``scale`` has the divisor of the rewards, and ``average`` the mean reward where that counts.
     """
 
     def __init__(
         self, simulator: Simulator, settings: TrainingSettings, model: ActorCritic, share: Share, ranks: Ranks
     ) -> None:
         self._simulator, self._settings, self._model, self._share = simulator, settings, model, share
-        self._ranks, self._interval = ranks, simulator.mean_interval
+        self._ranks, self.interval = ranks, simulator.mean_interval
         self.scale = RewardScale(share.count)
         self.average = AverageReward() if settings.average_reward else None
         self.gamma = 1.0 if settings.average_reward else settings.gamma
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether discount and interval are known; else the times of a rollout have to say."""
+        return self.gamma > 0.0 and (self.interval > 0.0 or self._settings.discount_per != "time")
 
     def choose_discount_by_decisions(self) -> None:
         """Let the horizon choose the discount, unless there is one, or it is for simulated time."""
@@ -44,10 +49,11 @@ class Rewards:
             self.gamma = discount_of(self._settings.horizon)
 
     def choose_discount_by_time(self, trajectories: Sequence[Trajectory]) -> None:
-        """Let the horizon choose the discount for the mean time from step to step in a rollout, unless there is one."""
-        if self.gamma == 0.0:
-            elapsed = np.concatenate(flattened(self._ranks.gather([t.elapsed for t in trajectories]))).mean()
-            self.gamma = discount_of(self._settings.horizon * elapsed / self._interval)
+        """Let the mean time from step to step in a rollout choose interval and discount, unless they are known."""
+        if not self.is_ready:
+            elapsed = np.concatenate(flattened(self._ranks.gather([t.elapsed for t in trajectories]))).mean().item()
+            self.interval = self.interval or elapsed or 1.0
+            self.gamma = self.gamma or discount_of(self._settings.horizon * elapsed / self.interval)
 
     def batch(self, collected: Collected, iteration: int) -> RolloutBatch:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
@@ -58,7 +64,7 @@ class Rewards:
         """
         settings, trajectories = self._settings, collected.trajectories
         discounts, value_lambdas = (
-            [step_discounts(per, t.elapsed, self._interval, settings.discount_per) for t in trajectories]
+            [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.gamma, settings.value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
@@ -82,12 +88,12 @@ class Rewards:
         if self.average is None:
             return trajectories
         by_time = self._settings.discount_per == "time"
-        durations = [t.elapsed / self._interval if by_time else np.ones(t.steps) for t in trajectories]
+        durations = [t.elapsed / self.interval if by_time else np.ones(t.steps) for t in trajectories]
         return self.average.subtract(trajectories, durations, self._ranks)
 
     def _as_steps(self, branches: Branches) -> tuple[Trajectory, np.ndarray]:
         """Return the branches of an instance as steps with their discounts."""
-        discounts = step_discounts(self.gamma, branches.elapsed.ravel(), self._interval, self._settings.discount_per)
+        discounts = step_discounts(self.gamma, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
         trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
         return trajectory._replace(rewards=trajectory.rewards / np.float32(self.scale.divisor[0])), products
 
@@ -97,7 +103,8 @@ class Rewards:
 
     def metadata(self) -> dict[str, Any]:
         """Return the JSON values of a checkpoint."""
-        return {"gamma": self.gamma, **({} if self.average is None else {"average_reward": self.average.rate})}
+        average = {} if self.average is None else {"average_reward": self.average.rate}
+        return {"gamma": self.gamma, "interval": self.interval, **average}
 
     def restore(
         self, arrays: dict[str, np.ndarray], carried: np.ndarray, metadata: dict[str, Any], episodes_continue: bool
@@ -105,6 +112,7 @@ class Rewards:
         """Restore what :meth:`arrays` and :meth:`metadata` returned, among others, with the sums of this rank alone."""
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
+        self.interval = self.interval or metadata.get("interval", 1.0)
         if self.average is None:
             self.gamma = self._settings.gamma or metadata.get("gamma", 0.0)
         else:

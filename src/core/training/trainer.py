@@ -96,7 +96,7 @@ class Trainer:
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
         """Collect, keep the best parameters, update; return the record, which is not written yet."""
         self._begin_phase("simulating", progress)
-        if self.iteration == 0 or self.rewards.gamma == 0.0:
+        if self.iteration == 0 or not self.rewards.is_ready:
             self._warm_up()
         if self.iteration == 0:
             self._leave_out(self.judge.see_start(progress))
@@ -141,7 +141,7 @@ class Trainer:
         """Play one instance, or a first rollout that will grow, for the scales of the observations and the horizon."""
         normalises = self.settings.normalise_observations
         self.rewards.choose_discount_by_decisions()
-        if self.rewards.gamma > 0.0 and not normalises:
+        if self.rewards.is_ready and not normalises:
             return
         before = self.collector.state_dict()
         collected = self._collect(1 if self.growth is None else self.settings.instances)
