@@ -5,7 +5,8 @@ compares, over the decisions with a choice, what the better action is worth: exa
 the mean over all luck with some GAE_LAMBDA. A correlation of 1 and an error of 0 would be a perfect critic. The mean
 cost of the policy is exact, too; a finite evaluation that begins with empty queues shows less.
 
-Usage: python benchmarks/advantage_error.py [--seed 0] [--training-episodes 40] [--every 20] [--fixed-policy]
+Usage: python benchmarks/advantage_error.py [--seed 0] [--training-episodes 40] [--value-lambda L] [--every 20]
+    [--fixed-policy]
 """
 
 import argparse
@@ -116,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--training-episodes", type=int, default=40)
+    parser.add_argument("--value-lambda", type=float, default=longstride.Hyperparameters().value_lambda)
     parser.add_argument("--every", type=int, default=20, help="iterations from one comparison to the next")
     parser.add_argument("--fixed-policy", action="store_true", help="let the critic learn alone")
     options = parser.parse_args(arguments)
@@ -131,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Trainer.run_iteration = compared  # type: ignore[method-assign]
     rates = {"learning_rate_actor": 1e-12} if options.fixed_policy else {}
-    settings = longstride.Hyperparameters(seed=options.seed, training_episodes=options.training_episodes, **rates)
+    settings = longstride.Hyperparameters(
+        seed=options.seed, training_episodes=options.training_episodes, value_lambda=options.value_lambda, **rates
+    )
     with tempfile.TemporaryDirectory() as directory:
         longstride.train("n_model", settings, run_directory=Path(directory) / "run", quiet=True)
     names = [f"lambda {each}: correlation, error" for each in LAMBDAS]
