@@ -84,8 +84,11 @@ def stationary(p: np.ndarray) -> tuple[np.ndarray, float]:
     return share, float(share @ costs / (share @ times))
 
 
-def compare(model: ActorCritic, gamma: float) -> list[str]:
-    """Return the cells of a row: mean costs, then correlation and error of the advantages for each lambda."""
+def compare(model: ActorCritic, rate: float) -> list[str]:
+    """Return the cells of a row: mean costs, then correlation and error of the advantages for each lambda.
+
+    ``rate`` is how much a cost loses of its weight in a unit of simulated time, continuously.
+    """
     with torch.no_grad():
         x = model.normalise(torch.tensor(np.stack([N1, N2], axis=1), dtype=torch.float32))
         logits, values = model.logits(x).double().numpy(), model.values(x).double()
@@ -93,7 +96,7 @@ def compare(model: ActorCritic, gamma: float) -> list[str]:
     helping = 1.0 / (1.0 + np.exp(logits[:, 0] - logits[:, 1]))
     p, greedy = (np.where(CHOICE, chosen, 1.0 * (N1 == 0)) for chosen in (helping, 1.0 * (helping > 0.5)))
     share, cost = stationary(p)
-    discounted = [sparse.diags(a.rate / (a.rate - np.log(gamma))) @ a.after for a in ACTIONS]
+    discounted = [sparse.diags(a.rate / (a.rate + rate)) @ a.after for a in ACTIONS]
     step, costs = mixed(p, *discounted), mixed(p, *(a.cost for a in ACTIONS))
     weight = share * CHOICE * p * (1.0 - p)
     weight /= weight.sum()
@@ -127,7 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def compared(trainer: Trainer, *rest: Any) -> dict[str, Any]:
         record = run_iteration(trainer, *rest)
         if trainer.iteration % options.every == 0:
-            rows.append([str(trainer.iteration), *compare(trainer.model, trainer.rewards.gamma)])
+            rate = -np.log(trainer.rewards.gamma) / trainer.rewards.interval
+            rows.append([str(trainer.iteration), *compare(trainer.model, rate)])
             print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
         return record
 
