@@ -31,7 +31,7 @@ class Config(BaseModel):
     time_budget: str = ""
     seed: int = Field(default=0, ge=0, lt=2**63)
     evaluation_episodes: int = Field(default=30, ge=2)
-    evaluate_every: int = Field(default=0, ge=0)
+    evaluate_every: int = Field(default=-1, ge=-1)
     run_directory: str = ""
     checkpoints_kept: int = Field(default=3, ge=1, le=1000)
     simulator: str = "process"

@@ -89,6 +89,7 @@ GROWING = {
     "training_episodes": 1,
     "target_kl": 0.01,
     "batch_size": 256,
+    "evaluate_every": 0,
 }
 
 

@@ -24,7 +24,7 @@ from core.training.evaluation.comparison import as_json, kind_of
 from core.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values, summarise
 from core.training.evaluation.table import evaluation_table
 from core.training.evaluation.trained_policy import trained_policy
-from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import run_directory_of
 
 
@@ -52,7 +52,7 @@ def evaluate(
     """
     say = say_on(console_for(quiet))
     directory = run.directory if isinstance(run, TrainingRun) else Path(run)
-    tensors, metadata = load_run(directory, say)
+    tensors, metadata = load_run(policy_folder(directory, say), say)
     config = Config(seed=seed, evaluation_episodes=_episodes_of(directory) if episodes is None else episodes)
     if simulator is not None:
         played = load(simulator, config).simulator

@@ -16,8 +16,8 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
     A newer checkpoint that is damaged is passed over with a warning.
 
     Args:
-        directory: run directory, for its last checkpoint, or a checkpoint directory such as
-            ``runs/inventory/checkpoints/best``.
+        directory: run directory, for the best of the evaluations while it trained, or its last checkpoint without any;
+            or a checkpoint directory such as ``runs/inventory/checkpoints/last``.
         seed: seed of the draws of ``policy.act(..., greedy=False)``, or a generator for them.
 
     Raises:

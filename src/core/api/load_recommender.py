@@ -14,7 +14,7 @@ def load_recommender(directory: str | Path) -> Recommender:
     A newer checkpoint that is damaged is passed over with a warning.
 
     Args:
-        directory: run directory, for its last checkpoint, or a checkpoint directory.
+        directory: run directory, for the policy that --mode evaluate plays, or a checkpoint directory.
 
     Raises:
         UserError: there is no intact checkpoint of this version, or it is of no process.

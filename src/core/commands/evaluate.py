@@ -23,7 +23,7 @@ from core.training.evaluation.plain_words import plain_words
 from core.training.evaluation.process.world_share import world_share_sentence
 from core.training.evaluation.table import evaluation_tables
 from core.training.evaluation.trained_policy import TrainedPolicy, trained_policy
-from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 from core.training.run_directory.plots import plot_learning_curve
@@ -72,7 +72,7 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
-    tensors, metadata = load_run(checkpoint, say)
+    tensors, metadata = load_run(policy_folder(checkpoint, say), say)
     loaded = simulator_of(config, sources, metadata, checkpoint)
     trained = trained_policy(tensors, metadata)
     trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))

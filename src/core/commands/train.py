@@ -23,7 +23,7 @@ from core.training.build.last_check import SHORT_RUN, last_check
 from core.training.build.resumed_settings import ResumedSettings, resumed_settings
 from core.training.build.run import Run, build_run
 from core.training.build.untrained import with_untrained
-from core.training.evaluation.trained_policy import TrainedPolicy
+from core.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from core.training.run_directory.checkpoint import checkpoint_folder
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.lock import is_locked
@@ -119,7 +119,9 @@ def _checked(run: Run) -> list[str]:
     trainer = run.trainer
     if not isinstance(trainer.simulator, ProcessSimulator):
         return []
-    policy = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
+    evaluated = trainer.judge.best.judged_by == "evaluations"
+    last = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
+    policy = load_trained_policy(run.directory) if evaluated else last
     policy = with_untrained(policy, run.directory, trainer.simulator)
     return last_check(trainer.simulator, policy, trainer.settings.seed, run.plan.simulation_threads)
 

@@ -57,7 +57,7 @@ class Judge:
         self._begin_phase(progress)
         result, metric = self._played_greedily(self._evaluation), self._simulator.main_metric
         self._seconds = result["seconds"]
-        best = self.compare(progress, is_last, evaluated=True)
+        best = self.compare(progress, is_last, evaluated=self._evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
         return result
 

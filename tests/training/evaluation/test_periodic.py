@@ -19,8 +19,9 @@ from core.seeding import stream
 from core.simulators.simulator import new_state
 from core.training.build.run import build_run
 from core.training.display.messages import evaluation_line
-from core.training.evaluation import best_heuristic
+from core.training.evaluation import best_heuristic, evaluate
 from core.training.evaluation.best_heuristic import Heuristics
+from core.training.evaluation.compiled import CompiledPlayer, Length
 from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.record import Best
 from core.training.run_directory.checkpoint import load_checkpoint
@@ -191,6 +192,66 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
         (a, b), (c, d) = (load_checkpoint(run / "checkpoints" / which) for run in (directory, evaluated[0]))
         assert all(torch.equal(a[name], c[name]) for name in c)
         assert (b["iteration"], b["best"], b["best_judged_by"]) == (d["iteration"], d["best"], "evaluations")
+
+
+GROWING = {"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "episodes_per_update": 0}
+
+
+def without_asking(directory, **changes):
+    """Return the run that nobody asked to evaluate, and what it printed."""
+    return train(directory, **{**GROWING, **changes})
+
+
+def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
+    """50,000 steps are seven iterations; each evaluation plays a tenth of that, episodes of 256, and learns nothing."""
+    run, printed = without_asking(tmp_path / "unasked")
+    found = [r["evaluation"] for r in read_metrics(tmp_path / "unasked")]
+    assert len(found) == 7
+    assert {each["episodes"] for each in found} == {19}
+    assert "best heuristic" not in printed
+    facts = load_checkpoint(tmp_path / "unasked" / "checkpoints" / "best")[1]
+    assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.judge.best.value)
+    assert facts["best"] >= max(each["metrics"]["return"]["mean"] for each in found)
+    without_asking(tmp_path / "never", evaluate_every=0)
+    first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert [r["evaluation"] for r in read_metrics(tmp_path / "never")] == [None] * 7
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"episodes_per_update": 2},
+        {"evaluate_every": 0},
+        {"simulator": "process", "grow_rollouts": True},
+    ],
+)
+def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
+    values = {**SHOP, **GROWING, "run_directory": str(tmp_path / "run")}
+    sources = dict.fromkeys(changes, "flag")
+    run = build_run(Config(**values | changes), sources, False, lambda text: None)
+    assert run.trainer.judge._evaluation is None
+    if "simulator" in changes:
+        assert run.trainer.growth is not None
+
+
+def test_about_so_many_steps_are_played_of_the_same_episodes():
+    """An episode of the shop has at most 30 days; of two that have 10, a hundred more steps are ten."""
+    player = CompiledPlayer(Shop(), None, 1)
+    whole, _ = player.play("order_up", None, 50, SEED, "periodic evaluation")
+    days = np.mean([each["days"] for each in whole[:4]])
+    some = player.play_steps("order_up", None, Length(600, 4, 100), SEED, "periodic evaluation")
+    assert some == whole[: int(600 / days)]
+    assert player.play_steps("order_up", None, Length(600, 4, 9), SEED, "periodic evaluation") == whole[:9]
+    assert player.play_steps("order_up", None, Length(1, 4, 9), SEED, "periodic evaluation") == whole[:4]
+
+
+def test_long_episodes_of_an_evaluation_that_nobody_asked_for_are_cut(monkeypatch):
+    simulator, played = Shop(), []
+    monkeypatch.setattr(evaluate, "CompiledPlayer", lambda cut, *_: played.append(cut) or CompiledPlayer(cut, None, 1))
+    monkeypatch.setattr(CompiledPlayer, "play_steps", lambda *_: [{"cash": 1.0}])
+    evaluate.short_greedy_player(simulator, None, 48, SEED, 1)(None)
+    assert (played[0].max_steps, simulator.max_steps) == (12, 40)
 
 
 def test_an_environment_is_evaluated_too(tmp_path):

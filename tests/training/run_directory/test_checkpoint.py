@@ -16,6 +16,7 @@ from core.training.run_directory import checkpoint, files
 from core.training.run_directory.checkpoint import (
     FORMAT,
     load_checkpoint,
+    policy_folder,
     save_checkpoint,
     seal,
     unseal,
@@ -405,3 +406,24 @@ def test_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="File exists"):
         save_checkpoint(tmp_path / "file" / "last", TENSORS, {"iteration": 0})
+
+
+@pytest.mark.parametrize(("judged_by", "chosen"), [("evaluations", "best"), ("iterations", None)])
+@pytest.mark.parametrize(("iteration", "which"), [(7, "after iteration 7"), (0, "before training")])
+def test_the_policy_of_a_run_is_the_best_evaluated_one(tmp_path, judged_by, chosen, iteration, which):
+    run, said = RunDirectory(tmp_path), []
+    facts = {"best": 1.0, "best_judged_by": judged_by}
+    save_checkpoint(run.checkpoints("best"), TENSORS, {"iteration": iteration, **facts})
+    save_checkpoint(run.checkpoints("last"), TENSORS, {"iteration": 9, **facts})
+    assert policy_folder(tmp_path, said.append) == (run.checkpoints("best") if chosen else tmp_path)
+    assert [which in line for line in said] == ([True] if chosen else [])
+    for each in ("last", "best"):
+        assert policy_folder(run.checkpoints(each)) == run.checkpoints(each), "what is named is taken"
+
+
+def test_a_damaged_best_checkpoint_is_no_policy_of_a_run(tmp_path):
+    run = RunDirectory(tmp_path)
+    save_checkpoint(run.checkpoints("best"), TENSORS, {"iteration": 1, "best_judged_by": "evaluations"})
+    facts_file(run.checkpoints("best")).write_text("{")
+    assert policy_folder(tmp_path) == tmp_path
+    assert policy_folder(tmp_path / "nothing") == tmp_path / "nothing"

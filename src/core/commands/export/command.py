@@ -25,7 +25,7 @@ from core.policies.spec import PolicySpec
 from core.simulators.simulator import Simulator
 from core.text import Say, counted
 from core.training.evaluation.trained_policy import trained_policy
-from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import run_directory_of
 
 FORMATS = ("safetensors", "onnx", "c")
@@ -80,7 +80,7 @@ def run_export(
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str | None, say: Say) -> _Exported:
     """Read the policy of a checkpoint and, where it is at hand, its simulator."""
-    tensors, metadata = load_run(checkpoint, say)
+    tensors, metadata = load_run(policy_folder(checkpoint, say), say)
     policy = trained_policy(tensors, metadata)
     spec, params = policy.spec, np.array(policy.actor_params, np.float32)
     if spec.scores_actions:

@@ -22,7 +22,7 @@ from core.simulators.process.snapshots.schema import ProcessState, parse_state
 from core.text import Say
 from core.training.build.run_settings import log_reading
 from core.training.evaluation.trained_policy import trained_policy
-from core.training.run_directory.checkpoint import load_arrays
+from core.training.run_directory.checkpoint import load_arrays, policy_folder
 
 LOCALHOST = "127.0.0.1"
 
@@ -81,7 +81,7 @@ def recommender_of(
     Raises:
         UserError: there is no intact checkpoint, or it is of no process.
     """
-    tensors, metadata = load_arrays(directory, say)
+    tensors, metadata = load_arrays(policy_folder(directory, say), say)
     missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")

@@ -108,7 +108,7 @@ def read_sweep(asked: Asked, config: Config, options: Mapping[str, Any], file: P
     simulator = load_configured(config).simulator
     lower, pruning = simulator.main_metric_lower_is_better, asked.pruning and asked.objectives == "score"
     common = {name: value for name, value in options.items() if name not in _OWN}
-    settings = Settings(file, common, config.evaluate_every or NO_LIMIT, simulator.main_metric)
+    settings = Settings(file, common, max(config.evaluate_every, 0) or NO_LIMIT, simulator.main_metric)
     values = config.model_dump(mode="json", exclude={*_OWN, "seed"})
     directory = Path(config.run_directory or "runs/sweep")
     return Sweep(

@@ -26,7 +26,7 @@ from core.training.evaluation.whatif.compare import TRAINED, Played, Sampling, p
 from core.training.evaluation.whatif.content import as_json, cells
 from core.training.evaluation.whatif.sentences import change_sentences, worth_sentence
 from core.training.evaluation.whatif.worth import Worth, worth_in_arrivals, worth_in_people
-from core.training.run_directory.checkpoint import load_run
+from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
 
@@ -92,7 +92,7 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
-        tensors, metadata = load_run(Path(asked.checkpoint), say)
+        tensors, metadata = load_run(policy_folder(Path(asked.checkpoint), say), say)
         loaded = from_source(metadata["source"])
         if loaded.scenario is None:
             raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")

@@ -26,20 +26,24 @@ from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.hosts.collector import HostsCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.seeding import stream
+from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.text import format_bytes
 from core.training.build.algorithm import build_algorithm, build_schedule, from_config
 from core.training.build.hosts import build_hosts_collector, uses_players
 from core.training.build.setup import Setup
 from core.training.evaluation.best_heuristic import Heuristics
-from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player
-from core.training.rollout_growth import GrowthLimits
+from core.training.evaluation.evaluate import PeriodicEvaluation, greedy_player, short_greedy_player
+from core.training.rollout_growth import LARGEST_SHARE, GrowthLimits
 from core.training.run_directory.checkpoint_writer import CheckpointWriter
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.plots import read_evaluation
 from core.training.settings import Services, TrainingSettings
 from core.training.time_budget import NO_LIMIT
 from core.training.trainer import Trainer
+
+_SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
+"""Evaluations where nobody asked for them: about how many, the steps of the run for one of theirs, and the most."""
 
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
@@ -194,13 +198,24 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
 
 
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
-    """Return the evaluation at intervals; None where nobody asked for one."""
-    config = setup.config
-    if not config.evaluate_every:
-        return None
+    """Return the evaluation at intervals; None where there is none.
+
+    Short ones are made unasked where they cost little: where rollouts grow, of a simulator that is compiled. A process
+    is left out, because cutting its episodes would leave out the cases that take long.
+    """
+    config, simulator = setup.config, setup.simulator
     threads = config.simulation_threads or detect_cores().usable
-    play = greedy_player(setup.simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
-    return PeriodicEvaluation(config.evaluate_every, play)
+    if config.evaluate_every > 0:
+        play = greedy_player(simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
+        return PeriodicEvaluation(config.evaluate_every, play)
+    cheap = setup.size.first and simulator.compiled and not isinstance(simulator, ProcessSimulator)
+    if config.evaluate_every == 0 or not cheap:
+        return None
+    total = _growth_limits(setup).total
+    iterations = min(total // setup.size.first, LARGEST_SHARE)
+    steps = min(total // _OF_A_RUN, _MOST_STEPS)
+    play = short_greedy_player(simulator, setup.spec, steps, config.seed, threads)
+    return PeriodicEvaluation(max(iterations // _SHORT_EVALUATIONS, 1), play, asked=False)
 
 
 def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
@@ -209,5 +224,6 @@ def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
     if config.time_budget:
         return None
     threads = config.simulation_threads or detect_cores().usable
-    episodes = config.evaluation_episodes if config.evaluate_every else min(_FEW_EPISODES, config.evaluation_episodes)
+    asked = config.evaluate_every > 0
+    episodes = config.evaluation_episodes if asked else min(_FEW_EPISODES, config.evaluation_episodes)
     return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(RunDirectory(directory)))

@@ -37,6 +37,6 @@ def sentences(result: Evaluation, simulator: ProcessSimulator) -> list[str]:
         if verdict is not None and verdict.word == "worse":
             lines.append(
                 f"The trained policy is worse {what}, in {result.episodes} short episodes ({verdict.long}). Train "
-                "longer, or use checkpoints/best of a run with --evaluate-every, which may be the start."
+                "longer, or with --evaluate-every 10: then the best policy on the way counts, which may be the start."
             )
     return lines

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,14 @@ POLICIES = {"trained": True, "trained_sampled": False, "untrained": True}
 """Ways to play a policy, and whether it takes its most likely action."""
 
 
+class Length(NamedTuple):
+    """About how many steps some episodes are to make together, and the least and most episodes."""
+
+    steps: int
+    least: int
+    most: int
+
+
 class CompiledPlayer:
     """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's.
 
@@ -63,17 +71,31 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        loop, simulator = self._loop_of(name), self._simulator
-        nothing = self._rows(0)
+        played = self._played(name, actor_params, range(episodes), seed, streams)
+        messages = [f"{name}, episode {k}: {message}" for k, (*_, message) in enumerate(played) if message]
+        return [record for record, *_ in played], messages
 
-        def play_episode(episode: int) -> tuple[dict[str, Any], str | None]:
-            states, total, _ = self._play_one(loop, actor_params, seed, (streams, episode, name), nothing)
+    def play_steps(
+        self, name: str, actor_params: np.ndarray | None, length: Length, seed: int, streams: str
+    ) -> Records:
+        """Play as many of the episodes of :meth:`play` as make some number of steps, judged by the first ones."""
+        first = self._played(name, actor_params, range(length.least), seed, streams)
+        each = max(sum(steps for _, steps, _ in first) / length.least, 1.0)
+        episodes = range(length.least, min(int(length.steps / each), length.most))
+        return [record for record, *_ in first + self._played(name, actor_params, episodes, seed, streams)]
+
+    def _played(
+        self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
+    ) -> list[tuple[dict[str, Any], int, str | None]]:
+        """Return record, steps and message of some episodes."""
+        loop, simulator, nothing = self._loop_of(name), self._simulator, self._rows(0)
+
+        def play_episode(episode: int) -> tuple[dict[str, Any], int, str | None]:
+            states, total, steps = self._play_one(loop, actor_params, seed, (streams, episode, name), nothing)
             with naming_the_episode(simulator, _title(name, episode)):
-                return {"return": total, **metrics_of(simulator, states)}, simulator.message(states[0])
+                return {"return": total, **metrics_of(simulator, states)}, steps, simulator.message(states[0])
 
-        played = _in_threads(self._threads, play_episode, range(episodes))
-        messages = [f"{name}, episode {k}: {message}" for k, (_, message) in enumerate(played) if message]
-        return [record for record, _ in played], messages
+        return _in_threads(self._threads, play_episode, episodes)
 
     def on(self, simulator: Simulator) -> "CompiledPlayer":
         """Return a player of another simulator with arrays of the same sizes, by the loops of this one."""

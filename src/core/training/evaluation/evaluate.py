@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean
@@ -13,10 +14,13 @@ from core.errors import UserError
 from core.policies.spec import PolicySpec
 from core.seeding import stream
 from core.simulators.simulator import Function, Simulator, compile_functions, metrics_of, naming_the_episode, new_state
-from core.training.evaluation.compiled import POLICIES, CompiledPlayer, Records
+from core.training.evaluation.compiled import POLICIES, CompiledPlayer, Length, Records
 from core.training.evaluation.gymnasium import GymnasiumPlayer
 from core.training.evaluation.statistics import mean_and_margin
 from core.training.evaluation.trained_policy import TrainedPolicy
+
+_LEAST, _MOST = 4, 100
+"""Episodes of an evaluation that nobody asked for."""
 
 _PERIODIC = "periodic evaluation"
 """Random streams of evaluations while a run trains."""
@@ -150,6 +154,7 @@ class PeriodicEvaluation:
     every: int  # iterations from one evaluation to the next, >= 1
     # plays the greedy policy with actor parameters, float32[*], and returns the episodes' records
     play: Callable[[np.ndarray], Records]
+    asked: bool = True  # whether the user named the interval
 
     def due(self, iteration: int, is_last: bool) -> bool:
         """Return whether the policy is evaluated after an iteration, counted from 1; always after the last."""
@@ -161,6 +166,16 @@ class PeriodicEvaluation:
         records = self.play(actor_params)
         metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
         return {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
+
+
+def short_greedy_player(
+    simulator: Simulator, spec: PolicySpec, steps: int, seed: int, threads: int
+) -> Callable[[np.ndarray], Records]:
+    """Return a function as :func:`greedy_player` does, for about so many steps in all; long episodes are cut."""
+    cut, length = copy(simulator), Length(steps, _LEAST, _MOST)
+    cut.max_steps = min(simulator.max_steps, max(steps // _LEAST, 1))
+    player = cache(lambda: CompiledPlayer(cut, spec, threads))
+    return lambda actor_params: player().play_steps("trained", actor_params, length, seed, _PERIODIC)
 
 
 def greedy_player(

@@ -12,7 +12,7 @@ from core.policies.compiled.forward import align_params
 from core.policies.parameter_layout import layout_of
 from core.policies.spec import PolicySpec
 from core.text import Say
-from core.training.run_directory.checkpoint import load_arrays
+from core.training.run_directory.checkpoint import load_arrays, policy_folder
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class TrainedPolicy:
 
 
 def load_trained_policy(directory: Path, say: Say = lambda line: None) -> TrainedPolicy:
-    """Read a policy from a checkpoint folder, or from the last checkpoint of a run directory; say what is damaged.
+    """Read a policy from a checkpoint folder, or that of a run directory; say what is damaged.
 
     Raises:
         UserError: there is no intact checkpoint of this version, or none of a policy.
     """
-    return trained_policy(*load_arrays(directory, say))
+    return trained_policy(*load_arrays(policy_folder(directory), say))
 
 
 def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> TrainedPolicy:

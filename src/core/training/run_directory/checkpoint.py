@@ -153,6 +153,22 @@ def checkpoint_folder(path: Path) -> Path:
     raise UserError(f"There is no checkpoint in {path}: expected iteration-*.json there or in checkpoints/last.")
 
 
+def policy_folder(path: Path, say: Say = lambda line: None) -> Path:
+    """Return the checkpoint folder of the policy that a path means; say which, where that is no matter of course.
+
+    It is the path itself, or the best checkpoint of a run directory, where evaluations while it trained chose it.
+    """
+    best = RunDirectory(path).checkpoints("best")
+    for file in checkpoint_files(best)[:1]:
+        with suppress(OSError, ValueError):
+            metadata = unseal(file.read_bytes())
+            if metadata.get("best_judged_by") == "evaluations" and not checkpoint_files(path):
+                which = f"after iteration {metadata['iteration']}" if metadata["iteration"] else "before training"
+                say(f"The policy is the one {which}, the best of the evaluations while it trained ({best}).")
+                return best
+    return path
+
+
 def _remove_others(folder: Path, kept: list[Path]) -> None:
     """Remove the files that belong to no kept checkpoint."""
     contents = b"".join(path.read_bytes() for path in kept)
