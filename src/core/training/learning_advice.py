@@ -65,8 +65,8 @@ def _fallen(records: Sequence[dict[str, Any]]) -> Sign | None:
         return None
     measured = f"the mean reward was {best:.3g} or better for a while and has been {now:.3g} or worse since"
     remedy = (
-        "the policy has become worse, or what it leaves undone piles up; evaluate checkpoints/best, if there is one, "
-        "and try a new run with a lower LEARNING_RATE_ACTOR"
+        "the policy has become worse, or what it leaves undone piles up; where a run is evaluated (EVALUATE_EVERY) "
+        "its best policy is kept; else try a new run with a lower LEARNING_RATE_ACTOR"
     )
     return Sign("fallen", measured, remedy)
 
