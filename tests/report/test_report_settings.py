@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.report.page import Table
+from core.report.page import Table, Text
 from core.report.run_data import RunData
-from core.report.settings import settings_section
+from core.report.settings import reproduction_section, settings_section
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-directory.md"
 
@@ -24,3 +24,12 @@ def test_every_origin_of_a_setting_has_words():
     (table,) = settings_section(run, dict.fromkeys(values, 0)).blocks
     assert isinstance(table, Table)
     assert all(row[-1].text for row in table.rows), table.rows
+
+
+def test_a_command_that_cannot_repeat_a_resumed_run_says_so():
+    resumed = [{"after_iteration": 4, "before": {"training_episodes": 4, "learning_rate_actor": 3e-4}}]
+    for given, expected in (([], False), (resumed, True)):
+        run = RunData(Path("run"), [{}], {"seed": 0}, {}, {}, {}, None, {}, resumed=given)
+        texts = [block for block in reproduction_section(run, "train", {}).blocks if isinstance(block, Text)]
+        said = "TRAINING_EPISODES 4, LEARNING_RATE_ACTOR 0.0003 until iteration 4."
+        assert any(said in line for text in texts for line in text.sentences) is expected

@@ -62,6 +62,12 @@ def draw(name: str, height: float, paint: Callable[[Any], None], width: float = 
         return as_svg(figure, name)
 
 
+def whole_iterations(axes: Any, fontsize: str = "medium") -> None:
+    """Give an axis of iterations its label, and ticks at whole numbers only."""
+    axes.set_xlabel("iteration", fontsize=fontsize)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
 def as_svg(figure: Any, name: str) -> str:
     """Return a figure of matplotlib as an ``<svg>`` element for a page."""
     from matplotlib import rc_context

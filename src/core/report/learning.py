@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from core.report.charts import STYLE, draw
+from core.report.charts import STYLE, draw, whole_iterations
 from core.report.page import Block, Figure, Section, Text
 from core.report.run_data import RunData
 from core.text import counted, in_words
@@ -57,6 +57,7 @@ def diagnostics_section(run: RunData) -> Section:
             axes.set_title(_DIAGNOSTICS[name], fontsize="small")
             axes.grid(color=STYLE.grid, linewidth=0.6)
             axes.tick_params(labelsize="small")
+            whole_iterations(axes, fontsize="small")
         for axes in grid[len(names) :]:
             axes.set_visible(False)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from core.report.charts import STYLE, draw
+from core.report.charts import STYLE, draw, whole_iterations
 from core.report.page import Block, Figure, Section, Table, plain
 from core.report.run_data import RunData
 from core.text import counted, format_bytes, format_duration, in_words
@@ -54,7 +54,7 @@ def machine_section(run: RunData) -> Section:
         for colour, (name, values) in zip(STYLE.series, phases.items(), strict=False):
             axes.bar(iterations, values, bottom=bottom, width=0.85, color=colour, label=name)
             bottom = bottom + values
-        axes.set_xlabel("iteration")
+        whole_iterations(axes)
         axes.set_ylabel("seconds")
         axes.legend(fontsize="small", frameon=False, ncols=2)
 

@@ -90,14 +90,16 @@ def _histograms(evaluation: Evaluation, simulator: Simulator) -> list[Block]:
                 axes.axvline(float(np.mean(of)), color=colour, linewidth=1.5)
             axes.set_xlabel(scale.header(metric), fontsize="small")
             axes.set_ylabel("episodes", fontsize="small")
-            axes.legend(fontsize="x-small", frameon=False)
+            axes.legend(
+                fontsize="x-small", frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0
+            )
         for axes in grid[len(metrics) :]:
             axes.set_visible(False)
 
     if not metrics:
         return []
     title = f"Distribution over {evaluation.episodes} episodes: {' and '.join(policies)}"
-    return [Figure(title, draw("metrics", 2.1 * -(-len(metrics) // 2), paint))]
+    return [Figure(title, draw("metrics", 2.4 * -(-len(metrics) // 2), paint))]
 
 
 def _own_figures(evaluation: Evaluation, simulator: Simulator) -> list[Block]:

@@ -32,6 +32,7 @@ class RunData:
     traces: dict[str, Trace] = field(default_factory=dict)  # policy -> an episode of the process simulator
     unplayed: str = "No episode could be played, so what people do is not known."  # why there are no traces
     notes: list[str] = field(default_factory=list)  # why something is missing
+    resumed: list[dict[str, Any]] = field(default_factory=list)  # resumes of config.json that changed what is learned
 
     @property
     def name(self) -> str:
@@ -105,6 +106,7 @@ def read_run(directory: Path, simulator: Simulator | None, notes: list[str] | No
         whatif=_read(paths.whatif, found) if paths.whatif.is_file() else {},
         simulator=simulator,
         notes=found,
+        resumed=config.get("resumed", []),
     )
 
 

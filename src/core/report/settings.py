@@ -2,7 +2,7 @@
 
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -74,9 +74,22 @@ def reproduction_section(run: RunData, train: str, commands: Mapping[str, str]) 
         "Versions and system are those of the machine that wrote this page."
     ]
     blocks: list[Block] = [Text(words)]
+    blocks += [Text([_of_resumes(run.resumed)], "warning")] if run.resumed else []
     blocks += [Code(title, [command]) for title, command in {"Train it again": train, **commands}.items() if command]
     blocks.append(Table("What it was made with", ["", ""], rows, numeric=False))
     return Section("reproduce", "How to reproduce it", blocks)
+
+
+def _of_resumes(resumed: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the command that trains a run again cannot repeat."""
+    parts = []
+    for each in resumed:
+        values = ", ".join(f"{name.upper()} {_show(value)}" for name, value in each["before"].items())
+        parts.append(f"{values} until iteration {each['after_iteration']}")
+    return (
+        f"The run was resumed with other settings; it had {'; '.join(parts)}. The command below has the last ones from "
+        "the first iteration on, so it trains another run."
+    )
 
 
 def quoted(path: Any) -> str:

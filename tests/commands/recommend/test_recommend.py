@@ -85,6 +85,17 @@ def test_brackets_in_names_are_shown_as_they_are(recommend):
     assert "│ [/x] [red] │" in output
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_a_narrow_terminal_has_several_tables_with_whole_words(recommend, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    output = recommend(json.dumps(STATE))[1]
+    headers = ["person", "activity", "case", "probability", "waited", "service time", "fastest", "others free"]
+    assert all(f" {header} " in output for header in headers)
+    assert "…" not in output
+    assert "│ nobody │ Assign nothing now │" in output
+    assert output.count("┓") == {"60": 3, "80": 2, "200": 1}[columns]
+
+
 def test_a_log_of_open_cases(recommend):
     code, output, _ = recommend(LOG, "--at", "2026-11-24T09:30")
     assert code == 0

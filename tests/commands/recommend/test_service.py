@@ -332,6 +332,12 @@ def test_a_head_that_is_too_long_or_slow_ends_the_connection(recommender, monkey
     answer, closed = sent(*longest)
     assert closed and answer.startswith(b"HTTP/1.1 431 ")
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "The header of the request is too large."}
+    answer, closed = sent(HEAD + b"x: " + b"a" * 70_000 + b"\r\n\r\n")
+    assert closed and answer.startswith(b"HTTP/1.1 431 "), "all of it at once, too"
+    large = HEAD + b"Content-Length: 70000\r\n\r\n" + b" " * 70_000
+    end = large.index(b"\r\n\r\n")
+    for cut in (0, 20, end + 2, end + 4):
+        assert not sent(large[:cut], large[cut:])[0].startswith(b"HTTP/1.1 431 "), "a body is no head"
     whole = HEAD + b"Content-Length: 2\r\n\r\n{}"
     answer, closed = sent(*[whole] * 3, whole[:20], whole[20:])
     assert answer.count(b"HTTP/1.1 422 ") == 4 and not closed

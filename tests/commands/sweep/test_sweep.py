@@ -355,7 +355,7 @@ def test_real_trainings_have_a_score_and_the_command_that_is_printed_works_as_ty
     assert main(shlex.split(command)) == 0
     values = json.loads((directory / "best-0000" / "config.json").read_text())["values"]
     assert values["learning_rate_actor"] == trial["params"]["learning_rate_actor"]
-    assert (values["actor_hidden_size"], values["seed"], values["evaluate_every"]) == (16, 0, 0)
+    assert (values["actor_hidden_size"], values["seed"], values["evaluate_every"]) == (16, 0, -1)
 
 
 def test_the_documented_sweep(tmp_path, fake_runs, monkeypatch):

@@ -73,6 +73,7 @@ def test_what_has_started_and_not_ended(tmp_path):
         "1 case: the next task is inferred from the scenario's flow; for 1 the likeliest is taken (70% sure or more)."
     )
     assert notes[1].startswith("1 case: taken to be over")
+    assert notes[2] == "1 waiting task: the log has no time of the case, so the wait is taken to begin now."
 
 
 def test_the_last_time_of_the_log_is_the_present(tmp_path):

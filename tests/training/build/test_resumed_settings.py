@@ -9,6 +9,7 @@ pytest.importorskip("pydantic")
 from core.config import Config, load_config
 from core.errors import UserError
 from core.training.build.resumed_settings import resumed_settings
+from core.training.build.run_settings import resumes_of
 
 
 @pytest.fixture
@@ -91,6 +92,22 @@ def test_a_run_without_its_time_budget_has_an_end(resume):
     assert resume({}, {"time_budget": "1h"}, {}, {"time_budget": ""}, **by_time).config.training_episodes == 50
     named = resume({}, {"time_budget": "1h"}, {}, {"time_budget": "", "training_episodes": "7"}, **by_time)
     assert named.config.training_episodes == 7
+
+
+def test_resumes_that_change_what_is_learned_are_kept(tmp_path):
+    def wrote(config, resumed):
+        content = {"values": json.loads(json.dumps(config.model_dump())), "resumed": resumed}
+        (tmp_path / "config.json").write_text(json.dumps(content))
+
+    first, longer = Config(training_episodes=4), Config(training_episodes=6, learning_rate_actor=1e-4)
+    wrote(first, [])
+    assert resumes_of(Config(training_episodes=4, evaluate_every=1), tmp_path, 2) == []
+    resumed = resumes_of(longer, tmp_path, 4)
+    assert resumed == [{"after_iteration": 4, "before": {"training_episodes": 4, "learning_rate_actor": 3e-4}}]
+    wrote(longer, resumed)
+    assert resumes_of(longer, tmp_path, 5) == resumed
+    again = resumes_of(first, tmp_path, 6)
+    assert again[1]["before"] == {"training_episodes": 6, "learning_rate_actor": 1e-4}
 
 
 def test_without_a_run_the_settings_are_those_given(tmp_path):

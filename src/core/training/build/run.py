@@ -35,7 +35,7 @@ from core.training.build.components import (
 )
 from core.training.build.plan import announce, apply_plan, part_of, peak_line, plan_part, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
-from core.training.build.run_settings import changed_settings, load_configured, train_command
+from core.training.build.run_settings import changed_settings, load_configured, resumes_of, train_command
 from core.training.build.setup import Setup, set_up
 from core.training.display.messages import kernel_lines, memory_lines, rank_lines
 from core.training.display.progress import Progress
@@ -175,7 +175,9 @@ def build_run(
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
         if lock:
-            write_json(directory.config, {"values": config.model_dump(), "sources": sources, "passed_over": damaged})
+            resumed = resumes_of(config, directory.path, trainer.iteration) if resume else []
+            content = {"values": config.model_dump(), "sources": sources, "passed_over": damaged, "resumed": resumed}
+            write_json(directory.config, content)
             write_plan(directory.path, plan, machine)
             _write_scenario(given, directory, config.seed, say)
         say(f"Run directory: {directory}. {_sizes(setup)}")

@@ -116,9 +116,24 @@ def read_config(directory: Path) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        return {"values": dict(content["values"]), "sources": dict(content.get("sources", {}))}
+        more = {"sources": dict(content.get("sources", {})), "resumed": list(content.get("resumed", []))}
+        return {"values": dict(content["values"]), **more}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
+
+
+def resumes_of(config: Config, directory: Path, iteration: int) -> list[dict[str, Any]]:
+    """Return the resumes of a run that changed what it learns, with one after so many iterations.
+
+    Each has the iterations that were done (``after_iteration``) and the earlier values (``before``); config.json still
+    has them.
+    """
+    content = read_config(directory)
+    values, left_out = content.get("values", {}), (*_NOT_LEARNED, "run_directory")
+    now = config.model_dump(mode="json")
+    before = {n: v for n, v in values.items() if n in now and n not in left_out and now[n] != v}
+    changed = [{"after_iteration": iteration, "before": before}] if before else []
+    return [*content.get("resumed", []), *changed]
 
 
 def changed_settings(config: Config, sources: dict[str, str], directory: Path) -> list[str]:

@@ -12,6 +12,10 @@ MOST_HEAD_BYTES = 2**16
 """Bytes of the head of a request: its first line and its header."""
 
 
+_END = b"\r\n\r\n"
+"""End of the head of a request."""
+
+
 class Connection(asyncio.Protocol):
     """Uvicorn's protocol behind a limit; its arguments are those that uvicorn gives its own.
 
@@ -21,6 +25,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, **arguments: Any) -> None:
         self._inner: Any = AutoHTTPProtocol(**arguments)
         self._read = 0  # bytes of a head that is not complete
+        self._tail = b""  # the last of them, which may begin the end of the head
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -31,17 +36,27 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, as long as the head of a request is not too long."""
+        if not self._answering and self._head_after(data) > MOST_HEAD_BYTES:
+            self._refuse("431 Request Header Fields Too Large", "The header of the request is too large.")
+            return
         self._inner.data_received(data)
-        cycle = self._inner.cycle
-        if cycle is not None and not cycle.response_complete:
-            self._read = 0
+        if self._answering:
+            self._read, self._tail = 0, b""
             self._stop_waiting()
             return
-        self._read += len(data)
-        if self._read > MOST_HEAD_BYTES:
-            self._refuse("431 Request Header Fields Too Large", "The header of the request is too large.")
-        elif self._timer is None:
+        self._read, self._tail = self._read + len(data), (self._tail + data)[1 - len(_END) :]
+        if self._timer is None:
             self._wait()
+
+    @property
+    def _answering(self) -> bool:
+        """Whether the head of a request is complete, and its answer is not."""
+        return self._inner.cycle is not None and not self._inner.cycle.response_complete
+
+    def _head_after(self, data: bytes) -> int:
+        """Return the bytes of the head that have arrived, with data that belongs to it up to its end."""
+        end = (self._tail + data).find(_END)
+        return self._read + (len(data) if end < 0 else end - len(self._tail))
 
     def eof_received(self) -> None:
         """Pass the end of the data on."""

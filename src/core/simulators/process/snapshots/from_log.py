@@ -111,9 +111,15 @@ class _Builder:
         if activity is None or self._names.automatic[activity]:
             self._strangers.add(task.activity)
             return
+        if math.isnan(task.age) and not self._is_known(task.case):
+            self._counts["unknown"] += 1
         age = task.age if not math.isnan(task.age) else self._last_age(task.case)
         since = self._now - age * self._hour
         self._waiting.append(WaitingTask(case=task.case, activity=task.activity, since=since))
+
+    def _is_known(self, case: str) -> bool:
+        """Return whether the log has any time of a case."""
+        return case in self._events.done or case in self._events.opened
 
     def follow(self, case: str, said: set[str]) -> None:
         """Add what a case waits for, if the log does not say it."""
@@ -212,7 +218,7 @@ class _Builder:
         return float(service_time(p.delay_kind[activity], *shape, 0.5))
 
     def _last_age(self, case: str) -> float:
-        """Return the age of a case's last completed event, or else of its first one."""
+        """Return the age of a case's last completed event, or else of its first one; 0 where the log has no time."""
         done = self._events.done.get(case)
         return done[-1][1] if done else self._events.opened.get(case, 0.0)
 
@@ -235,6 +241,9 @@ class _Builder:
         if self._counts["unbegun"]:
             what = counted(self._counts["unbegun"], "task")
             notes.append(f"{what} in work: taken as not begun, because the person has begun another one since.")
+        if self._counts["unknown"]:
+            what = counted(self._counts["unknown"], "waiting task")
+            notes.append(f"{what}: the log has no time of the case, so the wait is taken to begin now.")
         if self._strangers:
             some = ", ".join(sorted(self._strangers)[:3])
             more = f" and {len(self._strangers) - 3} more" if len(self._strangers) > 3 else ""
