@@ -175,14 +175,21 @@ def build_run(
         for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
             say(line)
         if lock:
-            resumed = resumes_of(config, directory.path, trainer.iteration) if resume else []
-            content = {"values": config.model_dump(), "sources": sources, "passed_over": damaged, "resumed": resumed}
-            write_json(directory.config, content)
+            _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
             _write_scenario(given, directory, config.seed, say)
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
+
+
+def _write_settings(
+    directory: RunDirectory, config: Config, sources: dict[str, str], resumed_after: int | None, damaged: list[str]
+) -> None:
+    """Write config.json, of a run that is resumed after so many iterations (None: that begins)."""
+    resumed = [] if resumed_after is None else resumes_of(config, directory.path, resumed_after)
+    content = {"values": config.model_dump(), "sources": sources, "passed_over": damaged, "resumed": resumed}
+    write_json(directory.config, content)
 
 
 def _sizes(setup: Setup) -> str:
