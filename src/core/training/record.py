@@ -115,11 +115,16 @@ class Best(NamedTuple):
     judged_by: JudgedBy = "iterations"
 
     def beaten_by(self, value: float | None, judged_by: JudgedBy, lower_is_better: bool) -> bool:
-        """Return whether others are better; an evaluation, which depends less on luck, comes before any iteration."""
+        """Return whether others are better; an evaluation, which depends less on luck, comes before any iteration.
+
+        Of equal evaluations the later one counts: its policy has learned longer, which shows where it tries things out.
+        """
         if value is None or (self.judged_by == "evaluations" and judged_by == "iterations"):
             return False
         if self.value is None or self.judged_by != judged_by:
             return True
+        if value == self.value:
+            return judged_by == "evaluations"
         return value < self.value if lower_is_better else value > self.value
 
 

@@ -281,6 +281,9 @@ def test_an_environment_is_evaluated_too(tmp_path):
         (Best(2.0, "iterations"), 1.0, "evaluations", False, True),
         (Best(2.0, "evaluations"), 3.0, "iterations", False, False),
         (Best(2.0, "evaluations"), 1.0, "evaluations", True, True),
+        (Best(2.0, "evaluations"), 2.0, "evaluations", True, True),
+        (Best(2.0, "evaluations"), 2.0, "evaluations", False, True),
+        (Best(2.0, "evaluations"), 1.9, "evaluations", False, False),
     ],
 )
 def test_an_iteration_never_takes_the_place_of_an_evaluation(best, value, judged_by, lower, beaten):
