@@ -9,6 +9,7 @@ from numba import njit
 from oracles.toy_simulators import Shop
 
 from core.policies.compiled.network import Network
+from core.policies.parameter_layout import feature_weights_offset
 from core.policies.spec import CHUNK, PolicySpec
 from core.rollout import collect_steps
 from core.rollout.collector import CollectorState, RolloutPlan
@@ -16,7 +17,7 @@ from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 
 INSTANCES, STEPS = 3, 50
-PARAMS = np.zeros(1000, np.float32)  # the sampling reads the weights of the action features at its end
+PARAMS = np.zeros(2000, np.float32)  # the sampling reads the weights of the action features at its end
 
 
 class Counting(PolicySpec):
@@ -51,7 +52,9 @@ def counting(monkeypatch):
     """Return the spec of a shop's policy that counts."""
     monkeypatch.setattr(collect_steps, "build_network", lambda spec: Network(load, advance, outputs, 64))
     shop = Shop()
-    return Counting(shop.observation_size, shop.action_space, HIDDEN, CRITIC_HIDDEN, "relu", shop.action_feature_size)
+    spec = Counting(shop.observation_size, shop.action_space, HIDDEN, CRITIC_HIDDEN, "relu", shop.action_feature_size)
+    assert feature_weights_offset(spec) + spec.action_features <= len(PARAMS), "else it reads what lies behind them"
+    return spec
 
 
 def counted(trajectory, before=(0.0, 0.0)):
