@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from core.policies.networks import ActorCritic
+from core.rollout.trajectory import ALIGNMENT, allocate_plain
 
 
 class ModelTransfer:
@@ -56,7 +57,7 @@ def host_allocator(pinned: bool) -> Callable[[tuple[int, ...], np.dtype[Any]], n
 
     def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         if not pinned:
-            return np.empty(shape, dtype)
+            return allocate_plain(shape, dtype)
         torch_dtype = torch.from_numpy(np.empty(0, dtype)).dtype
         return torch.empty(shape, dtype=torch_dtype, pin_memory=True).numpy()
 
@@ -64,9 +65,16 @@ def host_allocator(pinned: bool) -> Callable[[tuple[int, ...], np.dtype[Any]], n
 
 
 def upload(arrays: list[np.ndarray], device: torch.device) -> Tensor:
-    """Return the concatenation of arrays on the device; on the CPU a single one is shared, not copied."""
+    """Return the concatenation of arrays on the device.
+
+    On the CPU a single one is shared, not copied, if it begins at a multiple of :data:`ALIGNMENT` bytes. Elsewhere a
+    matrix product may round otherwise, and the same run would have other bits.
+    """
     parts = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    if len(parts) > 1:
+        return torch.cat(parts)
+    misplaced = device.type == "cpu" and arrays[0].ctypes.data % ALIGNMENT
+    return parts[0].clone() if misplaced else parts[0]
 
 
 class DeviceBuffers:

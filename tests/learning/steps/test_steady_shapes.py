@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.learning.device_transfer import DeviceBuffers
 from core.learning.minibatches import minibatch_shape, split, steady_size
+from core.rollout.trajectory import allocate_plain
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,8 @@ def test_columns_that_are_kept_lie_where_they_lay_as_long_as_there_is_room():
 
 
 def test_columns_are_not_kept_without_a_name_or_where_nobody_wants_it():
-    columns, (array,) = DeviceBuffers(torch.device("cpu")), pieces(4)
+    columns, array = DeviceBuffers(torch.device("cpu")), allocate_plain((4, 3), np.dtype(np.float32))
+    array[:] = pieces(4)[0]
     assert columns.upload([array], "observations").data_ptr() == array.ctypes.data, "shared, not copied"
     columns.use(keep=True)
     assert columns.upload([array]).data_ptr() == array.ctypes.data
