@@ -7,10 +7,7 @@ import numpy as np
 from core.policies.compiled.forward import new_policy_states, workspace
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
-from core.rollout.trajectory import Allocate, Trajectory
-
-_CACHE_LINE = 64
-"""Bytes of a cache line."""
+from core.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
 
 
 class LoopArrays(NamedTuple):
@@ -55,6 +52,6 @@ def with_more_room(arrays: LoopArrays, new: Allocate) -> LoopArrays:
 def zeros_apart(count: int, dtype: np.dtype) -> np.ndarray:
     """Return zeros that share no cache line with anything else: threads that write to one line wait for each other."""
     size = count * dtype.itemsize
-    room = np.zeros(size + 2 * _CACHE_LINE, np.uint8)
-    begin = -room.ctypes.data % _CACHE_LINE
-    return room[begin : begin + size].view(dtype)
+    room = allocate_plain((size + ALIGNMENT,), np.dtype(np.uint8))
+    room[:] = 0
+    return room[:size].view(dtype)

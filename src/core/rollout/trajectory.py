@@ -13,7 +13,7 @@ LARGEST_REWARD = 1e12
 """Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
 
 ALIGNMENT = 64
-"""Bytes. A matrix product of MKL rounds by where its operands begin; at multiples of 64 it always rounds the same."""
+"""Bytes, those of a cache line and of the widest vector. A matrix product of MKL rounds by where its operands begin."""
 
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 """Returns an uninitialised array of a shape and dtype; on a GPU machine one in pinned memory."""
