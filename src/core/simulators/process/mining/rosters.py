@@ -1,44 +1,50 @@
 """Rosters of a log: on which days a person is there, and at which hours. Presence is not availability.
 
-A person who has nothing to do leaves no record. So what the records show of a day is a part of it, and ``widening``
-says how much of the rest is taken to be duty as well: 0 for none, 1 for every hour at which the person is ever seen.
+A person who has nothing to do leaves no record, so what the records show of a day is a part of it. On a day on which
+somebody is there, they are there at all hours at which they are usually seen on that weekday; somebody with changing
+shifts at those of the shift that the day's records lie in (``shifts.py``).
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.event_logs.working_hours import CLOSED_GAP, HOUR, present_hours, without_short_gaps
+from core.simulators.process.mining.shifts import changes_shifts, in_shifts
 from core.simulators.process.scenario import DAYS
 
 _RARE = 0.1
-"""Share of a weekday's days with the person, from which an hour belongs to the widest plan."""
+"""Share of a weekday's days with the person, from which an hour is a usual one."""
 
-_NEVER = 1e-6
 _P_DECIMALS = 9
+_ROUNDS = 200
 
 
-def mine_rosters(log: EventLog, open_hours: np.ndarray, widening: float) -> dict[str, list[dict[str, Any]]]:
-    """Return the rosters of all resources of a log; plans are the logged days, and the widest plan of each weekday.
+def mine_rosters(log: EventLog, open_hours: np.ndarray) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the rosters of all resources of a log, and the names of those with changing shifts.
 
     ``open_hours``, bool[168], are the open hours of the week.
     """
     begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
     days = np.bincount(np.arange(int(begin), int(end) + 1) % 7, minlength=7)
-    rosters = {}
+    rosters, in_turn = {}, []
     for r, name in enumerate(log.resources):
         mine = log.resource == r
-        plans: list[dict[str, Any]] = []
         masks = day_masks(log.clock_start[mine], np.maximum(log.clock_end, log.clock_start)[mine], open_hours)
-        usual = _usual_days(masks, days)
-        for weekday, day in enumerate(DAYS):
-            seen = masks[masks[:, 0] % 7 == weekday, 1:].astype(np.bool_)
-            if len(seen):
-                widest = without_short_gaps(seen.mean(0) >= _RARE, CLOSED_GAP)
-                plans += _plans_of_day(day, seen, widest, int(days[weekday]), widening if usual[weekday] else 0.0)
-        rosters[name] = plans
-    return rosters
+        weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
+        usual, there = _usual_days(weekday, days), _usual_hours(weekday, seen)
+        if changes_shifts(log.clock_start[mine]):
+            in_turn.append(name)
+            there &= in_shifts(seen)
+        hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(log.clock_start[mine])
+        rosters[name] = [
+            plan
+            for d in range(7)
+            for plan in _plans_of_day(DAYS[d], hours[weekday == d], int(days[d]), idle if usual[d] else 0.0)
+        ]
+    return rosters, in_turn
 
 
 def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
@@ -51,34 +57,55 @@ def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.
     return np.column_stack([number, filled])[filled.any(1)].astype(np.int64)
 
 
-def _usual_days(masks: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Return bool[7], the weekdays on which a person is there at least at times: only these are widened.
+def _usual_days(weekday: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Return bool[7], the weekdays on which a person is there at least at times.
 
     They are at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
-    ``days``, int64[7].
+    ``days``, int64[7]. On the others the person is there as long as the records show. ``weekday``, int64[k], are the
+    weekdays of the days with records.
     """
-    counts = np.bincount(masks[:, 0] % 7, minlength=7)
+    counts = np.bincount(weekday, minlength=7)
     return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= _RARE * days))
 
 
-def _plans_of_day(day: str, seen: np.ndarray, widest: np.ndarray, days: int, widening: float) -> list[dict[str, Any]]:
-    """Return the plans of one weekday: the days ``seen``, bool[k, 24], of ``days`` in all, and the widest one.
+def _usual_hours(weekday: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], for each day the hours at which the person is usually seen on its weekday."""
+    hours = np.zeros_like(seen)
+    for day in np.unique(weekday):
+        of_day = weekday == day
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= _RARE, CLOSED_GAP)
+    return hours
+
+
+def share_without_work(start: np.ndarray) -> float:
+    """Return the share of the days of one resource's presence on which it has no work, so that no record shows it.
+
+    Records a day are taken for a Poisson number of which the zeros are not seen; its mean follows from that of the days
+    with records. ``start``, float64[n] seconds, are the times at which the records begin.
+    """
+    _, counts = np.unique(start // (24 * HOUR), return_counts=True)
+    mean = seen = float(counts.mean())
+    for _ in range(_ROUNDS):  # seen = mean / (1 - exp(-mean)), which has one solution
+        mean = seen * -math.expm1(-mean)
+    return math.exp(-mean)
+
+
+def _plans_of_day(day: str, hours: np.ndarray, days: int, idle: float) -> list[dict[str, Any]]:
+    """Return the plans of one weekday from the ``hours``, bool[k, 24], of the days with records, of ``days`` in all.
 
     A person seen on k of n days is there on k / n of them, or (k + 1/2) / (n + 1) if that is more (Jeffreys' prior):
-    one Sunday of twenty does not mean that it is never two, and who is there without work leaves no record.
+    one Sunday of twenty does not mean that it is never two. ``idle`` is the share of the person's days without records.
     """
     plans: dict[tuple[str, ...], float] = {}
-    k, n = len(seen), max(days, len(seen))
-    present = max(k / n, (k + 0.5) / (n + 1))
-    for mask in seen:
-        hours = stretches(mask)
-        plans[hours] = plans.get(hours, 0.0) + (1.0 - widening) * present / k
-    hours = stretches(widest)
-    plans[hours] = plans.get(hours, 0.0) + widening
+    k, n = len(hours), max(days, len(hours))
+    present = min(max(k / n, (k + 0.5) / (n + 1)) / (1.0 - idle), 1.0) if k else 0.0
+    for mask in hours:
+        there = stretches(mask)
+        plans[there] = plans.get(there, 0.0) + present / k
     return [
-        {"days": [day], "p": round(min(p, 1.0), _P_DECIMALS), "hours": list(hours)}
-        for hours, p in plans.items()
-        if p > _NEVER and hours
+        {"days": [day], "p": round(min(p, 1.0), _P_DECIMALS), "hours": list(there)}
+        for there, p in plans.items()
+        if there
     ]
 
 

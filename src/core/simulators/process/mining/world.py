@@ -9,7 +9,7 @@ from core.simulators.process.event_logs.working_hours import HOUR, WorkedTime, o
 from core.simulators.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
 from core.simulators.process.mining.case_order import order_cases
 from core.simulators.process.mining.clock import delay_clock
-from core.simulators.process.mining.closure import MIN_CASES, WIDENINGS, LoggedTimes, Rehearsal, Share
+from core.simulators.process.mining.closure import MIN_CASES, LoggedTimes, Rehearsal
 from core.simulators.process.mining.delays import Waits, find_waits
 from core.simulators.process.mining.rosters import mine_rosters
 from core.simulators.process.mining.weights import case_weights
@@ -38,32 +38,32 @@ def mine_world(
     kept = choose_cases(log, cases, of_case)
     pause = _pauses(log, work)
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
+    first, last = log.case_times()
     times = LoggedTimes(
         activity=log.activity[cases.order],
         least=waits.world,
         room=waits.waiting - waits.world + more,
         total=waits.waiting + waits.span,
+        cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
-    named = set(data["resources"])
+    plans, in_turn = mine_rosters(log, work.open_hours)
+    rosters = {name: plans[name] for name in data["resources"]}
 
-    def rosters(widening: float) -> dict[str, list[dict[str, Any]]]:
-        return {name: plans for name, plans in mine_rosters(log, work.open_hours, widening).items() if name in named}
-
-    def keys(share: Share) -> dict[str, Any]:
+    def keys(beta: np.ndarray) -> dict[str, Any]:
         return {
-            "flow": case_flow(log, cases, kept, of_case, times.delays(share.beta)),
-            "rosters": rosters(share.widening),
+            "flow": case_flow(log, cases, kept, of_case, times.delays(beta)),
+            "rosters": rosters,
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
 
-    share = Share(WIDENINGS[-1], np.ones(len(log.activities)))
+    beta = np.ones(len(log.activities))
     if close and len(log.cases) >= MIN_CASES:
-        draft = parse_scenario(data | keys(Share(0.5, np.zeros(len(log.activities)))), source)
-        rehearsal = Rehearsal(draft, rosters, times, events_of_tasks(cases, kept), weights)
-        share = rehearsal.close(len(log.cases))
-    world = keys(share) | {"waiting": _waiting(log, waits, times, share)}
-    return world, _notes(log, waits, times, share, pause)
+        draft = parse_scenario(data | keys(beta), source)
+        beta = Rehearsal(draft, times, events_of_tasks(cases, kept), weights).close(len(log.cases))
+    world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}
+    in_turn = [name for name in in_turn if name in rosters]
+    return world, _notes(log, waits, times, beta, pause, in_turn)
 
 
 def _pauses(log: EventLog, work: WorkedTime) -> bool:
@@ -73,30 +73,38 @@ def _pauses(log: EventLog, work: WorkedTime) -> bool:
     return logged > _PAUSED * float(opened.sum())
 
 
-def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, share: Share) -> dict[str, float]:
+def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, beta: np.ndarray) -> dict[str, float]:
     first, last = log.case_times()
     cases = len(log.cases)
     figures = {
         "cycle": float((last - first).mean()) / HOUR,
         "waiting": float(waits.waiting.sum()) / cases,
         "world_at_least": float(waits.world.sum()) / cases,
-        "world": float(times.delays(share.beta).sum()) / cases,
+        "world": float(times.delays(beta).sum()) / cases,
     }
     return {name: float(f"{value:.{_DIGITS}g}") for name, value in figures.items()}
 
 
-def _notes(log: EventLog, waits: Waits, times: LoggedTimes, share: Share, pause: bool) -> list[str]:
+def _notes(
+    log: EventLog, waits: Waits, times: LoggedTimes, beta: np.ndarray, pause: bool, in_turn: list[str]
+) -> list[str]:
     waiting, proven = float(waits.waiting.sum()), float(waits.world.sum())
-    delays = float(times.delays(share.beta).sum())
+    delays = float(times.delays(beta).sum())
     notes = [
         f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. In {proven / max(waiting, 1e-9):.0%} of it the "
         "person was free and on duty, so it is the world's: customers, other systems, other work. "
         f"{max(delays - proven, 0.0) / max(waiting, 1e-9):.0%} is unexplained and counted as the world's."
     ]
     notes.append(
-        "Rosters: each resource has the days that the log shows, as often as it shows them"
-        + (f"; {share.widening:.0%} of the days have all hours at which it was ever seen." if share.widening else ".")
+        "Rosters: each resource has the days that the log shows, as often as it shows them, with all hours at which it "
+        "is usually seen on the weekday."
     )
+    if in_turn:
+        notes.append(
+            f"Changing shifts, early on some days and late on others: {', '.join(in_turn[:5])}"
+            + (f" and {len(in_turn) - 5} more" if len(in_turn) > 5 else "")
+            + ". On each day they have the hours of one shift."
+        )
     if pause:
         notes.append("Logged times span nights and weekends, so tasks rest while their resource is off duty.")
     return notes

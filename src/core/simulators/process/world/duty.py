@@ -63,6 +63,12 @@ def mask_of(state, p, r, day):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def drawn_mask(state, p, r, day):  # type: ignore[no-untyped-def]
+    """Return :func:`mask_of`; that of the present day has been drawn."""
+    return state.duty_mask[r] if day == state.day else mask_of(state, p, r, day)
+
+
+@njit(nogil=True)
 def without_leave(p, r, day, mask):  # type: ignore[no-untyped-def]
     """Return a resource's hours of a day without those in which it is absent."""
     midnight = 24 * day
@@ -100,7 +106,7 @@ def find_change(state, p, r, hour, on):  # type: ignore[no-untyped-def]
     """Return the first hour, counted from time 0 and not before ``hour``, at which a resource is not as ``on`` says."""
     day, of_day = hour // 24, hour % 24
     for _ in range(_LOOKAHEAD):
-        mask = mask_of(state, p, r, day)
+        mask = drawn_mask(state, p, r, day)
         differs = (mask ^ ALWAYS if on else mask) >> of_day
         if differs:
             while differs & 1 == 0:
@@ -129,7 +135,7 @@ def pause_until_done(state, p, r, start, work):  # type: ignore[no-untyped-def]
     hour = np.int64(math.floor(start / p.hour))
     time = start
     while time < p.horizon:
-        mask = mask_of(state, p, r, hour // 24)
+        mask = drawn_mask(state, p, r, hour // 24)
         if mask == 0:
             hour = (hour // 24 + 1) * 24
             time = hour * p.hour

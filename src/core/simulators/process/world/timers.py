@@ -101,22 +101,25 @@ def rest_ends(p, node, stream, time):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _before(state, i, j):  # type: ignore[no-untyped-def]
-    if state.timer_time[i] != state.timer_time[j]:
-        return state.timer_time[i] < state.timer_time[j]
-    if state.timer_case[i] != state.timer_case[j]:
-        return state.timer_case[i] < state.timer_case[j]
-    return state.timer_node[i] < state.timer_node[j]
+def _before(state, i, time, case, node):  # type: ignore[no-untyped-def]
+    """Whether the timer at a place is due before a timer with these values."""
+    if state.timer_time[i] != time:
+        return state.timer_time[i] < time
+    if state.timer_case[i] != case:
+        return state.timer_case[i] < case
+    return state.timer_node[i] < node
 
 
 @njit(nogil=True)
-def _swap(state, i, j):  # type: ignore[no-untyped-def]
-    state.timer_time[i], state.timer_time[j] = state.timer_time[j], state.timer_time[i]
-    state.timer_case[i], state.timer_case[j] = state.timer_case[j], state.timer_case[i]
-    state.timer_node[i], state.timer_node[j] = state.timer_node[j], state.timer_node[i]
-    stream = state.timer_stream[i]
-    state.timer_stream[i] = state.timer_stream[j]
-    state.timer_stream[j] = stream
+def _put(state, i, time, case, node, stream):  # type: ignore[no-untyped-def]
+    state.timer_time[i], state.timer_case[i], state.timer_node[i] = time, case, node
+    state.timer_stream[i] = stream
+
+
+@njit(nogil=True)
+def _move(state, i, j):  # type: ignore[no-untyped-def]
+    """Copy the timer at place ``i`` to place ``j``."""
+    _put(state, j, state.timer_time[i], state.timer_case[i], state.timer_node[i], state.timer_stream[i])
 
 
 @njit(nogil=True)
@@ -126,28 +129,30 @@ def set_timer(state, time, case, node, stream):  # type: ignore[no-untyped-def]
     if i >= len(state.timer_time):
         return False
     state.timers += 1
-    state.timer_time[i], state.timer_case[i], state.timer_node[i] = time, case, node
-    state.timer_stream[i] = stream
-    while i > 0 and _before(state, i, (i - 1) // 2):
-        _swap(state, i, (i - 1) // 2)
+    while i > 0 and not _before(state, (i - 1) // 2, time, case, node):
+        _move(state, (i - 1) // 2, i)
         i = (i - 1) // 2
+    _put(state, i, time, case, node, stream)
     return True
 
 
 @njit(nogil=True)
 def drop_timer(state):  # type: ignore[no-untyped-def]
-    """Remove the timer that is due first, the one at place 0; it is left behind the last one, at place ``timers``."""
+    """Remove the timer that is due first, the one at place 0."""
     state.timers -= 1
     last, i = state.timers, 0
-    _swap(state, 0, last)
+    time, case, node = state.timer_time[last], state.timer_case[last], state.timer_node[last]
     while 2 * i + 1 < last:
-        least = 2 * i + 1
-        if least + 1 < last and _before(state, least + 1, least):
-            least += 1
-        if not _before(state, least, i):
-            return
-        _swap(state, least, i)
+        least, right = 2 * i + 1, 2 * i + 2
+        if right < last and _before(
+            state, right, state.timer_time[least], state.timer_case[least], state.timer_node[least]
+        ):
+            least = right
+        if not _before(state, least, time, case, node):
+            break
+        _move(state, least, i)
         i = least
+    _put(state, i, time, case, node, state.timer_stream[last])
 
 
 @njit(nogil=True)
