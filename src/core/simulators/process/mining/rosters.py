@@ -28,7 +28,8 @@ def mine_rosters(log: EventLog, open_hours: np.ndarray) -> tuple[dict[str, list[
     ``open_hours``, bool[168], are the open hours of the week.
     """
     begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
-    days = np.bincount(np.arange(int(begin), int(end) + 1) % 7, minlength=7)
+    # The log may begin and end in the middle of a day, so who is not seen on these may have been there.
+    days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
     rosters, in_turn = {}, []
     for r, name in enumerate(log.resources):
         mine = log.resource == r

@@ -61,13 +61,12 @@ def arcs(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def in_shifts(seen: np.ndarray) -> np.ndarray:
     """Return bool[k, 24], the shift of each day, from the hours ``seen`` on it, bool[k, 24].
 
-    It is a stretch of hours that holds them and is as long as a shift: the one in which the person is seen most on all
-    days.
+    It is a stretch of hours that holds them and is as long as a shift: the one that holds the most days. A day that is
+    longer than a shift is its own.
     """
     first, length = arcs(seen)
     shift = int(np.ceil(np.quantile(length, _LONGEST)))
-    often = seen.sum(0)
-    within = np.array([often[np.arange(begin, begin + shift) % 24].sum() for begin in range(24)])
+    within = np.array([((first - begin) % 24 + length <= shift).sum() for begin in range(24)])
     shifts = np.zeros_like(seen)
     for day in range(len(seen)):
         if length[day] >= shift:
