@@ -7,19 +7,21 @@ import numpy as np
 from oracles.process_play import scenario, service
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.mining.clock import open_time_until
 from core.simulators.process.mining.play_logged import play_logged
 from core.simulators.process.parameters import as_record, build_parameters
+from core.simulators.process.scenario import Scenario
 
 SERVICE, DELAY = 6.0, 36.0
 """Mean hours of a task, and of the delay before the second one."""
 
 
 class Generated(NamedTuple):
-    """A log, and the mean hours before the second task of a case."""
+    """A log, and for how many open hours a case waits on average after its first start."""
 
     log: EventLog
-    rest: float  # in which the case waits for nobody
-    people: float  # in which it waits for people
+    rest: float  # for nobody
+    people: float  # for people
 
 
 def log_of(case, activity, resource, start, end):
@@ -50,11 +52,46 @@ def two_tasks(load: float, delays: bool, cases: int, seed: int) -> Generated:
         flow={"seq": [{"task": "A"}, {"task": "B"}]},
         delays=[{"activity": "B", "distribution": "exponential", "mean": DELAY}] if delays else [],
     )
+    return _played(made, cases, seed, np.ones(168))
+
+
+def shifts_of_eight_hours(load: float, cases: int, seed: int) -> Generated:
+    """Return a log of three activities in a row, each done by two people from 8 to 16; delays come before two."""
+    rate = load * 2 * 40 / 1.5 / 168
+    people, pairs = "RSTUVW", (("A", "RS"), ("B", "TU"), ("C", "VW"))
+    weekday = [day < 5 for day in range(7) for _ in range(24)]
+    clock = np.array([1.0 if on and 8 <= k % 24 < 16 else 0.0 for k, on in enumerate(weekday)])
+    rates = [rate * 168 / 50 if on and 7 <= k % 24 < 17 else 0.0 for k, on in enumerate(weekday)]
+    hours = [{"days": ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"], "from": "08:00", "to": "16:00"}]
+    made = scenario(
+        time_unit="hours",
+        horizon={"value": cases / rate},
+        arrivals={"process": "weekly", "rates": rates},
+        activities=list("ABC"),
+        resources=list(people),
+        service=[
+            {**service(a, r, "lognormal", mean=1.5, cv=0.8), "observations": 1} for a, able in pairs for r in able
+        ],
+        flow={"seq": [{"task": a} for a in "ABC"]},
+        working_hours=dict.fromkeys(people, hours),
+        delay_clock=clock.tolist(),
+        delays=[
+            {"activity": "B", "distribution": "lognormal", "mean": 10.0, "cv": 1.0},
+            {"activity": "C", "distribution": "exponential", "mean": 4.0},
+        ],
+    )
+    return _played(made, cases, seed, clock)
+
+
+def _played(made: Scenario, cases: int, seed: int, clock: np.ndarray) -> Generated:
+    """Play a scenario whose activities follow one another; ``clock``, float64[168], tells what an open hour is."""
     parameters, sizes = build_parameters(made)
     played = play_logged(as_record(parameters), parameters, sizes, seed, cases=cases)
-    second = parameters.node_target[played.node] == 1
-    first_end = np.zeros(cases)
-    first_end[played.case[~second]] = played.end[~second]
-    log = log_of(played.case, second.astype(int), played.resource, played.start, played.end)
-    people = float((played.start - played.queued)[second].mean())
-    return Generated(log, float((played.queued - first_end[played.case])[second].mean()), people)
+    activity = parameters.node_target[played.node]
+    queued, start = (open_time_until(clock, 3600.0 * times) for times in (played.queued, played.start))
+    ends = np.zeros((cases, activity.max() + 1))
+    ends[played.case, activity] = open_time_until(clock, 3600.0 * played.end)
+    later = activity > 0
+    rest = float((queued - ends[played.case, activity - 1])[later].sum()) / cases
+    log = log_of(played.case, activity, played.resource, played.start, played.end)
+    return Generated(log, rest, float((start - queued)[later].sum()) / cases)
