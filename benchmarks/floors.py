@@ -5,9 +5,10 @@ One thread, actor 32-128-128-128-8 (`--width`), inputs that a simulator shows. M
 * the forward pass of one stream, with relu (rows whose input is zero are not read) and with tanh (all are),
 * everything that the fused loop does beside the simulator: forward pass, sampling, recording,
 * streams side by side: this project's rows, and the same layers as matrix products of BLAS within one kernel.
-With `--transformer`, in place of all that: one stream of two blocks of `--width`, 4 heads, 64 observations, a factor of
-2 for the perceptron, beside the pass of its weights, and of its weights with the ring of keys and values.
-Usage: python benchmarks/floors.py [--repeats 9] [--width 128] [--transformer] [--json FILE]
+With `--network`, in place of all that: the step of one stream of a policy with memory, beside the pass of its weights,
+and of its weights with its memory. `mingru` has two layers of `--width`, `transformer` two blocks of it with 4 heads,
+64 observations and a factor of 2 for the perceptron.
+Usage: python benchmarks/floors.py [--repeats 9] [--width 128] [--network mingru|transformer] [--json FILE]
 """
 
 import argparse
@@ -57,14 +58,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--transformer", action="store_true")
+    parser.add_argument("--network", choices=["mlp", "mingru", "transformer"], default="mlp")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     hold_to_one_thread()
     sizes = (SIZES[0], *(options.width,) * 3, SIZES[-1])
-    if options.transformer:
-        found, kilobytes = measure_transformer(options.width, options.repeats)
-        print(f"Transformer 2 x {options.width}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
+    if options.network != "mlp":
+        found, kilobytes = measure_memory(options.network, options.width, options.repeats)
+        print(f"{options.network} 2 x {options.width}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
     else:
         found, kilobytes = measure(sizes, options.repeats), 4e-3 * sum((a + 1) * b for a, b in pairwise(sizes))
         print(f"Actor {'-'.join(map(str, sizes))}, {kilobytes:.0f} kB of weights; load {os.getloadavg()[0]:.1f}")
@@ -93,18 +94,18 @@ def measure(sizes: tuple[int, ...], repeats: int) -> dict[str, float]:
     return medians(ways, repeats)
 
 
-def measure_transformer(width: int, repeats: int) -> tuple[dict[str, float], float]:
-    """Return microseconds a step of a transformer and of its floors, and the kilobytes of its weights."""
-    attention = 64, 4, 2
+def measure_memory(network: str, width: int, repeats: int) -> tuple[dict[str, float], float]:
+    """Return microseconds a step of a policy with memory and of its floors, and the kilobytes of its weights."""
+    attention = (64, 4, 2) if network == "transformer" else ()
     hidden = (width,) * 2
-    spec = PolicySpec(SIZES[0], Discrete(SIZES[-1]), hidden, hidden, "relu", 0, "transformer", *attention)
+    spec = PolicySpec(SIZES[0], Discrete(SIZES[-1]), hidden, hidden, "relu", 0, network, *attention)
     model = ActorCritic(spec)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     weights = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
     seen = np.random.default_rng(0).random((_OBSERVATIONS, SIZES[0]), np.float32) - np.float32(0.5)
     ways = {
         "floor": reading(weights),
-        "floor with the ring": reading(np.zeros(len(weights) + spec.state_size, np.float32)),
+        "floor with its memory": reading(np.zeros(len(weights) + spec.state_size, np.float32)),
         "step": rows(weights, spec, seen, 1),
     }
     return medians(ways, repeats), 4e-3 * len(weights)

@@ -4,10 +4,12 @@ Each run is the command that a user would type, in a process of its own and time
 random streams that all seeds and all heuristics share. Written to DIRECTORY/scenarios.json as it goes, so that an
 interrupted benchmark goes on where it stopped.
 Usage: python benchmarks/scenarios.py SCENARIO.json ... [--seeds 5] [--training-episodes 24] [--evaluation-episodes 300]
+    [--flags "--policy-network pointer"] [--directory DIRECTORY]
 """
 
 import argparse
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--training-episodes", type=int, default=24)
     parser.add_argument("--evaluation-episodes", type=int, default=300)
+    parser.add_argument("--flags", type=shlex.split, default=[], help="further flags of the trainings")
     parser.add_argument("--directory", type=Path, default=Path("runs/benchmark_scenarios"))
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
@@ -49,7 +52,7 @@ def train_and_evaluate(scenario: Path, seed: int, options: argparse.Namespace) -
     run = options.directory / f"{scenario.stem}-{seed}"
     train = ["--mode", "train", "--scenario", str(scenario), "--run-directory", str(run), "--seed", str(seed)]
     begin = time.perf_counter()
-    command(*train, "--training-episodes", str(options.training_episodes))
+    command(*train, "--training-episodes", str(options.training_episodes), *options.flags)
     seconds = time.perf_counter() - begin
     evaluate = ["--mode", "evaluate", "--checkpoint", str(run), "--seed", "0"]
     heuristics = [] if seed == 0 else ["--policy", "spt"]

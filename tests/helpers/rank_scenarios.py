@@ -3,6 +3,7 @@
 import io
 import time
 from contextlib import contextmanager
+from unittest import mock
 
 import torch
 from helpers.group_runs import GROUP
@@ -11,9 +12,11 @@ from rich.console import Console
 
 from core.config import Config
 from core.errors import UserError
+from core.learning.distributed import process_group
 from core.learning.distributed.join import joined_ranks
 from core.learning.distributed.launch import Launch
 from core.learning.distributed.ranks import ALONE
+from core.learning.distributed.shared_sums import can_share_memory
 from core.training.build.run import build_run
 
 SHOP = {
@@ -75,10 +78,12 @@ def train_case(directory, ranks=ALONE, resume=False, stop_after=None, **changes)
 
 
 @contextmanager
-def ranks_here(rank, size, port):
-    """Join so many ranks of this launch, of which this process has to be one."""
+def ranks_here(rank, size, port, may_share_memory=True):
+    """Join so many ranks of this launch, of which this process has to be one; gradients go by gloo, or as they may."""
     set_place(rank, size, port)
-    with joined_ranks(Launch.from_environment()) as ranks:
+    possible = may_share_memory and process_group.can_share_memory()
+    shares = mock.patch.object(process_group, "can_share_memory", lambda: possible)
+    with shares, joined_ranks(Launch.from_environment()) as ranks:
         yield ranks
 
 
@@ -89,12 +94,13 @@ def scenarios(rank, folder, ports):
         port = next(ports)
         if rank >= size:
             continue
-        with ranks_here(rank, size, port) as ranks:
+        with ranks_here(rank, size, port, may_share_memory=size == 2) as ranks:
             for name, changes in CASES.items():
                 if SIZES[name] == size:
                     found[name] = train_case(folder / name, ranks, stop_after=STOPS.get(name), **changes)
             if size == 2:
                 train_case(folder / "resumed", ranks, **RESUMED, stop_after=2)
+            assert (ranks._sums is not None) == (size == 2 and can_share_memory())
     if rank == 0:
         train_case(folder / "resumed", resume=True, **RESUMED, stop_after=4)
         (folder / "alone is done").touch()

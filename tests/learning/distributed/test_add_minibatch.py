@@ -13,10 +13,11 @@ class Recorded:
     def __init__(self, rank, size):
         self.rank, self.size, self.noted, self.sums = rank, size, None, None
 
-    def add(self, flat):
-        self.noted = flat.clone()
+    def add(self, parts):
+        self.noted = torch.cat(list(parts))
         if self.sums is not None:
-            flat.copy_(self.sums)
+            for part, sums in zip(parts, torch.split(self.sums, [*map(len, parts)]), strict=True):
+                part.copy_(sums)
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -14,9 +14,10 @@ class Twin:
     def __init__(self):
         self.added = 0
 
-    def add(self, flat):
+    def add(self, parts):
         self.added += 1
-        flat.mul_(2.0)
+        for part in parts:
+            part.mul_(2.0)
 
     def sums(self, numbers):
         return numbers + self.elsewhere

@@ -1,4 +1,4 @@
-"""One flat all-reduce a minibatch: the gradients of all parts and the figures of its report together."""
+"""One exchange a minibatch: the gradients of all parts and the figures of its report together."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,7 @@ def add_minibatch(ranks: Ranks, gradients: Sequence[Tensor], report: Tensor, is_
     """
     own = report.new_zeros(ranks.size)
     own[ranks.rank] = torch.where(is_maximum, report, 0.0).sum()
-    flat = torch.cat([*gradients, torch.where(is_maximum, 0.0, report), own])
-    ranks.add(flat)
-    *added, figures, places = torch.split(flat, [*map(len, gradients), len(report), ranks.size])
-    for gradient, sums in zip(gradients, added, strict=True):
-        gradient.copy_(sums)
-    return torch.where(is_maximum, places.max(), figures)
+    figures = torch.cat([torch.where(is_maximum, 0.0, report), own])
+    ranks.add([*gradients, figures])
+    added, places = figures[: len(report)], figures[len(report) :]
+    return torch.where(is_maximum, places.max(), added)

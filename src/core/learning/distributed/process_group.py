@@ -1,13 +1,17 @@
-"""Ranks that exchange numbers by torch.distributed: gloo on the host, NCCL between GPUs."""
+"""Ranks that exchange numbers by torch.distributed: gloo on the host, NCCL between GPUs.
+
+Gradients of ranks on the CPU of one host are added up in memory that they share.
+"""
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
+import psutil
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -16,6 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 from core.errors import RankLostError, UserError
 from core.learning.advantages import Total
 from core.learning.distributed.launch import Launch
+from core.learning.distributed.shared_sums import SharedSums, can_share_memory, make_file, make_way
 from core.learning.distributed.watch import Watch, cause, note_cause, said_by_first
 
 T = TypeVar("T")
@@ -25,8 +30,6 @@ _FOREVER = timedelta(days=30)
 
 _JOINING = timedelta(minutes=10)
 """Limit for all processes to start: the slowest may read an event log first."""
-
-_make_way = getattr(os, "sched_yield", lambda: None)  # which Windows does not have
 
 _HERE = "here/{}"
 _EXIT = 2
@@ -60,6 +63,9 @@ class ProcessGroup:
             raise UserError(f"The {self.size} processes of this run do not find each other ({reason}).") from None
         self._host: Any = dist.group.WORLD
         self._device_group = self._host
+        self._shares_memory = all(self.gather(launch.host_size == launch.size and can_share_memory()))
+        self._processes = self.gather(os.getpid())
+        self._sums: SharedSums | None = None
 
     @property
     def sums(self) -> Total | None:
@@ -95,15 +101,45 @@ class ProcessGroup:
         result: T = made[0]
         return result
 
-    def add(self, flat: Tensor) -> None:
-        """Replace a tensor by its sum over all ranks."""
+    def add(self, parts: Sequence[Tensor]) -> None:
+        """Replace tensors by their sums over all ranks."""
         with self._together():
+            if (sums := self._shared_sums(parts)) is not None:
+                sums.add([part.numpy() for part in parts], self._look_at_others)
+                return
+            flat = torch.cat(list(parts))
             work = dist.all_reduce(flat, group=self._device_group, async_op=True)
             assert work is not None  # as asked for by ``async_op``
             # Ranks meet for a moment, once a minibatch. A core that sleeps meanwhile can take milliseconds to wake up.
             while not flat.is_cuda and not work.is_completed():
-                _make_way()
+                make_way()
             work.wait()
+            for part, added in zip(parts, torch.split(flat, [*map(len, parts)]), strict=True):
+                part.copy_(added)
+
+    def _shared_sums(self, parts: Sequence[Tensor]) -> SharedSums | None:
+        """Return what adds up such tensors in shared memory; None where they are on a GPU or there is none."""
+        numbers = sum(map(len, parts))
+        if self._shares_memory and (self._sums is None or self._sums.numbers < numbers):
+            self._sums = None if parts[0].is_cuda else self._share_memory(numbers)
+            self._shares_memory = self._sums is not None
+        return self._sums
+
+    def _share_memory(self, numbers: int) -> SharedSums | None:
+        """Map a new file of the first rank on all; None where one of them cannot."""
+        path, sums = self.from_first(lambda: make_file(self.size, numbers)), None
+        if path is not None:
+            with suppress(OSError):
+                sums = SharedSums(path, self.rank, self.size, numbers)
+        all_can = all(self.gather(sums is not None))
+        if path is not None and self.rank == 0:
+            path.unlink()
+        return sums if all_can else None
+
+    def _look_at_others(self) -> None:
+        """Raise where another process has ended."""
+        if any(map(_has_ended, self._processes)):
+            raise RuntimeError("a process of this host has ended")
 
     def use_device(self, kind: str) -> None:
         """Let :meth:`add` take tensors of a GPU, by NCCL."""
@@ -150,3 +186,11 @@ class ProcessGroup:
     def abandon(self) -> None:
         """Leave the others without waiting for them, so that they notice."""
         self._watch.stop()
+
+
+def _has_ended(number: int) -> bool:
+    """Return whether the process of a number is gone, or would be if its parent had looked."""
+    try:
+        return bool(psutil.Process(number).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

@@ -4,7 +4,7 @@ Each process is a rank. It plays its share of the environment instances and lear
 over all ranks decide, so that every rank takes the same steps and holds the same parameters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -54,8 +54,8 @@ class Ranks(Protocol):
     def from_first(self, make: Callable[[], T]) -> T:
         """Return on all ranks what a function returns on the first, which alone calls it."""
 
-    def add(self, flat: Tensor) -> None:
-        """Replace a float32 tensor on the update's device by its sum over all ranks."""
+    def add(self, parts: Sequence[Tensor]) -> None:
+        """Replace flat float32 tensors on the update's device by their sums over all ranks, in one exchange."""
 
     def use_device(self, kind: str) -> None:
         """Prepare :meth:`add` for tensors on ``"cpu"`` or ``"cuda"``."""
@@ -89,7 +89,7 @@ class Alone:
         """Return what a function returns."""
         return make()
 
-    def add(self, flat: Tensor) -> None:
+    def add(self, parts: Sequence[Tensor]) -> None:
         """Do nothing."""
 
     def use_device(self, kind: str) -> None:
