@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from core.policies.spec import PolicySpec
-from core.rollout.fault_locator import Generators, generator_in
-from core.rollout.loop_arrays import LoopArrays, new_loop_arrays
+from core.rollout.fault_locator import generator_in
+from core.rollout.loop_arrays import Generators, LoopArrays, generator_places, new_loop_arrays
 from core.rollout.trajectory import Trajectory, allocate
 from core.seeding import stream
 from core.simulators.simulator import OK, Simulator, describe_fault, naming_the_episode, new_state
@@ -146,8 +146,8 @@ class BranchPlayer:
         rest = new_loop_arrays(self._rest.select(slice(0, len(goes_on))), self._spec)
         rest.policy_states[:], rest.ages[:] = arrays.policy_states[goes_on], age + 1
         pairs = list(zip(self._simulators, self._policies, strict=True))
-        pairs = [pairs[i] for i in goes_on] + [pairs[0]] * (self._plan.size - len(goes_on))
-        self._run(records[goes_on].view(np.recarray), pairs, actor_params, rest, index)
+        going_on = [pairs[i] for i in goes_on]
+        self._run(records[goes_on].view(np.recarray), going_on, actor_params, rest, index)
         _write_rest(self._rest, rest.next_rows, goes_on, into)
 
     def _run(
@@ -157,7 +157,7 @@ class BranchPlayer:
         instance, number, age = index
         text = f"{number} of instance {instance}, a branch of step {age}"
         with naming_the_episode(self._simulator, text):
-            self._loop(states, tuple(pairs), self._simulator.parameters, actor_params, arrays)
+            self._loop(states, generator_places(pairs), self._simulator.parameters, actor_params, arrays)
         for status, steps in zip(arrays.statuses, arrays.ages, strict=True):
             if status != OK:
                 raise describe_fault(int(status), self._simulator, text, int(steps))

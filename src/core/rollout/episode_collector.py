@@ -20,7 +20,7 @@ from core.rollout.collector import (
     in_threads,
 )
 from core.rollout.fault_locator import ReplayedInstance, StepSnapshot
-from core.rollout.loop_arrays import new_loop_arrays, with_more_room, zeros_apart
+from core.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room, zeros_apart
 from core.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, naming_the_episode
@@ -112,11 +112,10 @@ class EpisodeCollector:
 
     def _arguments(self, actor_params: np.ndarray, first_episode: int, group: range) -> tuple[Any, ...]:
         """Return the loop's arguments for some episodes."""
-        # The loop is compiled for so many generators: those of the last episode fill up.
-        numbers = [first_episode + min(group.start + k, group[-1]) for k in range(self.plan.side_by_side)]
         states = zeros_apart(len(group), self.simulator.state_dtype).view(np.recarray)
         arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec)
-        return states, tuple(map(self._streams, numbers)), self.simulator.parameters, actor_params, arrays
+        generators = generator_places([self._streams(first_episode + k) for k in group])
+        return states, generators, self.simulator.parameters, actor_params, arrays
 
     def play(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[InstanceTrajectory]:
         """Collect the episodes of some instances side by side, at most those of the plan."""

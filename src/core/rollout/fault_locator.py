@@ -17,15 +17,12 @@ from core.policies.compiled.forward import new_policy_states
 from core.policies.compiled.sampling import build_place
 from core.policies.spec import PolicySpec
 from core.rollout.collect_steps import build_collect_steps
-from core.rollout.loop_arrays import new_loop_arrays
+from core.rollout.loop_arrays import Generators, generator_places, new_loop_arrays
 from core.rollout.trajectory import allocate
 from core.simulators.check.calls import Calls
 from core.simulators.check.instrumented_arrays import Hints
 from core.simulators.simulator import OK, Simulator, describe_fault, naming_the_episode, new_state
 from core.simulators.spaces import ActionSpace, Box, Discrete
-
-Generators = tuple[np.random.Generator, np.random.Generator]
-"""Of the simulator and of the policy."""
 
 Streams = Callable[[int], Generators]
 """Returns the random streams of simulator and policy in an episode, by its number."""
@@ -102,7 +99,7 @@ class FaultLocator:
         return age
 
     def _arguments(self, generators: Generators) -> tuple[Any, ...]:
-        return self._states, (generators,), self.simulator.parameters, self._actor_params, self._arrays
+        return self._states, generator_places([generators]), self.simulator.parameters, self._actor_params, self._arrays
 
     def _take_snapshot(self, number: int, age: int, generators: Generators) -> None:
         states = (dict(generator.bit_generator.state) for generator in generators)

@@ -26,7 +26,7 @@ from core.rollout.collector import (
 )
 from core.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
 from core.rollout.fill import Filled, fill_to
-from core.rollout.loop_arrays import new_loop_arrays, with_more_room
+from core.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room
 from core.rollout.trajectory import Allocate, allocate, allocate_plain
 from core.seeding import stream
 from core.simulators.simulator import (
@@ -249,7 +249,7 @@ class Instance:
 
     def arguments(self, actor_params: np.ndarray) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop."""
-        return self.states, (self._generators,), self._simulator.parameters, actor_params, self._arrays
+        return self.states, generator_places([self._generators]), self._simulator.parameters, actor_params, self._arrays
 
     def record(self) -> np.ndarray:
         """Return uint8[*], the bytes of the simulator's state and then of the policy's."""

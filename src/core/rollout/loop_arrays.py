@@ -1,5 +1,6 @@
 """The arrays of the compiled loop :mod:`core.rollout.collect_steps`, for the environment instances of one thread."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,11 @@ from core.policies.compiled.forward import new_policy_states, workspace
 from core.policies.compiled.sampling import row_of
 from core.policies.spec import PolicySpec
 from core.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
+
+Generators = tuple[np.random.Generator, np.random.Generator]
+"""Random streams of an instance: the simulator's, the policy's."""
+
+_PLACES = 8
 
 
 class LoopArrays(NamedTuple):
@@ -38,6 +44,14 @@ def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
         playing=playing,
         workspace=workspace(spec, count),
     )
+
+
+def generator_places(pairs: Sequence[Generators]) -> tuple[Generators, ...]:
+    """Return the generators of some instances as the loop takes them; those of the last one fill up.
+
+    The loop is compiled for a number of places. They are whole eights, so that most numbers of instances share it.
+    """
+    return (*pairs, *[pairs[-1]] * (-len(pairs) % _PLACES))
 
 
 def with_more_room(arrays: LoopArrays, new: Allocate) -> LoopArrays:

@@ -19,7 +19,8 @@ from core.rollout.collector import (
     record_name,
     snapshot_of,
 )
-from core.rollout.fault_locator import Generators, ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
+from core.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
+from core.rollout.loop_arrays import Generators
 from core.rollout.trajectory import Trajectory
 from core.seeding import stream
 from core.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode
