@@ -194,6 +194,11 @@ LEARNING_RATE_SCHEDULE = "linear"
 # DISCOUNT_PER = "time" it is the time that so many decisions take, as measured before the first iteration.
 HORIZON = 500.0
 
+# Begin with a tenth of HORIZON and let it grow to the whole over the first half of the run: what follows soon is
+# learned first, and the critic follows. Only where rollouts grow (GROW_ROLLOUTS) and HORIZON decides the discount.
+# Off: the whole horizon from the beginning.
+GROW_HORIZON = True
+
 # Maximise the mean reward of a step (of an interval of simulated time with DISCOUNT_PER = "time") in place of a
 # discounted sum. For processes that never end, with PPO; GAMMA must be 0, and HORIZON then decides only when old
 # episodes are given up.
@@ -231,7 +236,7 @@ CLIP_RANGE_SCHEDULE = "constant"
 NUM_EPOCHS = 3
 
 # Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
-ENTROPY_COEFFICIENT = 0.003
+ENTROPY_COEFFICIENT = 0.03
 
 # "linear" lets the weight of the entropy bonus move to ENTROPY_COEFFICIENT_FINAL over TRAINING_EPISODES, "constant"
 # keeps it.

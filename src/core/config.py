@@ -70,6 +70,7 @@ class Config(BaseModel):
     adam_epsilon_actor: float = Field(default=1e-5, gt=0, le=1)
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     horizon: float = Field(default=500.0, ge=2, le=1e9)
+    grow_horizon: bool = True
     average_reward: bool = False
     gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
@@ -79,7 +80,7 @@ class Config(BaseModel):
     value_clip_range: float = Field(default=0.0, ge=0, le=100)
     clip_range_schedule: Literal["linear", "constant"] = "constant"
     num_epochs: int = Field(default=3, ge=1, le=100)
-    entropy_coefficient: float = Field(default=0.003, ge=0, le=1)
+    entropy_coefficient: float = Field(default=0.03, ge=0, le=1)
     entropy_schedule: Literal["linear", "constant"] = "linear"
     entropy_coefficient_final: float = Field(default=0.0, ge=0, le=1)
     value_coefficient: float = Field(default=0.5, gt=0, le=10)

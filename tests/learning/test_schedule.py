@@ -33,7 +33,7 @@ def test_what_is_constant_is_not_rounded():
 def test_by_default_learning_rates_and_entropy_fall_to_zero():
     factor, loss = build_schedule(Config()).at(10 / 50)
     assert factor == 1.0 - 10 / 50
-    assert loss == pytest.approx(PpoCoefficients(0.2, 0.003 * 40 / 50, 0.5, 0.0))
+    assert loss == pytest.approx(PpoCoefficients(0.2, 0.03 * 40 / 50, 0.5, 0.0))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Rollouts that grow with the noise: the rules on given figures, and runs that follow them."""
 
+import math
+
 import pytest
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
@@ -85,6 +87,7 @@ def test_the_run_ends_with_its_steps():
 
 GROWING = {
     "simulator": "oracles.toy_simulators:Bandit",
+    "gamma": 0.0,
     "episodes_per_update": 0,
     "training_episodes": 1,
     "target_kl": 0.01,
@@ -125,7 +128,23 @@ def test_a_growing_run_records_what_it_did_and_why(whole):
     assert all(r["gradient_noise"] > 0.0 for r in records)
     rates = [r["learning_rate"] / (3e-3 * (1 - sum(sizes[:i]) / 50_000)) for i, r in enumerate(records)]
     assert rates == pytest.approx([1.0, *(r["learning_rate_factor"] for r in records[:-1])])
-    assert {r["gamma"] for r in records} == {records[0]["gamma"]}
+
+
+def test_the_horizon_grows_with_the_run_to_the_whole_of_it(whole):
+    """From a tenth of 500 decisions, in equal shares of the run by equal factors, to all of them after its half."""
+    records = read_metrics(whole)
+    shares = [0.0, *(r["share_done"] for r in records[:-1])]
+    horizons = [-1.0 / math.log(r["gamma"]) for r in records]
+    assert horizons[0] == pytest.approx(50.0)
+    assert horizons == pytest.approx([min(50.0 * 100.0**share, 500.0) for share in shares])
+    assert 0.0 < shares[1] < 0.5 < shares[-1]
+
+
+@pytest.mark.parametrize("changes", [{"grow_horizon": False}, {"gamma": 0.97}, {"grow_rollouts": False}])
+def test_the_horizon_is_whole_from_the_beginning_where_somebody_wants_it_so(changes, tmp_path):
+    run = new_run(tmp_path / "run", **{**GROWING, **changes})
+    assert train(run, stop_after=1) is (run.trainer.growth is None)
+    assert read_metrics(tmp_path / "run")[0]["gamma"] == pytest.approx(changes.get("gamma", math.exp(-1 / 500)))
 
 
 @pytest.mark.parametrize("stop_after", [1, 3])

@@ -21,12 +21,16 @@ from core.training.settings import TrainingSettings
 _PREFIX = "rewards."
 """Begin of the names of the scale's arrays in a checkpoint."""
 
+_SHORTER, _GROWN = 10.0, 0.5
+"""How much shorter the horizon is at first, where it grows, and the share of the run after which it is whole."""
+
 
 class Rewards:
     """Makes of collected rollouts what an update learns from.
 
-    ``gamma`` is the discount, 0 until it is chosen, and ``interval`` the simulated time that it counts, 0 until it is
-    measured; ``scale`` has the divisor of the rewards, and ``average`` the mean reward where that counts.
+    ``gamma`` is the discount of the whole horizon, 0 until it is chosen, and ``discount`` that of the last update,
+    which may look less far. ``interval`` is the simulated time that both count, 0 until it is measured. ``scale`` has the
+    divisor of the rewards, and ``average`` the mean reward where that counts.
     """
 
     def __init__(
@@ -36,7 +40,8 @@ class Rewards:
         self._ranks, self.interval = ranks, simulator.mean_interval
         self.scale = RewardScale(share.count)
         self.average = AverageReward() if settings.average_reward else None
-        self.gamma = 1.0 if settings.average_reward else settings.gamma
+        self.gamma = self.discount = 1.0 if settings.average_reward else settings.gamma
+        self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -55,17 +60,20 @@ class Rewards:
             self.interval = self.interval or elapsed or 1.0
             self.gamma = self.gamma or discount_of(self._settings.horizon * elapsed / self.interval)
 
-    def batch(self, collected: Collected, iteration: int) -> RolloutBatch:
+    def batch(self, collected: Collected, iteration: int, share_done: float) -> RolloutBatch:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
+
+        The horizon may depend on the share of the run that was done before.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
             UserError: an episode was terminated where the mean reward counts.
         """
         settings, trajectories = self._settings, collected.trajectories
+        self.discount = growing_discount(self.gamma, share_done) if self._grows else self.gamma
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
-            for per in (self.gamma, settings.value_lambda)
+            for per in (self.discount, settings.value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         scaled = self._differential(self._scaled(trajectories, discounts))
@@ -93,7 +101,7 @@ class Rewards:
 
     def _as_steps(self, branches: Branches) -> tuple[Trajectory, np.ndarray]:
         """Return the branches of an instance as steps with their discounts."""
-        discounts = step_discounts(self.gamma, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
+        discounts = step_discounts(self.discount, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
         trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
         return trajectory._replace(rewards=trajectory.rewards / np.float32(self.scale.divisor[0])), products
 
@@ -117,6 +125,11 @@ class Rewards:
             self.gamma = self._settings.gamma or metadata.get("gamma", 0.0)
         else:
             self.average.rate = metadata.get("average_reward")
+
+
+def growing_discount(gamma: float, share_done: float) -> float:
+    """Return the discount after a share of a run whose horizon grows to that of ``gamma``, by equal factors."""
+    return float(gamma**_SHORTER ** max(1.0 - share_done / _GROWN, 0.0))
 
 
 def carried_of(arrays: dict[str, np.ndarray], instances: int) -> np.ndarray:

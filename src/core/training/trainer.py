@@ -103,8 +103,9 @@ class Trainer:
         collected = self._collect(self.settings.instances)
         self.judge.see_iteration(collected.whole.finished)  # before the update
         self._begin_phase("updating", progress)
-        coefficients = self._coefficients()
-        report = self._update(collected, coefficients)
+        share_done = self._share_done()
+        coefficients = self._coefficients(share_done)
+        report = self._update(collected, coefficients, share_done)
         if self.settings.normalise_observations:
             self.scales.learn(collected.trajectories, self.ranks)
         self.iteration += 1
@@ -120,7 +121,7 @@ class Trainer:
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        return record | {"units": units, "gamma": self.rewards.gamma, **growth, **health._asdict(), **hosts}
+        return record | {"units": units, "gamma": self.rewards.discount, **growth, **health._asdict(), **hosts}
 
     @property
     def unfinished(self) -> bool:
@@ -188,9 +189,9 @@ class Trainer:
         budget = self.budget
         return iterations if budget is None else max(iterations, self.ranks.from_first(lambda: budget.share))
 
-    def _coefficients(self) -> Coefficients:
+    def _coefficients(self, share_done: float) -> Coefficients:
         """Return the coefficients of the next update."""
-        coefficients = self.settings.schedule.at(self._share_done())
+        coefficients = self.settings.schedule.at(share_done)
         if self.growth is None:
             return coefficients
         factor = coefficients.learning_rate_factor * self.growth.rate_factor
@@ -205,11 +206,11 @@ class Trainer:
         line = self.growth.learn(report.gradient_noise)
         return [line] if line else []
 
-    def _update(self, collected: Collected, coefficients: Coefficients) -> UpdateReport:
+    def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
         rng = stream(self.settings.seed, "update", self.iteration)
         with report_update_errors(self.updater, self.iteration, self.settings):
-            batch = self.rewards.batch(collected, self.iteration + 1)
+            batch = self.rewards.batch(collected, self.iteration + 1, share_done)
             report = self.updater.update(batch, coefficients, rng)
         self._leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
