@@ -29,8 +29,8 @@ class Rewards:
     """Makes of collected rollouts what an update learns from.
 
     ``gamma`` is the discount of the whole horizon, 0 until it is chosen, and ``discount`` that of the last update,
-    which may look less far. ``interval`` is the simulated time that both count, 0 until it is measured. ``scale`` has the
-    divisor of the rewards, and ``average`` the mean reward where that counts.
+    which may look less far. ``interval`` is the simulated time that both count, 0 until it is measured. ``scale`` has
+    the divisor of the rewards, and ``average`` the mean reward where that counts.
     """
 
     def __init__(
