@@ -195,8 +195,8 @@ LEARNING_RATE_SCHEDULE = "linear"
 HORIZON = 500.0
 
 # Begin with a tenth of HORIZON and let it grow to the whole over the first half of the run: what follows soon is
-# learned first, and the critic follows. Only where rollouts grow (GROW_ROLLOUTS) and HORIZON decides the discount.
-# Off: the whole horizon from the beginning.
+# learned first, and the critic follows. Only where HORIZON decides the discount, rollouts grow (GROW_ROLLOUTS), and
+# episodes are longer than ten times HORIZON, as long as none is terminated. Off: the whole horizon from the beginning.
 GROW_HORIZON = True
 
 # Maximise the mean reward of a step (of an interval of simulated time with DISCOUNT_PER = "time") in place of a

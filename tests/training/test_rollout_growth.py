@@ -128,23 +128,36 @@ def test_a_growing_run_records_what_it_did_and_why(whole):
     assert all(r["gradient_noise"] > 0.0 for r in records)
     rates = [r["learning_rate"] / (3e-3 * (1 - sum(sizes[:i]) / 50_000)) for i, r in enumerate(records)]
     assert rates == pytest.approx([1.0, *(r["learning_rate_factor"] for r in records[:-1])])
+    assert {r["gamma"] for r in records} == {math.exp(-1 / 500)}  # episodes of 256 steps are shorter than 5,000
 
 
-def test_the_horizon_grows_with_the_run_to_the_whole_of_it(whole):
-    """From a tenth of 500 decisions, in equal shares of the run by equal factors, to all of them after its half."""
-    records = read_metrics(whole)
+def test_where_episodes_are_long_the_horizon_grows_with_the_run_to_the_whole_of_it(tmp_path):
+    """From a tenth of 20 decisions, in equal shares of the run by equal factors, to all of them after its half."""
+    long = {**GROWING, "horizon": 20.0}
+    assert train(new_run(tmp_path, **long), stop_after=2) is False
+    assert train(new_run(tmp_path, **long, resume=True)) is True
+    records = read_metrics(tmp_path)
     shares = [0.0, *(r["share_done"] for r in records[:-1])]
     horizons = [-1.0 / math.log(r["gamma"]) for r in records]
-    assert horizons[0] == pytest.approx(50.0)
-    assert horizons == pytest.approx([min(50.0 * 100.0**share, 500.0) for share in shares])
-    assert 0.0 < shares[1] < 0.5 < shares[-1]
+    assert horizons == pytest.approx([min(2.0 * 100.0**share, 20.0) for share in shares])
+    assert horizons[0] == pytest.approx(2.0) and 0.0 < shares[1] < 0.5 < shares[-1]
 
 
-@pytest.mark.parametrize("changes", [{"grow_horizon": False}, {"gamma": 0.97}, {"grow_rollouts": False}])
-def test_the_horizon_is_whole_from_the_beginning_where_somebody_wants_it_so(changes, tmp_path):
-    run = new_run(tmp_path / "run", **{**GROWING, **changes})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grow_horizon": False},
+        {"gamma": 0.97},
+        {"grow_rollouts": False},
+        {"simulator": "cartpole"},  # whose episodes are terminated
+    ],
+)
+def test_the_horizon_is_whole_from_the_beginning_where_that_is_wanted_or_ends_have_a_meaning(changes, tmp_path):
+    settings = {**GROWING, "horizon": 20.0, **changes}
+    run = new_run(tmp_path / "run", **settings)
     assert train(run, stop_after=1) is (run.trainer.growth is None)
-    assert read_metrics(tmp_path / "run")[0]["gamma"] == pytest.approx(changes.get("gamma", math.exp(-1 / 500)))
+    whole = changes.get("gamma", math.exp(-1 / settings["horizon"]))
+    assert read_metrics(tmp_path / "run")[0]["gamma"] == pytest.approx(whole)
 
 
 @pytest.mark.parametrize("stop_after", [1, 3])

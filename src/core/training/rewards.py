@@ -63,14 +63,15 @@ class Rewards:
     def batch(self, collected: Collected, iteration: int, share_done: float) -> RolloutBatch:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
 
-        The horizon may depend on the share of the run that was done before.
+        The horizon may depend on the share of the run that was done before, as long as no episode is terminated.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
             UserError: an episode was terminated where the mean reward counts.
         """
         settings, trajectories = self._settings, collected.trajectories
-        self.discount = growing_discount(self.gamma, share_done) if self._grows else self.gamma
+        grows = self._grows and not collected.whole.terminated
+        self.discount = growing_discount(self.gamma, share_done) if grows else self.gamma
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)

@@ -25,7 +25,7 @@ class TrainingSettings:
     seed: int  # seed of the run's random streams
     gamma: float  # discount; 0 where the horizon decides
     horizon: float  # decisions that the discount looks ahead
-    grow_horizon: bool  # whether a run whose rollouts grow begins with a shorter horizon
+    grow_horizon: bool  # whether a run whose rollouts grow and whose episodes are long begins with a shorter horizon
     value_lambda: float  # lambda of the critic's targets
     discount_per: str  # "time" or "decision"
     schedule: Schedule  # schedule of learning rates, clip ranges and entropy coefficient
