@@ -146,8 +146,9 @@ class BranchPlayer:
         rest = new_loop_arrays(self._rest.select(slice(0, len(goes_on))), self._spec)
         rest.policy_states[:], rest.ages[:] = arrays.policy_states[goes_on], age + 1
         pairs = list(zip(self._simulators, self._policies, strict=True))
-        going_on = [pairs[i] for i in goes_on]
-        self._run(records[goes_on].view(np.recarray), going_on, actor_params, rest, index)
+        # As many places however many go on: another number of eights would be compiled in the middle of a run.
+        pairs = [pairs[i] for i in goes_on] + [pairs[0]] * (self._plan.size - len(goes_on))
+        self._run(records[goes_on].view(np.recarray), pairs, actor_params, rest, index)
         _write_rest(self._rest, rest.next_rows, goes_on, into)
 
     def _run(
