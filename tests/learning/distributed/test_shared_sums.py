@@ -73,6 +73,11 @@ def test_memory_that_is_too_small_is_not_used(file, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_takes_no_file_is_not_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(shared_sums, "FOLDER", tmp_path / "missing")
+    assert make_file(2, MOST) is None
+
+
 def test_a_process_that_has_ended_is_noticed_before_and_after_its_parent_looks():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert not _has_ended(child.pid)

@@ -1,4 +1,4 @@
-"""Sums over the processes of one host, in memory that they share. Messages over the loopback take four times as long.
+"""Sums over the processes of one host, in memory that they share. Messages over the loopback take five times as long.
 
 Each process writes its numbers into a row of its own, counts up, and waits until all have counted as far. Then it adds
 up the rows of all in their order, so that every process has the same bits. Two rooms are used in turns: whoever writes
@@ -75,7 +75,10 @@ class SharedSums:
 
 def make_file(size: int, numbers: int) -> Path | None:
     """Return a new file in memory for :class:`SharedSums`; None where there is too little room for it."""
-    descriptor, name = tempfile.mkstemp(prefix="longstride-", dir=FOLDER)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="longstride-", dir=FOLDER)
+    except OSError:
+        return None
     try:
         os.posix_fallocate(descriptor, 0, _bytes(size, numbers))
         return Path(name)
