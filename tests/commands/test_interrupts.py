@@ -16,6 +16,14 @@ from core.commands.interrupts import Interrupt, StopOnInterrupt, remembered_inte
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_raises():
+    """A suite in a shell's background inherits that SIGINT is ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
 def lose_an_interrupt():
     """Do what the compiler does with an exception that is raised in what it calls."""
     with pytest.raises(KeyboardInterrupt):
@@ -52,6 +60,7 @@ def test_a_handler_of_the_caller_stays():
 def test_after_ctrl_c_nothing_of_the_interpreters_end_runs():
     program = (
         "import atexit, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from core.commands import cli\n"
         "atexit.register(print, 'the end')\n"
         "cli._run_mode = lambda *_: signal.raise_signal(signal.SIGINT)\n"
