@@ -147,7 +147,7 @@ class HiddenDemand(Simulator):
     """
 
     metrics_dtype = np.dtype([("mean_cost", np.float64)])
-    main_metric, minimize = "mean_cost", True
+    main_metric, main_metric_lower_is_better = "mean_cost", True
     state_dtype = np.dtype(
         [("queue", np.int64), ("high", np.int64), ("arrived", np.int64), ("cost", np.float64), ("steps", np.int64)]
     )

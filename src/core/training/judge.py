@@ -10,6 +10,7 @@ from core.simulators.simulator import Simulator
 from core.training.display.messages import evaluation_line, start_line
 from core.training.display.progress import Progress
 from core.training.evaluation.best_heuristic import BestHeuristic
+from core.training.evaluation.direction import DirectionCheck
 from core.training.evaluation.evaluate import PeriodicEvaluation
 from core.training.record import Best, JudgedBy, main_metric_of
 from core.training.settings import Services
@@ -32,6 +33,7 @@ class Judge:
         self._simulator, self._actor_params, self._keep, self.best = simulator, actor_params, keep, Best()
         self._evaluation, self._heuristics = services.evaluation, services.heuristics
         self._ranks, self._sampler, self._seconds = services.ranks, services.utilization.sampler, 0.0
+        self._direction = DirectionCheck(simulator)
 
     def seconds_after(self, iteration: int, is_last: bool) -> float:
         """Return the seconds that the evaluation after an iteration is going to take; 0 where none is due."""
@@ -44,6 +46,7 @@ class Judge:
             return 0.0
         result, metric = self._played_greedily(self._evaluation), self._simulator.main_metric
         progress.say(start_line(metric, self._simulator.unit_of(metric), result))
+        self._direction.see(result)
         return float(result["seconds"])
 
     def see_iteration(self, finished: Sequence[EpisodeOutcome]) -> None:
@@ -59,6 +62,8 @@ class Judge:
         self._seconds = result["seconds"]
         best = self.compare(progress, is_last, evaluated=self._evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
+        if contradiction := self._direction.see(result):
+            progress.say(contradiction)
         return result
 
     def compare(self, progress: Progress, is_last: bool, evaluated: bool = False) -> BestHeuristic | None:
