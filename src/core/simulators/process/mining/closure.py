@@ -25,6 +25,9 @@ _STEP = 0.8
 _EVENTS = 30_000
 """Events that the simulations of one step have in all, about; at least one is played, and at most eight."""
 
+_TURNS = 4
+"""Simulations that show how much is luck."""
+
 _NEGLIGIBLE = 1e-6
 """Share of the log's time below which what is unexplained of an activity is left alone."""
 
@@ -73,11 +76,25 @@ class Rehearsal:
         Both are float64[A] sums in open hours over the events of some simulations: each simulated event is compared
         with the logged one whose place it takes, so that the luck of drawing cases does not matter.
         """
+        turns = min(max(_EVENTS // len(self._times.total), 1), 8)
+        lag, room = np.mean(self._simulate(beta, cases, turns), 0)
+        return np.asarray(lag), np.asarray(room)
+
+    def luck(self, beta: np.ndarray, cases: int) -> np.ndarray:
+        """Return float64[A], the standard deviation of an activity's lag from simulation to simulation, in open hours.
+
+        The log is one of them, so the delays that close it are as uncertain. Of a log of more events than the
+        simulations of a step have it is not measured, and is 0.
+        """
+        if _TURNS * len(self._times.total) > _EVENTS:
+            return np.zeros(len(beta))
+        return np.asarray(np.std(self._simulate(beta, cases, _TURNS), 0, ddof=1)[0])
+
+    def _simulate(self, beta: np.ndarray, cases: int, turns: int) -> np.ndarray:
+        """Return float64[turns, 2, A], the lag and the room of each simulation."""
         delays = self._times.delays(beta)
         self._record["node_delay"][0][self._tasks] = delays[self._event_of[self._tasks]]
-        turns = min(max(_EVENTS // len(self._times.total), 1), 8)
-        lag, room = np.mean([self._compare(delays, len(beta), cases, seed) for seed in range(turns)], 0)
-        return np.asarray(lag), np.asarray(room)
+        return np.array([self._compare(delays, len(beta), cases, seed) for seed in range(turns)])
 
     def _compare(self, delays: np.ndarray, count: int, cases: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the lag and the room of one simulation."""

@@ -57,12 +57,19 @@ def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np
     A daily break is not duty: it would prove that nothing that waits over noon waits for people.
     """
     first_hour, present = present_hours(start, end, open_hours, breaks=True)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], present.astype(np.int64), [0]]))).reshape(-1, 2)
+    return outside_of_work((edges + first_hour) * HOUR, start, end)
+
+
+def outside_of_work(duty: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return float64[k, 2], the times of ``duty``, intervals in order, in which none of one resource's records is open.
+
+    ``start`` and ``end``, float64[n] seconds, are those of the records.
+    """
     order = np.argsort(start, kind="stable")
     start, until = start[order], np.maximum.accumulate(end[order])
     begins = np.flatnonzero(np.append(True, start[1:] > until[:-1]))
     busy = np.stack([start[begins], until[np.append(begins[1:], len(until)) - 1]], 1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], present.astype(np.int64), [0]]))).reshape(-1, 2)
-    duty = (edges + first_hour) * HOUR
     # What is free lies between neighbouring busy intervals, and within duty.
     times = np.unique(np.concatenate([duty.ravel(), busy.ravel()]))
     middle = (times[1:] + times[:-1]) / 2

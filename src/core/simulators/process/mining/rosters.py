@@ -18,14 +18,20 @@ from core.simulators.process.scenario import DAYS
 _RARE = 0.1
 """Share of a weekday's days with the person, from which an hour is a usual one."""
 
+_OVERTIME, _EXPECTED = 0.05, 20.0
+"""Overtime: events that begin in an hour at the edge of a day, as a share of a usual hour's mean, are fewer than this,
+where that mean is at least so large."""
+
 _P_DECIMALS = 9
 _ROUNDS = 200
 
 
-def mine_rosters(log: EventLog, open_hours: np.ndarray) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+def mine_rosters(
+    log: EventLog, open_hours: np.ndarray, pause: bool
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the rosters of all resources of a log, and the names of those with changing shifts.
 
-    ``open_hours``, bool[168], are the open hours of the week.
+    ``open_hours``, bool[168], are the open hours of the week; ``pause`` tells whether tasks rest at the end of duty.
     """
     begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
     # The log may begin and end in the middle of a day, so who is not seen on these may have been there.
@@ -35,10 +41,10 @@ def mine_rosters(log: EventLog, open_hours: np.ndarray) -> tuple[dict[str, list[
         mine = log.resource == r
         masks = day_masks(log.clock_start[mine], np.maximum(log.clock_end, log.clock_start)[mine], open_hours)
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
-        usual, there = _usual_days(weekday, days), _usual_hours(weekday, seen)
-        if changes_shifts(log.clock_start[mine]):
+        usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
+        if changes:
             in_turn.append(name)
-            there &= in_shifts(seen)
+        there = _hours_there(weekday, seen, changes, None if pause else log.clock_start[mine])
         hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(log.clock_start[mine])
         rosters[name] = [
             plan
@@ -76,6 +82,49 @@ def _usual_hours(weekday: np.ndarray, seen: np.ndarray) -> np.ndarray:
         of_day = weekday == day
         hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= _RARE, CLOSED_GAP)
     return hours
+
+
+def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None) -> np.ndarray:
+    """Return bool[k, 24], the hours in which a person is there on each day, on one of changing shifts or not.
+
+    ``start``, float64[n], are the times at which its records begin, None where tasks rest at the end of duty. Where
+    they do not, hours at the end of a day in which it does not begin anything are overtime.
+    """
+    there = _usual_hours(weekday, seen)
+    if changes:
+        there &= in_shifts(seen)
+        return there
+    if start is not None:
+        begun = np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
+        for day in np.unique(weekday):
+            there[weekday == day] = without_overtime(there[weekday == day][0], begun)
+    return there
+
+
+def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """Return ``hours``, bool[24], without those at both ends in which hardly an event begins.
+
+    ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
+    night before.
+    """
+    mean = float(begun[hours].mean()) if hours.any() else 0.0
+    if mean < _EXPECTED:
+        return hours
+    at = np.flatnonzero(hours & (begun >= _OVERTIME * mean))
+    return np.asarray(hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1]))
+
+
+def duty_of_days(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray, pause: bool) -> np.ndarray:
+    """Return float64[k, 2], when one resource is there on the days on which it has records, in seconds and in order.
+
+    These are the hours of its roster, and those that the day's records show. ``start`` and ``end`` are float64[n].
+    """
+    masks = day_masks(start, end, open_hours)
+    seen = masks[:, 1:].astype(np.bool_)
+    there = seen | _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), None if pause else start)
+    hours = (24 * masks[:, :1] + np.arange(24))[there]
+    apart = np.flatnonzero(np.diff(hours) > 1)
+    return np.stack([np.append(hours[:1], hours[apart + 1]), np.append(hours[apart], hours[-1:]) + 1], 1) * HOUR
 
 
 def share_without_work(start: np.ndarray) -> float:

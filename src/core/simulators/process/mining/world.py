@@ -11,6 +11,7 @@ from core.simulators.process.mining.case_order import order_cases
 from core.simulators.process.mining.clock import delay_clock
 from core.simulators.process.mining.closure import MIN_CASES, LoggedTimes, Rehearsal
 from core.simulators.process.mining.delays import Waits, find_waits
+from core.simulators.process.mining.free_moments import FreeMoments, is_luck, settle_luck
 from core.simulators.process.mining.rosters import mine_rosters
 from core.simulators.process.mining.weights import case_weights
 from core.simulators.process.scenario_file import parse_scenario
@@ -46,7 +47,7 @@ def mine_world(
         total=waits.waiting + waits.span,
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
-    plans, in_turn = mine_rosters(log, work.open_hours)
+    plans, in_turn = mine_rosters(log, work.open_hours, pause)
     rosters = {name: plans[name] for name in data["resources"]}
 
     def keys(beta: np.ndarray) -> dict[str, Any]:
@@ -57,13 +58,41 @@ def mine_world(
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
 
-    beta = np.ones(len(log.activities))
+    beta, by_luck = np.ones(len(log.activities)), np.zeros(len(log.activities), np.bool_)
     if close and len(log.cases) >= MIN_CASES:
         draft = parse_scenario(data | keys(beta), source)
-        beta = Rehearsal(draft, times, events_of_tasks(cases, kept), weights).close(len(log.cases))
+        rehearsal = Rehearsal(draft, times, events_of_tasks(cases, kept), weights)
+        beta = rehearsal.close(len(log.cases))
+        moments = FreeMoments(log, cases, weights, work.open_hours, pause)
+        beta, by_luck = _without_luck(moments, times, beta, rehearsal.luck(beta, len(log.cases)))
     world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}
     in_turn = [name for name in in_turn if name in rosters]
-    return world, _notes(log, waits, times, beta, pause, in_turn)
+    unsure = [name for name, is_luck in zip(log.activities, by_luck, strict=True) if is_luck]
+    return world, _notes(log, waits, times, beta, pause, in_turn) + _luck_notes(unsure)
+
+
+def _without_luck(
+    moments: FreeMoments, times: LoggedTimes, beta: np.ndarray, luck: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return shares of what is unexplained that do not follow the luck of queues, and the activities they differ for.
+
+    ``luck``, float64[A], is what it makes of their delays, in open hours.
+    """
+    least, room = (np.bincount(times.activity, hours, len(beta)) for hours in (times.least, times.room))
+    doubtful = is_luck(luck, least, room)
+    found = [moments.total_delay(a) if doubtful[a] else None for a in range(len(beta))]
+    return settle_luck(beta, luck, least, room, found)
+
+
+def _luck_notes(activities: list[str]) -> list[str]:
+    """Return a sentence about activities whose queues a log of this length leaves to luck."""
+    if not activities:
+        return []
+    some = ", ".join(activities[:5]) + (f" and {len(activities) - 5} more" if len(activities) > 5 else "")
+    return [
+        f"How long cases queue for {some} is luck in a log of this length, because people are nearly always busy or "
+        "events are few. So their delays are also taken from the moments in which somebody was free."
+    ]
 
 
 def _pauses(log: EventLog, work: WorkedTime) -> bool:

@@ -1,0 +1,171 @@
+"""What moments with somebody free say of delays: an estimate that the luck of queues does not touch.
+
+While somebody who does an activity is on duty and free, nothing waits for people: a case that has not begun the
+activity is still resting, and one that begins it then has just ceased to rest. In such moments rests end at the rate
+at which delays of that age end, whatever the queues were like before. So the product-limit estimator for observations
+that begin late and are cut off (Kaplan and Meier 1958; Lynden-Bell 1971) gives the distribution of the delays. Where
+people are nearly always busy these moments are few, but a closure by simulations knows even less: a queue then depends
+on the luck of months.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.mining.case_order import CaseOrder
+from core.simulators.process.mining.clock import open_time_until
+from core.simulators.process.mining.delays import outside_of_work
+from core.simulators.process.mining.rosters import duty_of_days
+
+_AT_ONCE = 1.0
+"""Seconds within which an event begins at once, and which somebody must have been free before."""
+
+_FEWEST = 5
+"""Resting cases below which an end says too little of the rate."""
+
+_MODEL = 0.05
+"""Share of an estimate that is added to its error: duty is not known exactly, nor the clock of delays."""
+
+_MUCH = 0.05
+"""Luck of the queues from which free moments count, as a share of an activity's waiting."""
+
+
+class TotalDelay(NamedTuple):
+    """All delays before the events of an activity together, in open hours, and the standard error."""
+
+    hours: float
+    error: float
+
+
+def is_luck(luck: np.ndarray, least: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Return bool[A], whether luck of the queues makes up a good part of an activity's waiting; see settle_luck."""
+    return np.asarray((room > 0.0) & (luck > _MUCH * (least + room)))
+
+
+def settle_luck(
+    beta: np.ndarray,
+    luck: np.ndarray,
+    least: np.ndarray,
+    room: np.ndarray,
+    found: list[TotalDelay | None],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return shares of what is unexplained that weigh simulations and free moments by their errors, and where.
+
+    Args:
+        beta: float64[A], shares by simulations.
+        luck: float64[A], standard error of the delays that they give, in open hours.
+        least: float64[A], delays that the log proves.
+        room: float64[A], what is unexplained.
+        found: the delays by free moments; None where simulations decide alone.
+
+    Returns:
+        The shares, float64[A], and bool[A], the activities whose share was changed.
+    """
+    settled, changed = beta.copy(), np.zeros(len(beta), np.bool_)
+    for a, total in enumerate(found):
+        if total is None:
+            continue
+        error = np.hypot(total.error, _MODEL * total.hours)
+        weight = luck[a] ** 2 / (luck[a] ** 2 + error**2)
+        hours = (1.0 - weight) * (least[a] + beta[a] * room[a]) + weight * total.hours
+        settled[a] = min(max((hours - least[a]) / room[a], 0.0), 1.0)
+        changed[a] = True
+    return settled, changed
+
+
+class FreeMoments:
+    """The moments of a log with somebody free for an activity.
+
+    Args:
+        log: event log.
+        cases: its cases, which give the order of all arrays below.
+        weights: clock of the delays, float64[168].
+        open_hours: open hours of the week, bool[168].
+        pause: whether tasks rest at the end of duty.
+    """
+
+    def __init__(
+        self, log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours: np.ndarray, pause: bool
+    ) -> None:
+        self._weights, self._open_hours, self._pause, order = weights, open_hours, pause, cases.order
+        ahead = log.clock_start[order] - log.start[order]
+        self._enabled, self._start = cases.enabled + ahead, log.clock_start[order]
+        self._activity, self._resource = log.activity[order], log.resource[order]
+        self._end = np.maximum(log.clock_end[order], self._start)
+        self._rests = np.ones(len(order), np.bool_)
+        self._rests[cases.first[:-1]] = False  # nothing is known of the time before a case's first event
+
+    def total_delay(self, activity: int) -> TotalDelay | None:
+        """Return the delays before an activity; None if people free for it say nothing."""
+        mine = np.flatnonzero((self._activity == activity) & self._rests)
+        people = np.unique(self._resource[(self._activity == activity) & (self._resource >= 0)])
+        if len(mine) == 0 or len(people) == 0:
+            return None
+        free = united([self._free_times(r) for r in people])
+        if len(free) == 0:
+            return None
+        seen = self._ages(free, self._enabled[mine], self._start[mine])
+        mean = product_limit_mean(*seen)
+        return None if mean is None else TotalDelay(len(mine) * mean[0], len(mine) * mean[1])
+
+    def _free_times(self, resource: int) -> np.ndarray:
+        records = self._resource == resource
+        start, end = self._start[records], self._end[records]
+        duty = duty_of_days(start, end, self._open_hours, self._pause)
+        return outside_of_work(duty, start, end)
+
+    def _ages(
+        self, free: np.ndarray, enabled: np.ndarray, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ages of rests in open hours: where observation of one begins, where it stops, and where a rest ends.
+
+        An age of -1 stands for a rest that is observed from its very beginning.
+        """
+        at_once = start - enabled < _AT_ONCE
+        first = np.searchsorted(free[:, 1], enabled, side="right")
+        last = np.searchsorted(free[:, 0], start - _AT_ONCE, side="left")  # exclusive
+        # Rests that were over at once are observed only if somebody was free before.
+        before = np.maximum(last - 1, 0)
+        was_free = (last > 0) & (free[before, 1] >= start)
+        first = np.where(at_once, before, first)
+        count = np.where(at_once, was_free, np.maximum(last - first, 0))
+        event = np.repeat(np.arange(len(start)), count)
+        place = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        begin, stop = np.maximum(free[place, 0], enabled[event]), np.minimum(free[place, 1], start[event])
+        base, begin, stop = (open_time_until(self._weights, t) for t in (enabled[event], begin, stop))
+        whole = free[place, 0] <= enabled[event]
+        return np.where(whole, -1.0, begin - base), stop - base, (stop - base)[free[place, 1] >= start[event]]
+
+
+def united(intervals: list[np.ndarray]) -> np.ndarray:
+    """Return float64[k, 2], the times within any of some intervals, in order and apart from each other."""
+    together = np.concatenate(intervals)
+    together = together[np.argsort(together[:, 0], kind="stable")]
+    if len(together) == 0:
+        return together
+    until = np.maximum.accumulate(together[:, 1])
+    begins = np.flatnonzero(np.append(True, together[1:, 0] > until[:-1]))
+    return np.stack([together[begins, 0], until[np.append(begins[1:], len(together)) - 1]], 1)
+
+
+def product_limit_mean(begin: np.ndarray, stop: np.ndarray, ended: np.ndarray) -> tuple[float, float] | None:
+    """Return the mean age at which rests end and its standard error (Greenwood), or None of no end.
+
+    Args:
+        begin: float64[n], ages at which observations begin.
+        stop: float64[n], ages at which they stop.
+        ended: float64[k], ages at which rests ended while they were observed.
+    """
+    ages, ends = np.unique(ended, return_counts=True)
+    resting = np.searchsorted(np.sort(begin), ages) - np.searchsorted(np.sort(stop), ages)
+    usable = resting >= _FEWEST
+    if not usable.any():
+        return None
+    ages, ends, resting = ages[usable], ends[usable], resting[usable]
+    left = np.cumprod(1.0 - ends / resting)
+    steps = np.diff(ages)
+    mean = ages[0] + float((left[:-1] * steps).sum())
+    beyond = np.append(np.cumsum((left[:-1] * steps)[::-1])[::-1], 0.0)
+    variance = (beyond**2 * ends / np.maximum(resting * (resting - ends), 1.0)).sum()
+    return mean, float(np.sqrt(variance))
