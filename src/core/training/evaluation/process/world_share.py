@@ -57,10 +57,14 @@ def unexplained_share(scenario: Scenario) -> float:
 
 
 def in_words(time: float, scenario: Scenario) -> str:
-    """Return a time of a scenario for people; hours from a quarter of an hour on, days from two days on."""
+    """Return a time of a scenario for people; hours from a quarter of an hour on, days from two days on.
+
+    Cases take minutes to months, so less than half a second is rounding.
+    """
     if scenario.time_unit == "abstract":
         return f"{time:.4g}"
     hours = time * HOURS_PER_UNIT[scenario.time_unit]
     if hours >= 48.0:
         return f"{hours / 24.0:.1f} days"
-    return f"{hours:.1f} hours" if hours >= 0.25 else format_duration(3600.0 * hours)
+    seconds = 3600.0 * hours
+    return f"{hours:.1f} hours" if hours >= 0.25 else format_duration(seconds if seconds >= 0.5 else 0.0)
