@@ -5,6 +5,7 @@ import pytest
 from helpers.generated_logs import DELAY, log_of, two_tasks
 
 from core.simulators.process.event_logs.working_hours import find_open_hours
+from core.simulators.process.mining import free_moments
 from core.simulators.process.mining.case_order import order_cases
 from core.simulators.process.mining.clock import delay_clock
 from core.simulators.process.mining.free_moments import (
@@ -71,6 +72,17 @@ def test_the_error_is_the_spread_of_repetitions():
 def test_nothing_is_said_of_rests_that_nobody_saw_end():
     assert product_limit_mean(np.zeros(9), np.ones(9), np.zeros(0)) is None
     assert product_limit_mean(np.zeros(4), np.ones(4), np.ones(4)) is None
+
+
+def test_of_too_many_rests_some_are_looked_at(monkeypatch):
+    made = two_tasks(0.5, True, 2000, 4)
+    moments = FreeMoments(
+        made.log, order_cases(made.log), delay_clock(made.log), find_open_hours(made.log), pause=False
+    )
+    whole = moments.total_delay(1)
+    monkeypatch.setattr(free_moments, "_MOST_PIECES", 4_000)
+    some = moments.total_delay(1)
+    assert some.hours == pytest.approx(whole.hours, rel=0.1) and 1.3 * whole.error < some.error < 4.0 * whole.error
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])

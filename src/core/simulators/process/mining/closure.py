@@ -25,8 +25,8 @@ _STEP = 0.8
 _EVENTS = 30_000
 """Events that the simulations of one step have in all, about; at least one is played, and at most eight."""
 
-_TURNS = 4
-"""Simulations that show how much is luck."""
+_TURNS, _MOST_EVENTS = 4, 100_000
+"""Simulations that show how much is luck, and the events of the longest log of which they do."""
 
 _NEGLIGIBLE = 1e-6
 """Share of the log's time below which what is unexplained of an activity is left alone."""
@@ -83,10 +83,10 @@ class Rehearsal:
     def luck(self, beta: np.ndarray, cases: int) -> np.ndarray:
         """Return float64[A], the standard deviation of an activity's lag from simulation to simulation, in open hours.
 
-        The log is one of them, so the delays that close it are as uncertain. Of a log of more events than the
-        simulations of a step have it is not measured, and is 0.
+        The log is one of them, so the delays that close it are as uncertain. Of a log of more than 100,000 events it is
+        not measured, and is 0.
         """
-        if _TURNS * len(self._times.total) > _EVENTS:
+        if len(self._times.total) > _MOST_EVENTS:
             return np.zeros(len(beta))
         return np.asarray(np.std(self._simulate(beta, cases, _TURNS), 0, ddof=1)[0])
 

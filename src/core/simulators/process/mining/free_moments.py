@@ -24,6 +24,9 @@ _AT_ONCE = 1.0
 _FEWEST = 5
 """Resting cases below which an end says too little of the rate."""
 
+_MOST_PIECES = 10_000_000
+"""Free intervals within rests that are looked at; of more, every k-th rest is."""
+
 _MODEL = 0.05
 """Share of an estimate that is added to its error: duty is not known exactly, nor the clock of delays."""
 
@@ -130,6 +133,7 @@ class FreeMoments:
         was_free = (last > 0) & (free[before, 1] >= start)
         first = np.where(at_once, before, first)
         count = np.where(at_once, was_free, np.maximum(last - first, 0))
+        count[np.arange(len(start)) % max(int(np.ceil(count.sum() / _MOST_PIECES)), 1) > 0] = 0
         event = np.repeat(np.arange(len(start)), count)
         place = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
         begin, stop = np.maximum(free[place, 0], enabled[event]), np.minimum(free[place, 1], start[event])
