@@ -30,7 +30,8 @@ def slow_mean(begin, stop, ended):
             left *= 1.0 - ends / resting
             terms.append((age, ends, resting, mean))
     spread = sum((mean - m) ** 2 * e / (r * (r - e)) for _, e, r, m in terms if r > e)
-    return mean, spread**0.5
+    rest = left * sum(s - max(b, 0.0) for b, s in zip(begin, stop, strict=True)) / len(ended)
+    return mean + rest, (spread + rest**2) ** 0.5
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -51,7 +52,7 @@ def test_without_late_beginnings_it_is_kaplan_and_meier():
     at, left = survival.quantiles, survival.probabilities
     resting = (stop[None] >= at[:, None]).sum(1)
     last = np.flatnonzero((resting >= 5) & np.isin(at, stop[whole]))[-1]
-    mean = at[0] + (left[:last] * np.diff(at[: last + 1])).sum()
+    mean = at[0] + (left[:last] * np.diff(at[: last + 1])).sum() + left[last] * stop.sum() / whole.sum()
     assert product_limit_mean(np.full(300, -1.0), stop, stop[whole])[0] == pytest.approx(mean, rel=1e-12)
 
 
@@ -76,9 +77,7 @@ def test_nothing_is_said_of_rests_that_nobody_saw_end():
 
 def test_of_too_many_rests_some_are_looked_at(monkeypatch):
     made = two_tasks(0.5, True, 2000, 4)
-    moments = FreeMoments(
-        made.log, order_cases(made.log), delay_clock(made.log), find_open_hours(made.log), pause=False
-    )
+    moments = FreeMoments(made.log, order_cases(made.log), delay_clock(made.log), find_open_hours(made.log))
     whole = moments.total_delay(1)
     monkeypatch.setattr(free_moments, "_MOST_PIECES", 4_000)
     some = moments.total_delay(1)
@@ -89,7 +88,7 @@ def test_of_too_many_rests_some_are_looked_at(monkeypatch):
 def test_delays_of_a_generated_log(load):
     made = two_tasks(load, True, 2000, 4)
     log = made.log
-    moments = FreeMoments(log, order_cases(log), delay_clock(log), find_open_hours(log), False)
+    moments = FreeMoments(log, order_cases(log), delay_clock(log), find_open_hours(log))
     total = moments.total_delay(1)
     assert abs(total.hours / 2000 - made.rest) < 3.0 * total.error / 2000
     assert total.error / 2000 < 0.12 * DELAY
@@ -101,7 +100,7 @@ def test_people_who_are_never_free_say_nothing():
     n = 40
     start = np.arange(2.0 * n)
     log = log_of(np.arange(2 * n) // 2, np.arange(2 * n) % 2, np.zeros(2 * n), start, start + 1.0)
-    moments = FreeMoments(log, order_cases(log), np.ones(168), np.ones(168, np.bool_), False)
+    moments = FreeMoments(log, order_cases(log), np.ones(168), np.ones(168, np.bool_))
     assert moments.total_delay(1) is None
 
 

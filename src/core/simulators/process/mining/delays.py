@@ -66,6 +66,8 @@ def outside_of_work(duty: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.
 
     ``start`` and ``end``, float64[n] seconds, are those of the records.
     """
+    if len(duty) == 0:
+        return duty
     order = np.argsort(start, kind="stable")
     start, until = start[order], np.maximum.accumulate(end[order])
     begins = np.flatnonzero(np.append(True, start[1:] > until[:-1]))

@@ -1,6 +1,6 @@
 """What moments with somebody free say of delays: an estimate that the luck of queues does not touch.
 
-While somebody who does an activity is on duty and free, nothing waits for people: a case that has not begun the
+While somebody who usually does an activity is on duty and free, nothing waits for people: a case that has not begun the
 activity is still resting, and one that begins it then has just ceased to rest. In such moments rests end at the rate
 at which delays of that age end, whatever the queues were like before. So the product-limit estimator for observations
 that begin late and are cut off (Kaplan and Meier 1958; Lynden-Bell 1971) gives the distribution of the delays. Where
@@ -13,16 +13,24 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.working_hours import HOUR
 from core.simulators.process.mining.case_order import CaseOrder
 from core.simulators.process.mining.clock import open_time_until
 from core.simulators.process.mining.delays import outside_of_work
-from core.simulators.process.mining.rosters import duty_of_days
+from core.simulators.process.mining.rosters import surely_on_duty
+from core.simulators.process.scenario import HOURS_PER_WEEK
 
 _AT_ONCE = 1.0
 """Seconds within which an event begins at once, and which somebody must have been free before."""
 
 _FEWEST = 5
 """Resting cases below which an end says too little of the rate."""
+
+_BEGINS = 0.2
+"""Events that begin in an hour of the week, as a share of the mean hour's, from which it counts."""
+
+_USUAL = 0.2
+"""Events of a person, as a share of the mean, from which the person usually does an activity."""
 
 _MOST_PIECES = 10_000_000
 """Free intervals within rests that are looked at; of more, every k-th rest is."""
@@ -85,43 +93,58 @@ class FreeMoments:
         cases: its cases, which give the order of all arrays below.
         weights: clock of the delays, float64[168].
         open_hours: open hours of the week, bool[168].
-        pause: whether tasks rest at the end of duty.
     """
 
-    def __init__(
-        self, log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours: np.ndarray, pause: bool
-    ) -> None:
-        self._weights, self._open_hours, self._pause, order = weights, open_hours, pause, cases.order
+    def __init__(self, log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours: np.ndarray) -> None:
+        self._weights, self._open_hours, order = weights, open_hours, cases.order
+        # The clock of delays runs fast when much begins, as in the morning after a queue has grown over night. Ages
+        # count every hour alike in which events begin, so that rests end at the same rate in each.
+        begun = np.bincount((log.clock_start // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+        self._even = (begun >= _BEGINS * begun[begun > 0].mean()).astype(np.float64)
         ahead = log.clock_start[order] - log.start[order]
         self._enabled, self._start = cases.enabled + ahead, log.clock_start[order]
         self._activity, self._resource = log.activity[order], log.resource[order]
         self._end = np.maximum(log.clock_end[order], self._start)
+        named = np.bincount(self._activity, self._resource >= 0, len(log.activities)) > 0
+        self._unnamed = (self._resource < 0) & named[self._activity]  # by somebody, who then is not free
         self._rests = np.ones(len(order), np.bool_)
         self._rests[cases.first[:-1]] = False  # nothing is known of the time before a case's first event
 
     def total_delay(self, activity: int) -> TotalDelay | None:
         """Return the delays before an activity; None if people free for it say nothing."""
         mine = np.flatnonzero((self._activity == activity) & self._rests)
-        people = np.unique(self._resource[(self._activity == activity) & (self._resource >= 0)])
+        people, events = np.unique(
+            self._resource[(self._activity == activity) & (self._resource >= 0)], return_counts=True
+        )
+        people = people[events >= _USUAL * events.mean()] if len(people) else people
         if len(mine) == 0 or len(people) == 0:
             return None
         free = united([self._free_times(r) for r in people])
+        if self._unnamed.any() and len(free):
+            free = outside_of_work(free, self._start[self._unnamed], self._end[self._unnamed])
         if len(free) == 0:
             return None
-        seen = self._ages(free, self._enabled[mine], self._start[mine])
-        mean = product_limit_mean(*seen)
-        return None if mean is None else TotalDelay(len(mine) * mean[0], len(mine) * mean[1])
+        mean = product_limit_mean(*self._ages(free, self._enabled[mine], self._start[mine]))
+        even, by_clock = (self._waiting(weights, mine) for weights in (self._even, self._weights))
+        if mean is None or even <= 0.0:
+            return None
+        scale = len(mine) * by_clock / even
+        return TotalDelay(scale * mean[0], scale * mean[1])
+
+    def _waiting(self, weights: np.ndarray, events: np.ndarray) -> float:
+        """Return how long all of some events wait, in hours of a clock."""
+        begin, end = (open_time_until(weights, t[events]) for t in (self._enabled, self._start))
+        return float((end - begin).sum())
 
     def _free_times(self, resource: int) -> np.ndarray:
         records = self._resource == resource
         start, end = self._start[records], self._end[records]
-        duty = duty_of_days(start, end, self._open_hours, self._pause)
-        return outside_of_work(duty, start, end)
+        return outside_of_work(surely_on_duty(start, end, self._open_hours), start, end)
 
     def _ages(
         self, free: np.ndarray, enabled: np.ndarray, start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return ages of rests in open hours: where observation of one begins, where it stops, and where a rest ends.
+        """Return ages of rests in hours: where observation of one begins, where it stops, and where a rest ends.
 
         An age of -1 stands for a rest that is observed from its very beginning.
         """
@@ -137,7 +160,7 @@ class FreeMoments:
         event = np.repeat(np.arange(len(start)), count)
         place = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
         begin, stop = np.maximum(free[place, 0], enabled[event]), np.minimum(free[place, 1], start[event])
-        base, begin, stop = (open_time_until(self._weights, t) for t in (enabled[event], begin, stop))
+        base, begin, stop = (open_time_until(self._even, t) for t in (enabled[event], begin, stop))
         whole = free[place, 0] <= enabled[event]
         return np.where(whole, -1.0, begin - base), stop - base, (stop - base)[free[place, 1] >= start[event]]
 
@@ -156,6 +179,9 @@ def united(intervals: list[np.ndarray]) -> np.ndarray:
 def product_limit_mean(begin: np.ndarray, stop: np.ndarray, ended: np.ndarray) -> tuple[float, float] | None:
     """Return the mean age at which rests end and its standard error (Greenwood), or None of no end.
 
+    Beyond the oldest age of which the ends say something, rests end at the mean rate of all; that part is added to the
+    error, too.
+
     Args:
         begin: float64[n], ages at which observations begin.
         stop: float64[n], ages at which they stop.
@@ -172,4 +198,5 @@ def product_limit_mean(begin: np.ndarray, stop: np.ndarray, ended: np.ndarray) -
     mean = ages[0] + float((left[:-1] * steps).sum())
     beyond = np.append(np.cumsum((left[:-1] * steps)[::-1])[::-1], 0.0)
     variance = (beyond**2 * ends / np.maximum(resting * (resting - ends), 1.0)).sum()
-    return mean, float(np.sqrt(variance))
+    beyond_all = left[-1] * float((stop - np.maximum(begin, 0.0)).sum()) / len(ended)
+    return mean + beyond_all, float(np.hypot(np.sqrt(variance), beyond_all))

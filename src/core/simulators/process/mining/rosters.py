@@ -18,9 +18,9 @@ from core.simulators.process.scenario import DAYS
 _RARE = 0.1
 """Share of a weekday's days with the person, from which an hour is a usual one."""
 
-_OVERTIME, _EXPECTED = 0.05, 20.0
-"""Overtime: events that begin in an hour at the edge of a day, as a share of a usual hour's mean, are fewer than this,
-where that mean is at least so large."""
+_OVERTIME, _EXPECTED = 0.05, 7.0
+"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are fewer than
+this, where that mean is at least so large that it is no luck."""
 
 _P_DECIMALS = 9
 _ROUNDS = 200
@@ -107,24 +107,48 @@ def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
     ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
     night before.
     """
-    mean = float(begun[hours].mean()) if hours.any() else 0.0
-    if mean < _EXPECTED:
+    taking = _hours_of_taking(hours, begun)
+    if not taking.any():
         return hours
-    at = np.flatnonzero(hours & (begun >= _OVERTIME * mean))
+    at = np.flatnonzero(taking)
     return np.asarray(hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1]))
 
 
-def duty_of_days(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray, pause: bool) -> np.ndarray:
-    """Return float64[k, 2], when one resource is there on the days on which it has records, in seconds and in order.
+def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """Return those of ``hours``, bool[24], in which events begin as usual; none where there are too few to tell."""
+    at = np.flatnonzero(hours & (begun > 0))
+    if len(at) == 0:
+        return np.zeros(24, np.bool_)
+    within = hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1])
+    mean = float(begun[within].mean())
+    return within & (begun >= _OVERTIME * mean) if mean >= _EXPECTED else np.zeros(24, np.bool_)
 
-    These are the hours of its roster, and those that the day's records show. ``start`` and ``end`` are float64[n].
+
+def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
+    """Return float64[k, 2], when one resource is surely there, in seconds and in order.
+
+    These are the hours of the day in which it usually begins events, on days with records. The first and the last one
+    are left out, because somebody may come late and leave early, and so are breaks. Of a resource of few records
+    nothing is sure. ``start`` and ``end`` are float64[n].
     """
     masks = day_masks(start, end, open_hours)
-    seen = masks[:, 1:].astype(np.bool_)
-    there = seen | _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), None if pause else start)
-    hours = (24 * masks[:, :1] + np.arange(24))[there]
+    seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
+    there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), start)
+    taking = np.array([_hours_of_taking(day, begun) for day in there])
+    taking &= _with_neighbours(there)
+    hours = (24 * masks[:, :1] + np.arange(24))[taking]
+    if len(hours) == 0:
+        return np.zeros((0, 2))
     apart = np.flatnonzero(np.diff(hours) > 1)
     return np.stack([np.append(hours[:1], hours[apart + 1]), np.append(hours[apart], hours[-1:]) + 1], 1) * HOUR
+
+
+def _with_neighbours(there: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours of days that have another one before and after; midnight is no edge."""
+    all_day = there.all(1, keepdims=True)
+    inner = np.zeros_like(there)
+    inner[:, 1:-1] = there[:, :-2] & there[:, 1:-1] & there[:, 2:]
+    return np.asarray(inner | all_day)
 
 
 def share_without_work(start: np.ndarray) -> float:

@@ -63,7 +63,7 @@ def mine_world(
         draft = parse_scenario(data | keys(beta), source)
         rehearsal = Rehearsal(draft, times, events_of_tasks(cases, kept), weights)
         beta = rehearsal.close(len(log.cases))
-        moments = FreeMoments(log, cases, weights, work.open_hours, pause)
+        moments = FreeMoments(log, cases, weights, work.open_hours)
         beta, by_luck = _without_luck(moments, times, beta, rehearsal.luck(beta, len(log.cases)))
     world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}
     in_turn = [name for name in in_turn if name in rosters]
