@@ -221,14 +221,13 @@ def _sentences(f: Fidelity) -> list[str]:
         lead = f"The log's mean cycle time is {_hours(cycle.logged)}, the simulation's {_hours(cycle.simulated)}"
         if cycle.simulated < cycle.logged:
             sentences.append(
-                f"{lead}: in the log a case is worked on for {_hours(work.logged)}. The rest may be waiting for "
-                "customers or others outside the log, or people busy with other work, which the "
-                "scenario does not model."
+                f"{lead}: in the log a case is worked on for {_hours(work.logged)}. Cases may be waiting longer in the "
+                "log by luck, and long ones that are open at the end of an episode are not in its mean."
             )
         else:
             sentences.append(
-                f"{lead}. The scenario does the activities of a case one after another, by probabilities that look at "
-                "the last activity only; a log in which they overlap can be faster."
+                f"{lead}. Where people are nearly always busy, the length of queues is luck, and the log may have had "
+                "shorter ones than usual; people may also be there when their records do not show it."
             )
     if _differs(f.hours_worked):
         sentences.append(
