@@ -67,7 +67,7 @@ def mine_world(
         beta, by_luck = _without_luck(moments, times, beta, rehearsal.luck(beta, len(log.cases)))
     world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}
     in_turn = [name for name in in_turn if name in rosters]
-    unsure = [name for name, is_luck in zip(log.activities, by_luck, strict=True) if is_luck]
+    unsure = [name for name, unsure_of_it in zip(log.activities, by_luck, strict=True) if unsure_of_it]
     return world, _notes(log, waits, times, beta, pause, in_turn) + _luck_notes(unsure)
 
 
