@@ -21,7 +21,7 @@ class DirectionCheck:
         self._seen = set[tuple[float, float]]()
 
     def see(self, evaluation: dict[str, Any]) -> str | None:
-        """Take note of the figures of an evaluation; return a sentence where all of them contradict the simulator."""
+        """Take note of the figures of an evaluation; return a sentence where they contradict the simulator."""
         means = [evaluation["metrics"].get(name, {}).get("mean") for name in ("return", self._simulator.main_metric)]
         if None not in means:
             self._seen.add((float(means[0]), float(means[1])))
@@ -35,9 +35,9 @@ class DirectionCheck:
         lower = self._simulator.main_metric_lower_is_better
         found, counted = ("lower", "higher") if not lower else ("higher", "lower")
         return (
-            f"{metric} was the {found}, the higher the return, in all {len(self._seen)} evaluations, but the {counted} "
-            f"counts as the better, so that the best checkpoint is the worst one: set main_metric_lower_is_better = "
-            f"{not lower} in {name}, unless this is meant."
+            f"{metric} was the {found}, the higher the return, of {len(self._seen)} evaluated policies, but the "
+            f"{counted} counts as the better, so that the best checkpoint may be the worst one: set "
+            f"main_metric_lower_is_better = {not lower} in {name}, unless this is meant."
         )
 
 

@@ -62,7 +62,7 @@ def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np
 
 
 def outside_of_work(duty: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return float64[k, 2], the times of ``duty``, intervals in order, in which none of one resource's records is open.
+    """Return float64[k, 2], the times of ``duty``, intervals in order, in which none of some records is open.
 
     ``start`` and ``end``, float64[n] seconds, are those of the records.
     """

@@ -107,6 +107,7 @@ class FreeMoments:
         self._end = np.maximum(log.clock_end[order], self._start)
         named = np.bincount(self._activity, self._resource >= 0, len(log.activities)) > 0
         self._unnamed = (self._resource < 0) & named[self._activity]  # by somebody, who then is not free
+        self._free = dict[int, np.ndarray]()  # by resource, who may do several activities
         self._rests = np.ones(len(order), np.bool_)
         self._rests[cases.first[:-1]] = False  # nothing is known of the time before a case's first event
 
@@ -119,7 +120,7 @@ class FreeMoments:
         people = people[events >= _USUAL * events.mean()] if len(people) else people
         if len(mine) == 0 or len(people) == 0:
             return None
-        free = united([self._free_times(r) for r in people])
+        free = united([self._free_times(int(r)) for r in people])
         if self._unnamed.any() and len(free):
             free = outside_of_work(free, self._start[self._unnamed], self._end[self._unnamed])
         if len(free) == 0:
@@ -137,9 +138,11 @@ class FreeMoments:
         return float((end - begin).sum())
 
     def _free_times(self, resource: int) -> np.ndarray:
-        records = self._resource == resource
-        start, end = self._start[records], self._end[records]
-        return outside_of_work(surely_on_duty(start, end, self._open_hours), start, end)
+        if resource not in self._free:
+            records = self._resource == resource
+            start, end = self._start[records], self._end[records]
+            self._free[resource] = outside_of_work(surely_on_duty(start, end, self._open_hours), start, end)
+        return self._free[resource]
 
     def _ages(
         self, free: np.ndarray, enabled: np.ndarray, start: np.ndarray
