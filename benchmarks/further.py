@@ -20,6 +20,14 @@ from rich.table import Table
 
 import longstride
 from benchmarks.further_problems import Admission, JointOrders, Machine, Prices
+from benchmarks.further_problems_of_operations import (
+    AssetSale,
+    DualSourcing,
+    Impatience,
+    Perishable,
+    Regulator,
+    Storage,
+)
 from benchmarks.further_problems_of_search import Maze, Polling
 
 PROBLEMS: dict[str, Any] = {
@@ -29,6 +37,12 @@ PROBLEMS: dict[str, Any] = {
     "prices": Prices,
     "maze": Maze,
     "polling": Polling,
+    "perishable": Perishable,
+    "dual_sourcing": DualSourcing,
+    "storage": Storage,
+    "impatience": Impatience,
+    "regulator": Regulator,
+    "asset_sale": AssetSale,
 }
 
 
@@ -58,7 +72,7 @@ def train(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     simulator, begin = PROBLEMS[name](), time.perf_counter()
     run = longstride.train(simulator, settings, run_directory=options.directory / f"{name}-{seed}", quiet=True)
     seconds = time.perf_counter() - begin
-    episodes = 16 if simulator.max_steps > 1_000 else 2_000
+    episodes = 100 if simulator.max_steps > 1_000 else 2_000
     table = longstride.evaluate(run, episodes=episodes, policies=[], quiet=True)
     score = table.rows["trained"]["metrics"][simulator.main_metric]["mean"]
     return {"score": score, "seconds": seconds, "steps": sum(record["steps"] for record in run.metrics)}

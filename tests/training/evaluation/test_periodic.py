@@ -17,6 +17,7 @@ from core.errors import UserError
 from core.policies.networks import ActorCritic, restore_model
 from core.seeding import stream
 from core.simulators.simulator import new_state
+from core.training.build import components
 from core.training.build.run import build_run
 from core.training.display.messages import evaluation_line
 from core.training.evaluation import best_heuristic, evaluate
@@ -233,6 +234,23 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
     assert run.trainer.judge._evaluation is None
     if "simulator" in changes:
         assert run.trainer.growth is not None
+
+
+@pytest.mark.parametrize(
+    ("training_episodes", "every", "episodes"), [(19, None, None), (20, 2, 2), (50, 5, 4), (1_000, 16, 4)]
+)
+def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
+    tmp_path, monkeypatch, training_episodes, every, episodes
+):
+    """An episode of the loan desk has 62,000 steps: a tenth of 20 are two, and four are more than 200,000 steps."""
+    played = []
+    monkeypatch.setattr(components, "greedy_player", lambda simulator, spec, number, *_: played.append(number))
+    values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}
+    run = build_run(Config(**values, training_episodes=training_episodes), {}, False, lambda text: None)
+    evaluation = run.trainer.judge._evaluation
+    assert (evaluation and evaluation.every) == every
+    assert played == ([] if episodes is None else [episodes])
+    assert evaluation is None or not evaluation.asked
 
 
 def test_about_so_many_steps_are_played_of_the_same_episodes():

@@ -48,6 +48,9 @@ _SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
 
+_EVALUATIONS_OF_A_PROCESS, _LEAST_EPISODES = 10, 2
+"""Evaluations of a process where nobody asked for them: about how many, and the fewest episodes of one."""
+
 
 def build_trainer(
     setup: Setup, plan: Plan, directory: Path, command: str = "", services: Services | None = None
@@ -201,22 +204,39 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     """Return the evaluation at intervals; None where there is none.
 
-    Short ones are made unasked where they cost little: where rollouts grow, of a simulator that is compiled. A process
-    is left out, because cutting its episodes would leave out the cases that take long.
+    Short ones are made unasked where they cost little: of a process, and where rollouts grow, of a simulator that is
+    compiled.
     """
     config, simulator = setup.config, setup.simulator
     threads = config.simulation_threads or detect_cores().usable
     if config.evaluate_every > 0:
         play = greedy_player(simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
         return PeriodicEvaluation(config.evaluate_every, play)
-    cheap = setup.size.first and simulator.compiled and not isinstance(simulator, ProcessSimulator)
-    if config.evaluate_every == 0 or not cheap:
+    if config.evaluate_every == 0 or not simulator.compiled:
+        return None
+    if isinstance(simulator, ProcessSimulator):
+        return _build_evaluation_of_a_process(setup, simulator, threads)
+    if not setup.size.first:
         return None
     total = _growth_limits(setup).total
     iterations = min(total // setup.size.first, LARGEST_SHARE)
     steps = min(total // _OF_A_RUN, _MOST_STEPS)
     play = short_greedy_player(simulator, setup.spec, steps, config.seed, threads)
     return PeriodicEvaluation(max(iterations // _SHORT_EVALUATIONS, 1), play, asked=False)
+
+
+def _build_evaluation_of_a_process(
+    setup: Setup, simulator: ProcessSimulator, threads: int
+) -> PeriodicEvaluation | None:
+    """Return evaluations of whole episodes, because cut ones leave out the cases that take long; None in short runs."""
+    config, size, episode = setup.config, setup.size, simulator.expected_steps or simulator.max_steps
+    total = config.training_episodes * size.counted
+    episodes = min(total // _OF_A_RUN // episode, max(_MOST_STEPS // episode, _FEW_EPISODES))
+    if episodes < _LEAST_EPISODES:
+        return None
+    iterations = min(total // size.first if size.first else config.training_episodes, LARGEST_SHARE)
+    play = greedy_player(simulator, setup.spec, min(episodes, config.evaluation_episodes), config.seed, threads)
+    return PeriodicEvaluation(max(iterations // _EVALUATIONS_OF_A_PROCESS, 1), play, asked=False)
 
 
 def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
