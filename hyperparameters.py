@@ -34,8 +34,8 @@ EVALUATION_EPISODES = 30
 # Iterations from one evaluation of the greedy policy to the next; the last iteration is evaluated too. Integer >= -1; 0
 # for never. The evaluations play the same episodes each time and choose the best checkpoint, in place of the episodes
 # of an iteration; every command then uses that one. More often: closer to the best parameters, more time; what is
-# learned stays the same. -1: some twenty short evaluations a run where rollouts grow and the simulator is compiled, some
-# ten of a process where the run is long enough, else never.
+# learned stays the same. -1: some twenty short evaluations a run where rollouts grow and the simulator is compiled,
+# some ten of a process where the run is long enough, else never.
 EVALUATE_EVERY = -1
 
 # Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
