@@ -237,12 +237,12 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
 
 
 @pytest.mark.parametrize(
-    ("training_episodes", "every", "episodes"), [(19, None, None), (20, 2, 2), (50, 5, 4), (1_000, 16, 4)]
+    ("training_episodes", "every", "episodes"), [(39, None, None), (40, 4, 4), (50, 5, 4), (1_000, 16, 4)]
 )
 def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
     tmp_path, monkeypatch, training_episodes, every, episodes
 ):
-    """An episode of the loan desk has 62,000 steps: a tenth of 20 are two, and four are more than 200,000 steps."""
+    """An episode of the loan desk has 62,000 steps: a tenth of 40 are four, which are more than 200,000 steps."""
     played = []
     monkeypatch.setattr(components, "greedy_player", lambda simulator, spec, number, *_: played.append(number))
     values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}

@@ -48,8 +48,8 @@ _SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
 
-_EVALUATIONS_OF_A_PROCESS, _LEAST_EPISODES = 10, 2
-"""Evaluations of a process where nobody asked for them: about how many, and the fewest episodes of one."""
+_EVALUATIONS_OF_A_PROCESS, _LEAST_EPISODES = 10, 4
+"""Evaluations of a process where nobody asked for them: about how many, and the fewest episodes that can choose."""
 
 
 def build_trainer(
