@@ -89,19 +89,22 @@ def table_of(curves: dict[str, dict[str, Curve]]) -> Table:
 
 
 def draw(curves: dict[str, dict[str, Curve]], path: Path) -> None:
-    """Draw the mean over seeds of each size, and the range of its seeds."""
+    """Draw the median over seeds of each size, and the range of its seeds; the worst twentieth of all is cut off."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
+    axes, shown = figure.subplots(), []
     for size, runs in curves.items():
         begin = max(run["steps"][0] for run in runs.values())
         grid = np.linspace(begin, min(run["steps"][-1] for run in runs.values()), 100)
         lines = np.array([np.interp(grid, run["steps"], run[METRIC]) for run in runs.values()])
-        (line,) = axes.plot(grid / 1e6, lines.mean(axis=0), label=size)
+        shown.append(lines)
+        (line,) = axes.plot(grid / 1e6, np.median(lines, axis=0), label=size)
         axes.fill_between(grid / 1e6, lines.min(axis=0), lines.max(axis=0), color=line.get_color(), alpha=0.15)
     seeds = statistics.mode(len(runs) for runs in curves.values())
-    axes.set(xlabel="million steps", ylabel="mean cycle time, greedy", title=f"Mean and range of {seeds} seeds")
+    limits = 0.99 * np.concatenate(shown).min(), 1.01 * np.quantile(np.concatenate(shown), 0.95)
+    axes.set(xlabel="million steps", ylabel="mean cycle time, greedy", title=f"Median and range of {seeds} seeds")
+    axes.set_ylim(*limits)
     axes.grid(alpha=0.3)
     axes.legend(title="an iteration")
     figure.savefig(path, dpi=80)
