@@ -37,6 +37,6 @@ def sentences(result: Evaluation, simulator: ProcessSimulator) -> list[str]:
         if verdict is not None and verdict.word == "worse":
             lines.append(
                 f"The trained policy is worse {what}, in {result.episodes} short episodes ({verdict.long}). Train "
-                "longer, or with --evaluate-every 10: then the best policy on the way counts, which may be the start."
+                "longer, or with --evaluate-every 10: then EVALUATION_EPISODES choose the best policy on the way."
             )
     return lines
