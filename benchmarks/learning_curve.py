@@ -64,7 +64,7 @@ def main() -> None:
 
 def train(size: str, seed: int, options: argparse.Namespace) -> Curve:
     """Return the steps of a run's evaluations and the mean cycle time of the greedy policy at each."""
-    run = options.directory / f"{size.replace(' ', '_').replace(',', '')}-{seed}"
+    run = options.directory / f"{size.replace(' ', '_')}-{seed}"
     scenario = [] if options.scenario is None else ["--scenario", str(options.scenario)]
     fixed = ["--mode", "train", "--run-directory", str(run), "--seed", str(seed), "--evaluation-episodes", "10"]
     command(*fixed, *scenario, *SIZES[size].split())
