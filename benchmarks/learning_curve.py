@@ -22,9 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.scenarios import command, over_seeds
+from benchmarks.scenarios import METRIC, command, over_seeds
 
-METRIC = "mean_cycle_time"
 SIZES = {
     "1 episode": "--evaluate-every 5 --training-episodes 50",
     "6 episodes": "--evaluate-every 1 --training-episodes 8 --episodes-per-update 6",
