@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from core.escaping import shell_command, shell_word
+
 _SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
 """The command's script in a source checkout; an installed package has none."""
 
@@ -20,7 +22,7 @@ def this_command(processes: int = 1) -> str:
     if processes > 1:
         *python, program = shlex.split(this_command())
         start = ["torchrun", f"--nproc-per-node={processes}", *([] if python else ["--no-python"])]
-        return shlex.join([*start, program])
+        return shell_command([*start, program])
     if Path(sys.argv[0]).stem == "longstride":
         return _typed(sys.argv[0])
     return f"{_typed(sys.executable)} {_path(str(_SCRIPT))}" if _SCRIPT.is_file() else "longstride"
@@ -35,7 +37,7 @@ def _typed(program: str) -> str:
 
 def _path(path: str) -> str:
     """Return a path, quoted for a shell and relative if it is below the working folder."""
-    return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
+    return shell_word(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -2,12 +2,16 @@
 
 import re
 import textwrap
+from collections.abc import Iterable
 from functools import partial
+from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook
+from rich.segment import Segment
 from rich.text import Text
 
 from core.errors import this_command
+from core.escaping import terminal_text
 from core.text import Say
 
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
@@ -18,6 +22,34 @@ _STYLES = {"error:": "bold red", "Hint:": "yellow", "Better than": "green", "Wor
 
 _COMMAND = "cyan"
 """Colour of commands."""
+
+
+class EscapedText(NamedTuple):
+    """Something that Rich shows, with the control characters in its text as escapes; Rich's own ones stay."""
+
+    content: Any  # what is shown: a str, a Text, a Table, ...
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
+        """Yield the segments of the content."""
+        for segment in console.render(self.content, options):
+            yield segment if segment.control else segment._replace(text=terminal_text(segment.text))
+
+
+class _Escape(RenderHook):
+    """Escapes all that a console prints."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [EscapedText(renderable) for renderable in renderables]
+
+
+def make_console(**options: Any) -> Console:
+    """Return a console on which text of users stays text: no control characters, no markup, no emoji codes.
+
+    ``options`` are those of :class:`rich.console.Console`.
+    """
+    console = Console(markup=False, emoji=False, **options)
+    console.push_render_hook(_Escape())
+    return console
 
 
 def say_on(console: Console) -> Say:
@@ -32,13 +64,13 @@ def say(console: Console, text: str) -> None:
     that it works as it stands there.
     """
     width = console.width if console.is_terminal else None
-    for line in _lines(text, width):
+    for line in _lines(terminal_text(text), width):
         console.print(line, soft_wrap=True)
 
 
 def say_error(error: object) -> None:
     """Print the sentence of an error on the standard error output."""
-    say(Console(stderr=True), f"error: {error}")
+    say(make_console(stderr=True), f"error: {error}")
 
 
 def _lines(text: str, width: int | None) -> list[Text]:

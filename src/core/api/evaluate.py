@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from core.api.train import TrainingRun, console_for, import_pandas, load
@@ -16,7 +15,7 @@ from core.errors import UserError
 from core.policies.spec import spec_on
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
-from core.terminal import say_on
+from core.terminal import make_console, say_on
 from core.training.build.run_settings import values_of_a_run
 from core.training.build.untrained import with_untrained
 from core.training.display.notebook import html_of
@@ -130,7 +129,7 @@ class EvaluationTable:
 
     def __str__(self) -> str:
         text = io.StringIO()
-        Console(file=text, width=1000, force_jupyter=False, force_terminal=False).print(self._table())
+        make_console(file=text, width=1000, force_jupyter=False, force_terminal=False).print(self._table())
         return "\n".join([*(line.rstrip() for line in text.getvalue().splitlines()), *self._sentences()])
 
     __repr__ = __str__

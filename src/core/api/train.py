@@ -21,7 +21,7 @@ from core.learning.distributed.ranks import Ranks
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
-from core.terminal import say_on
+from core.terminal import make_console, say_on
 from core.text import Say, counted
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import build_run
@@ -163,8 +163,8 @@ def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
 def console_for(quiet: bool) -> Console:
     """Return where to print: lines of text, also in a notebook, which wraps them itself; nothing where ``quiet``."""
     if quiet:
-        return Console(file=io.StringIO(), quiet=True)
-    return Console(force_jupyter=False, force_terminal=False if in_notebook() else None)
+        return make_console(file=io.StringIO(), quiet=True)
+    return make_console(force_jupyter=False, force_terminal=False if in_notebook() else None)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from core.errors import (
     this_command,
 )
 from core.learning.distributed.launch import Launch
-from core.terminal import say_error, say_on
+from core.terminal import make_console, say_error, say_on
 from core.text import Say
 
 _HELD_OUT = ("finalists", "held_out_seeds")
@@ -99,7 +99,9 @@ def installed() -> int:
 def console_of_output() -> Console:
     """Return the console of standard output: as wide as a terminal, else as ``COLUMNS`` or 200 characters."""
     columns = os.environ.get("COLUMNS", "")
-    return Console(width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200)
+    return make_console(
+        width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200
+    )
 
 
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:

@@ -1,12 +1,12 @@
 """--mode report: a run, or several side by side, as a page for a browser."""
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.config import Config, load_values
 from core.errors import UserError, this_command
+from core.escaping import shell_word
 from core.report.machine import run_seconds
 from core.report.run_data import RunData, read_run
 from core.report.traces import play_traces
@@ -52,7 +52,7 @@ def report_on(directory: Path, simulator: Simulator | None = None, play_after: f
     """
     run, checkpoint = _read(directory, simulator)
     if run_seconds(run) < play_after:
-        command = f"{this_command()} --mode report --run-directory {shlex.quote(str(directory))}"
+        command = f"{this_command()} --mode report --run-directory {shell_word(str(directory))}"
         run = replace(
             run, unplayed=f"After a short run no episode is played. This shows who works when on what: {command}"
         )

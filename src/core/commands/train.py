@@ -1,7 +1,6 @@
 """--mode train: train a policy and leave a run directory behind."""
 
 import os
-import shlex
 import signal
 import time
 from contextlib import AbstractContextManager
@@ -14,6 +13,7 @@ from core.commands.interrupts import StopOnInterrupt
 from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
+from core.escaping import shell_word
 from core.learning.distributed.join import joined_ranks
 from core.learning.distributed.launch import Launch, see_own_gpu
 from core.learning.distributed.ranks import Ranks, wait_for_all
@@ -138,7 +138,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
     if not trainer.iteration:
         return [*lines[:-1], "No iteration is done, so there is no policy to evaluate: name a longer --time-budget."]
-    command = f"{this_command()} --mode evaluate --checkpoint {shlex.quote(str(run.directory))}"
+    command = f"{this_command()} --mode evaluate --checkpoint {shell_word(str(run.directory))}"
     return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
 
 

@@ -77,10 +77,14 @@ def as_svg(figure: Any, name: str) -> str:
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # The ids of a picture must not be those of another one on the same page.
-    svg = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', svg)
-    svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
-    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
-    svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found.group()], svg)
-    return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px system-ui, 'DejaVu Sans', sans-serif", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    return re.sub(r"<[^>]*>", lambda tag: _tag_for_page(tag[0], name), svg)  # text between tags stays as it is
+
+
+def _tag_for_page(tag: str, name: str) -> str:
+    """Return a tag of a picture with ids of its own, the page's colours and the page's fonts."""
+    tag = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', tag)
+    tag = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", tag)
+    tag = re.sub(r' xmlns(:xlink)?="[^"]*"', "", tag).replace("xlink:href", "href")
+    tag = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found.group()], tag)
+    return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px system-ui, 'DejaVu Sans', sans-serif", tag)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import one_line
+from core.escaping import plot_text
 from core.report.charts import STYLE, as_svg, draw, have_matplotlib
 from core.report.page import Block, Cell, Figure, Section, Table, Text, plain
 from core.report.run_data import RunData
@@ -84,11 +85,10 @@ def _histograms(evaluation: Evaluation, simulator: Simulator) -> list[Block]:
             values = [np.array(of) * scale.factor for of in shown.values()]
             bins = np.histogram_bin_edges(np.concatenate(values), "auto" if len(values[0]) > 4 else 5)
             for colour, name, of in zip(STYLE.series, shown, values, strict=False):
-                axes.hist(
-                    of, bins=bins, color=colour, alpha=0.5, label=f"{name}, mean {format_number(float(np.mean(of)))}"
-                )
+                label = plot_text(f"{name}, mean {format_number(float(np.mean(of)))}")
+                axes.hist(of, bins=bins, color=colour, alpha=0.5, label=label)
                 axes.axvline(float(np.mean(of)), color=colour, linewidth=1.5)
-            axes.set_xlabel(scale.header(metric), fontsize="small")
+            axes.set_xlabel(plot_text(scale.header(metric)), fontsize="small")
             axes.set_ylabel("episodes", fontsize="small")
             axes.legend(
                 fontsize="x-small", frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from core import __version__
 from core.errors import UserError
+from core.escaping import html_text
 from core.training.run_directory.files import write_atomically
 
 
@@ -101,10 +103,15 @@ class Page:
 
 def render(page: Page) -> str:
     """Return a page as HTML."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(autoescape=True, finalize=_escaped, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("core.report").joinpath("page.html.j2").read_text(encoding="utf-8"))
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return template.render(page=page, version=__version__, written=written)
+
+
+def _escaped(value: Any) -> Any:
+    """Return text of users as HTML; HTML, which the template marks, stays."""
+    return value if isinstance(value, Markup) else Markup(html_text(value)) if isinstance(value, str) else value
 
 
 def write_page(page: Page, path: Path) -> Path:

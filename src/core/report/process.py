@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from core.escaping import plot_text
 from core.report.charts import STYLE, draw
 from core.report.page import Block, Cell, Figure, Section, Table, Text
 from core.report.people import hours_table, work_table
@@ -75,8 +76,10 @@ def _queue_figure(simulator: ProcessSimulator, traces: Traces) -> Figure:
             times = (np.arange(_POINTS) + 0.5) * trace.end / _POINTS
             waiting = waiting_tasks(trace, times).reshape(_PERIODS, -1).mean(axis=1)
             middle = times.reshape(_PERIODS, -1).mean(axis=1) * factor
-            axes.plot(middle, waiting, color=colour, linewidth=1.4, label=f"{name}, mean {waiting.mean():,.3g}")
-            axes.set_xlabel(label)
+            axes.plot(
+                middle, waiting, color=colour, linewidth=1.4, label=plot_text(f"{name}, mean {waiting.mean():,.3g}")
+            )
+            axes.set_xlabel(plot_text(label))
         axes.set_ylabel("tasks that wait")
         axes.set_ylim(bottom=0)
         axes.grid(color=STYLE.grid, linewidth=0.6)
@@ -112,10 +115,12 @@ def _cycle_time_figure(simulator: ProcessSimulator, traces: Traces) -> Figure:
         for colour, (name, of) in zip(STYLE.series, times.items(), strict=False):
             values = np.sort(of) * scale.factor
             weights = np.full(len(values), 100.0 / max(len(values), 1))
-            left.hist(values, bins=bins, weights=weights, histtype="step", color=colour, linewidth=1.4, label=name)
+            left.hist(
+                values, bins=bins, weights=weights, histtype="step", color=colour, linewidth=1.4, label=plot_text(name)
+            )
             shares = 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
             step = max(1, len(values) // 400)
-            right.plot(values[::step], shares[::step], color=colour, linewidth=1.4, label=name)
+            right.plot(values[::step], shares[::step], color=colour, linewidth=1.4, label=plot_text(name))
         for axes, label in ((left, "% of the cases"), (right, "% of the cases done within")):
             axes.set_xlim(0.0, longest)
             axes.set_xlabel(scale.header("cycle time"))
@@ -204,14 +209,14 @@ def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: _Stretch, title: 
             own = bars(shifts[shifts["resource"] == r], "end")
             axes.broken_barh(own, (r - 0.45, 0.9), color=STYLE.grid, alpha=0.6)
         for a, activity in enumerate(scenario.activities):
-            label: str | None = activity
+            label: str | None = plot_text(activity)
             hatch = "////" if a >= len(STYLE.series) else None
             for r in np.unique(work["resource"][work["activity"] == a]):
                 own = bars(work[(work["activity"] == a) & (work["resource"] == r)], "end")
                 colour = STYLE.series[a % len(STYLE.series)]
                 axes.broken_barh(own, (r - 0.36, 0.72), color=colour, hatch=hatch, label=label, linewidth=0)
                 label = None
-        axes.set_yticks(range(len(scenario.resources)), scenario.resources, fontsize="small")
+        axes.set_yticks(range(len(scenario.resources)), list(map(plot_text, scenario.resources)), fontsize="small")
         axes.set_ylim(len(scenario.resources) - 0.4, -0.6)
         axes.set_xlim(*stretch.shown)
         axes.set_xlabel("time" if scenario.time_unit == "abstract" else "hour of the day")

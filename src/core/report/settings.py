@@ -1,12 +1,12 @@
 """Settings of a run that are not the defaults, and how to repeat it."""
 
 import platform
-import shlex
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from core import __version__
+from core.escaping import shell_word
 from core.report.page import Block, Code, Section, Table, Text, plain
 from core.report.run_data import RunData
 
@@ -94,7 +94,7 @@ def _of_resumes(resumed: Sequence[Mapping[str, Any]]) -> str:
 
 def quoted(path: Any) -> str:
     """Return a path for a shell."""
-    return shlex.quote(str(path))
+    return shell_word(str(path))
 
 
 def _version(package: str) -> str:

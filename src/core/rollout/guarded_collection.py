@@ -1,6 +1,5 @@
 """Collection with a time limit; a failure names the step, the line and the command that plays it again."""
 
-import shlex
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from core.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
+from core.escaping import shell_word
 from core.rollout.collector import Collector, InstanceTrajectory
 from core.rollout.fault_locator import FaultLocator, find_fault
 from core.simulators.check.time_limit import TooLong, time_limit
@@ -61,7 +61,7 @@ def collect_guarded(
 def _replay_command(seed: int, iteration: int, directory: Path) -> str:
     """Return what was saved and how to repeat the failure."""
     saved = f"Iterations up to {iteration} are saved. " if iteration else ""
-    run = shlex.quote(str(directory))
+    run = shell_word(str(directory))
     command = f"{this_command()} --mode replay --run-directory {run} --iteration {iteration + 1}"
     return f"{saved}Seed {seed}; play it again: {command}"
 

@@ -1,10 +1,10 @@
 """Settings of the iteration loop, and the parts of a run beside learning."""
 
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import this_command
+from core.escaping import shell_word
 from core.learning.distributed.ranks import ALONE, Ranks
 from core.learning.schedule import Schedule
 from core.training.display.utilization import UtilizationTracker
@@ -42,9 +42,7 @@ class TrainingSettings:
     @property
     def resume_command(self) -> str:
         """Command that continues this run, for messages; further flags may follow."""
-        return (
-            f"{this_command(self.processes)} --mode train --resume --run-directory {shlex.quote(str(self.directory))}"
-        )
+        return f"{this_command(self.processes)} --mode train --resume --run-directory {shell_word(str(self.directory))}"
 
     def command_after(self, iteration: int) -> str:
         """Return the command that continues this run after some finished iterations, or begins it after none."""

@@ -106,12 +106,39 @@ def test_constants_are_the_parameters_to_the_bit():
         assert np.float32(text.removesuffix("f")).tobytes() == np.float32(value).tobytes()
 
 
-def test_names_become_comments_that_cannot_end():
-    spec, params, _ = exported("tracker")
-    labels = Labels(tuple(Label(f"n{i} */ int x;", "m\\") for i in range(spec.observation_size)))
-    header = c_files(spec, params, labels, "*/ #error").header
-    assert " *   [0] n0 * / int x; (m/)" in header
-    assert header.count("*/") == header.count("/*")
+HOSTILE = [
+    "x*\\ ; int injected; \\*",
+    "..*\\ ..",
+    "*/ #error",
+    "trailing\\",
+    "??/",
+    '"; int injected; "',
+    "a\nint injected;",
+    "\r#error",
+    "%s%n",
+    "KIND OUTPUTS DEFINES NAMES",
+    "Prüfung 審査",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("name", ["tracker", "remembering shop"])
+def test_names_of_users_are_string_literals_alone(name, tmp_path):
+    spec, params, _ = exported(name)
+    sizes = (spec.observation_size, spec.action_space.outputs, spec.action_features)
+    labels = Labels(*(tuple(Label(HOSTILE[i % len(HOSTILE)], "m\\") for i in range(size)) for size in sizes))
+    hostile, harmless = c_files(spec, params, labels, "\\*/ #error"), c_files(spec, params, Labels(), "")
+    outside = re.sub(r'"(?:[^"\\\n]|\\[0-7]{3})*"', "", hostile.source)
+    assert "injected" not in outside and "#error" not in outside and outside.isascii()
+    assert len(hostile.header) < len(harmless.header) + 250, "the header has no text of users"
+    (tmp_path / "policy.c").write_text(hostile.source)
+    command = [c_compiler(), *STRICT, "-trigraphs", "-shared", "-fPIC", "policy.c", "-o", "policy.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    library = ctypes.CDLL(str(tmp_path / "policy.so"))
+    assert not hasattr(library, "injected")
+    read = (ctypes.c_char_p * spec.observation_size).in_dll(library, "policy_observation_names")
+    names = [f"{HOSTILE[i % len(HOSTILE)]} (m\\)" for i in range(spec.observation_size)]
+    assert [text.decode() for text in read] == [each.encode("utf-8", "backslashreplace").decode() for each in names]
 
 
 WASM = [

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from core.commands.doctor.checks import CHECKS
 from core.commands.doctor.finding import DoctorInput, Finding
@@ -66,8 +66,7 @@ def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
     if remedies:
         table.add_column("remedy", overflow="fold")
     for finding in findings:
-        level = f"[{_COLOURS[finding.level]}]{finding.level}[/]"
-        row = finding.check, level, escape(finding.measured), escape(finding.remedy)
+        row = finding.check, Text(finding.level, _COLOURS[finding.level]), finding.measured, finding.remedy
         table.add_row(*row[: len(table.columns)])
     return table
 

@@ -1,6 +1,5 @@
 """--mode plan: predict a run on this machine or on a card of the catalogue, print the plan, write plan.json."""
 
-import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from core.commands.plan.report import PlanReport, make_report, print_report
 from core.commands.plan.time_estimate import Estimate, estimate_budget
 from core.config import Config, flags_of
 from core.errors import UserError, this_command
+from core.escaping import shell_command
 from core.hardware.detect import detect_machine
 from core.hardware.planning.gpu_catalog import find_card, machine_with
 from core.hardware.planning.second_gpu import in_words
@@ -115,4 +115,4 @@ def _command(config: Config, sources: dict[str, str], file: Path | None, report:
     )
     if not report.fits:
         flags += (report.enough or ("--device cpu" if report.gpu else "")).split()
-    return f"{this_command()} {shlex.join(['--mode', 'train', *flags])}"
+    return f"{this_command()} {shell_command(['--mode', 'train', *flags])}"

@@ -17,6 +17,7 @@ from core.commands.sweep.report import (
 from core.commands.sweep.space import Dimension
 from core.commands.sweep.study import RUNGS, Trial, pareto_front
 from core.commands.sweep.sweep import BASE, Sweep
+from core.escaping import plot_text
 from core.report.charts import STYLE, cautions, draw
 from core.report.page import Block, Cell, Code, Figure, Page, Section, Table, Text, plain
 from core.text import Scale, counted, format_duration, in_words
@@ -106,11 +107,11 @@ def _values(sweep: Sweep, outcome: Outcome) -> list[Block]:
         grid = figure.subplots(rows, min(_COLUMNS, len(sweep.space)), squeeze=False, sharey=True)
         for axes, dimension in zip(grid.ravel(), sweep.space, strict=False):
             _scatter(axes, dimension, known, scale)
-            axes.set_xlabel(dimension.name)
+            axes.set_xlabel(plot_text(dimension.name))
         for axes in grid.ravel()[len(sweep.space) :]:
             axes.set_visible(False)
         for row in grid:
-            row[0].set_ylabel(scale.header(sweep.settings.metric))
+            row[0].set_ylabel(plot_text(scale.header(sweep.settings.metric)))
         grid[0][0].legend(fontsize="small", frameon=False)
 
     caption = "Each point is a trial; a cross is one that was given up, at its score until then."
@@ -128,7 +129,7 @@ def _scatter(axes: Any, dimension: Dimension, trials: Sequence[Trial], scale: Sc
         label = {"complete": "complete", "pruned": "given up"}[state]
         axes.scatter(values, scores, marker=marker, color=colour, s=22, label=label if of else None)
     if dimension.choices:
-        axes.set_xticks(range(len(dimension.choices)), [str(choice) for choice in dimension.choices])
+        axes.set_xticks(range(len(dimension.choices)), [plot_text(str(choice)) for choice in dimension.choices])
     elif dimension.log:
         _logarithmic(axes, dimension)
     axes.grid(color=STYLE.grid, linewidth=0.6)
@@ -164,7 +165,7 @@ def _search(sweep: Sweep, outcome: Outcome) -> list[Block]:
         over_time.plot([trial.number for trial in complete], scores, "o", color=STYLE.series[0], markersize=4)
         over_time.axhline(base, color=STYLE.muted, linestyle="--", linewidth=1, label=BASE)
         over_time.set_xlabel("trial")
-        over_time.set_ylabel(scale.header(sweep.settings.metric))
+        over_time.set_ylabel(plot_text(scale.header(sweep.settings.metric)))
         seconds = [trial.seconds or 0.0 for trial in complete]
         over_seconds.plot(seconds, scores, "o", color=STYLE.series[0], markersize=4)
         ends = [(trial.seconds or 0.0, (trial.score or 0.0) * scale.factor) for trial in front]

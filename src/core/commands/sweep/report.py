@@ -1,6 +1,5 @@
 """What a sweep found, as JSON, tables and sentences."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from core.commands.sweep.runs import Result
 from core.commands.sweep.study import RUNGS, Trial, best_first, pareto_front
 from core.commands.sweep.sweep import BASE, Sweep, trial_name
 from core.errors import this_command
+from core.escaping import shell_command
 from core.text import Scale, counted, format_duration, format_number, in_words, scale_of
 from core.training.evaluation.statistics import mean_and_margin
 
@@ -206,7 +206,7 @@ def _verdict_line(sweep: Sweep, outcome: Outcome, finalist: Finalist) -> str:
 def train_again(sweep: Sweep, trial: Trial) -> str:
     """Return the command that trains with the settings of a trial, as a user types it."""
     values = {**trial.params, **sweep.fixed, "run_directory": str(sweep.directory / f"best-{trial.number:04d}")}
-    return f"{this_command()} --mode train {shlex.join(sweep.settings.flags(values))}"
+    return f"{this_command()} --mode train {shell_command(sweep.settings.flags(values))}"
 
 
 def recommended(sweep: Sweep, outcome: Outcome) -> Trial | None:

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from core.commands.track.tracker import PROJECT, Records, RunFacts, Sent, TrackingError
 from core.errors import UserError, one_line
+from core.escaping import shell_word
 from core.training.run_directory.metrics_log import scalars
 
 
@@ -68,7 +68,7 @@ class WandbRun:
     def close(self, ended: bool) -> list[str]:
         """Wait until everything is uploaded, or on the disk."""
         folder = Path(self._run.settings.sync_dir)
-        line = f"Upload with: wandb sync {shlex.quote(str(folder))}" if self._run.offline else f"W&B: {self._run.url}"
+        line = f"Upload with: wandb sync {shell_word(str(folder))}" if self._run.offline else f"W&B: {self._run.url}"
         with _explained():
             self._run.finish()
         return [line]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.escaping import c_string
 from core.policies.export.c_text import (
     ACT,
     ALLOWS,
@@ -20,7 +21,7 @@ from core.policies.export.c_text import (
 )
 from core.policies.export.contract import FORBIDDEN
 from core.policies.export.family import family_export
-from core.policies.export.labels import Labels
+from core.policies.export.labels import Label, Labels
 from core.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
 from core.policies.spec import PolicySpec
 from core.simulators.spaces import ActionSpace, Box
@@ -39,22 +40,22 @@ def c_files(spec: PolicySpec, params: np.ndarray, labels: Labels, title: str) ->
     Args:
         spec: architecture of the policy.
         params: float32[*], the actor's part of the flat parameters.
-        labels: names and units of the numbers.
+        labels: names and units of the numbers; like the title they stand in string literals alone.
         title: line about where the policy comes from.
 
     Raises:
         UserError: the family cannot be exported.
     """
-    network, interface = family_export(spec).c_source(spec), _interface(spec, labels, title)
+    network, interface = family_export(spec).c_source(spec), _interface(spec, labels)
     helpers = [LINEAR, network, FINITE, _step(spec), _act(spec.action_space)]
     if any("policy_tanh(" in text for text in helpers):
         helpers.insert(0, TANH)
-    parts = [interface, *_constants(spec, params), *helpers]
+    parts = [interface, *_names(spec, labels, title), *_constants(spec, params), *helpers]
     return CFiles("\n\n".join(parts) + "\n", interface + "\n")
 
 
-def _interface(spec: PolicySpec, labels: Labels, title: str) -> str:
-    """Return sizes and declarations, with the meaning of each number."""
+def _interface(spec: PolicySpec, labels: Labels) -> str:
+    """Return sizes and declarations."""
     space = spec.action_space
     is_box = isinstance(space, Box)
     sizes = {
@@ -65,27 +66,24 @@ def _interface(spec: PolicySpec, labels: Labels, title: str) -> str:
         "STATE": spec.state_size,
     }
     defines = "\n".join(f"#define POLICY_{name}_SIZE {size}" for name, size in sizes.items())
-    what = _lists(spec, labels)
-    text = INTERFACE.replace("TITLE", _comment(title)).replace("DEFINES", defines).replace("MEANING", what)
+    names = "\n".join(f"extern const char *const {array};" for array, _ in _labelled(spec, labels))
+    text = INTERFACE.replace("DEFINES", defines).replace("NAMES\n", f"{names}\n" if names else "")
     return text.replace("KIND", "float" if is_box else "int").replace("OUTPUTS", "means" if is_box else "logits")
 
 
-def _lists(spec: PolicySpec, labels: Labels) -> str:
-    """Return the lines of a comment that name the numbers of each array."""
-    arrays = {"observation": labels.observation, "features (of one action)": labels.features, "action": labels.action}
-    if not isinstance(spec.action_space, Box):
-        del arrays["action"]
-        arrays["mask, rows of features, and logits"] = labels.action
-    lines = []
-    for title, elements in arrays.items():
-        lines += [" *", f" * {title}:"] if elements else []
-        lines += [f" *   [{i}] {_comment(element.in_words)}" for i, element in enumerate(elements)]
-    return "".join(f"\n{line}" for line in lines)
+def _labelled(spec: PolicySpec, labels: Labels) -> list[tuple[str, tuple[Label, ...]]]:
+    """Return the arrays of names, as they are declared in C, and the labels in each."""
+    action = "action" if isinstance(spec.action_space, Box) else "output"
+    arrays = {"observation": labels.observation, "feature": labels.features, action: labels.action}
+    return [(f"policy_{name}_names[POLICY_{name.upper()}_SIZE]", of) for name, of in arrays.items() if of]
 
 
-def _comment(text: str) -> str:
-    """Return text that cannot end a comment or continue a line."""
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/").replace("??", "? ?").replace("\n", " ")
+def _names(spec: PolicySpec, labels: Labels, title: str) -> Iterator[str]:
+    """Yield the title and the names of the numbers of each array, as string literals."""
+    yield f"const char policy_title[] = {c_string(title)};"
+    for array, of in _labelled(spec, labels):
+        names = ",\n".join(f"    {c_string(label.in_words)}" for label in of)
+        yield f"const char *const {array} = {{\n{names}\n}};"
 
 
 def _constants(spec: PolicySpec, params: np.ndarray) -> Iterator[str]:

@@ -21,12 +21,10 @@ def number_text(value: np.float32) -> str:
 
 INTERFACE = """\
 /*
- * TITLE
- *
  * policy.c is the whole policy in C99: no library, no memory from the heap, nothing to set up. It keeps nothing between
  * calls, so that any number of threads may call it. policy.h has its declarations, for other files.
  *
- * Do not compile with -ffast-math: what is not a number would no longer be found.MEANING
+ * Do not compile with -ffast-math: what is not a number would no longer be found.
  */
 #ifndef POLICY_H
 #define POLICY_H
@@ -40,6 +38,10 @@ DEFINES
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Where the policy comes from, and what the numbers of an array mean, where the simulator names them. UTF-8. */
+extern const char policy_title[];
+NAMES
 
 /*
  * One step: writes the OUTPUTS and returns POLICY_OK, or says what is wrong with the inputs, which then change nothing.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from core.escaping import markdown_text
 from core.policies.export.contract import C_HEADER, C_SOURCE, CONTRACT, FORBIDDEN, ONNX, TENSORS
 from core.policies.export.family import family_export
 from core.policies.parameter_layout import FEATURE_WEIGHTS
@@ -17,7 +18,7 @@ def readme_of(spec: PolicySpec, contract: dict[str, Any], title: str, files: lis
     """
     rows = "\n".join(f"| `{name}` | {what} |" for name, what in _FILES.items() if name in files)
     parts = [
-        f"# An exported policy\n{title}\n\n| file | content |\n|---|---|\n{rows}",
+        f"# An exported policy\n{markdown_text(title)}\n\n| file | content |\n|---|---|\n{rows}",
         _meaning(spec, contract),
         _STEP_BY_STEP if spec.state_size else "",
         _c_program(spec) if C_SOURCE in files else "",

@@ -23,6 +23,7 @@ from core.policies.parameter_layout import layout_of
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
+from core.terminal import make_console
 from core.text import Say
 from core.training.build.choose_prior import begin_with, choose_prior
 from core.training.build.components import (
@@ -106,7 +107,7 @@ class Run:
 
     def _follow(self, should_stop: Callable[[], bool]) -> bool:
         """Train as a rank that neither shows nor writes anything."""
-        nowhere = Console(file=io.StringIO(), quiet=True)
+        nowhere = make_console(file=io.StringIO(), quiet=True)
         with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
             return self.trainer.run(NoLog(), progress, should_stop)
 

@@ -1,12 +1,12 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 from core.config import Config, flags_of, load_values
 from core.errors import UserError, this_command
+from core.escaping import shell_command
 from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.training.run_directory.directory import RunDirectory
@@ -60,7 +60,7 @@ def train_command(
     """
     words = flags_of({"run_directory": str(directory), **given_by_flags(config, sources)})
     named = ["--hyperparameters", str(file)] if file else []
-    return f"{this_command(processes)} --mode train {shlex.join([*words, *named])}"
+    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
 
 
 def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:
@@ -69,7 +69,7 @@ def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> 
     defaults = Config()
     values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or sources[n] == "flag"}
     words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
-    return f"{this_command()} --mode train {shlex.join(words)}"
+    return f"{this_command()} --mode train {shell_command(words)}"
 
 
 def given_by_flags(config: Config, sources: dict[str, str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +10,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
+
+from core.escaping import html_text
+from core.terminal import EscapedText
 
 _SECONDS_BETWEEN_UPDATES = 0.25
 
@@ -53,7 +55,9 @@ def live_display(console: Console, get_table: Callable[[], Table]) -> Live | Not
     if in_notebook():
         return NotebookTable(get_table)
     if console.is_terminal:
-        return Live(console=console, refresh_per_second=4, get_renderable=get_table, transient=True)
+        return Live(
+            console=console, refresh_per_second=4, get_renderable=lambda: EscapedText(get_table()), transient=True
+        )
     return None
 
 
@@ -69,12 +73,12 @@ def html_of(table: Table, sentences: Sequence[str] = ()) -> str:
     rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     headers = "".join(_cell("th", column.header, column) for column in table.columns)
     head = f"<thead><tr>{headers}</tr></thead>" if table.show_header else ""
-    caption = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
-    below = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    caption = f"<caption>{html_text(str(table.title))}</caption>" if table.title else ""
+    below = "".join(f"<p>{html_text(sentence)}</p>" for sentence in sentences)
     return f"<table>{caption}{head}<tbody>{rows}</tbody></table>{below}"
 
 
 def _cell(tag: str, content: object, column: Column) -> str:
     bold = isinstance(content, Text) and str(content.style).startswith("bold")
-    text = f"<b>{escape(str(content))}</b>" if bold else escape(str(content))
+    text = f"<b>{html_text(str(content))}</b>" if bold else html_text(str(content))
     return f'<{tag} style="text-align: {column.justify}">{text}</{tag}>'

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from core.escaping import plot_text
 from core.text import Scale, in_words, scale_of
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.metrics_log import read_metrics
@@ -105,7 +106,7 @@ def draw_curve(
     from matplotlib.ticker import MaxNLocator
 
     for colour, (name, curve) in zip(_cycle(style.series, len(curves)), curves.items(), strict=True):
-        label, factor = name or "training", scale.factor
+        label, factor = plot_text(name or "training"), scale.factor
         axes.plot(curve.iterations, curve.values * factor, ".", color=colour, alpha=0.4, markersize=4)
         around = f", mean of {curve.window} iterations" if curve.window else ""
         axes.plot(curve.iterations, curve.mean * factor, color=colour, linewidth=1.8, label=f"{label}{around}")
@@ -113,22 +114,21 @@ def draw_curve(
         if curve.evaluations:
             at, mean, low, high = np.array(curve.evaluations).T
             bars = np.abs(np.array([mean - low, high - mean])) * factor
-            named = f"{name} evaluated".strip()
+            named = plot_text(f"{name} evaluated".strip())
             axes.errorbar(at, mean * factor, bars, fmt="D", ms=4, color=style.ink, capsize=3, lw=1, label=named)
     low, high = axes.get_ylim()
     room = 2.0 * (high - low)
     for i, (name, value) in enumerate(sorted(baselines.items(), key=lambda item: item[1])):
         line, shown = ("--", ":", "-.")[i % 3], value * scale.factor
+        label = plot_text(f"{name} {shown:,.4g}{scale.suffix}")
         if low - room <= shown <= high + room:
-            axes.axhline(
-                shown, color=style.muted, linestyle=line, linewidth=1.2, label=f"{name} {shown:,.4g}{scale.suffix}"
-            )
+            axes.axhline(shown, color=style.muted, linestyle=line, linewidth=1.2, label=label)
         else:
-            axes.plot([], [], " ", label=f"({name} {shown:,.4g}{scale.suffix}, not drawn)")
+            axes.plot([], [], " ", label=f"({label}, not drawn)")
     only = next(iter(curves.values()))
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel(scale.header(only.metric))
+    axes.set_ylabel(plot_text(scale.header(only.metric)))
     axes.grid(color=style.grid, linewidth=0.6)
     axes.legend(fontsize="small", frameon=False)
 
@@ -162,7 +162,7 @@ def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
     axes = figure.add_subplot()
     draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
     interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
-    axes.set_title(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}")
+    axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:

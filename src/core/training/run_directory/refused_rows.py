@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import UserError
+from core.escaping import csv_cell
 from core.simulators.process.event_logs.reading.table import BadRow
 from core.training.run_directory.files import write_atomically
 
@@ -21,7 +22,7 @@ def write_refused_rows(rows: Sequence[BadRow], unit: str, path: Path) -> None:
     writer.writerow([unit, "reason", "cells"])
     for row in rows:
         number = f"{row.unit} {row.number}" if row.unit else row.number
-        writer.writerow([number, row.reason, " | ".join(row.cells)])
+        writer.writerow([number, csv_cell(row.reason), csv_cell(" | ".join(row.cells))])
     try:
         write_atomically(path, text.getvalue().encode("utf-8", "replace"))
     except OSError as error:

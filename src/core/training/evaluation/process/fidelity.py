@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from core.errors import UserError
+from core.escaping import markdown_text
 from core.seeding import stream
 from core.simulators.process.event_logs.event_log import EventLog
 from core.simulators.process.event_logs.working_hours import HOUR, worked_time
@@ -256,7 +257,7 @@ def render_markdown(f: Fidelity) -> str:
         "Work on a case": f.hours_a_case,
     }
     rows = [("", "Log", f"Simulation (mean of {f.episodes})"), ("---", "---:", "---:")]
-    rows += [(name.replace("|", "\\|"), f"{c.logged:,.0f}", f"{c.simulated:,.0f}") for name, c in counts.items()]
+    rows += [(markdown_text(name), f"{c.logged:,.0f}", f"{c.simulated:,.0f}") for name, c in counts.items()]
     rows += [(name, _hours(c.logged), _hours(c.simulated)) for name, c in times.items()]
     rows += [
         ("Hours worked", f"{f.hours_worked.logged:,.0f}", f"{f.hours_worked.simulated:,.0f}"),
@@ -264,4 +265,4 @@ def render_markdown(f: Fidelity) -> str:
         ("Distance of cycle times", "", f"{_hours(f.cycle_time_distance)} (KS {f.cycle_time_ks:.2f})"),
     ]
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, "", *(f"* {sentence}" for sentence in f.sentences)]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"* {markdown_text(sentence)}" for sentence in f.sentences)]).rstrip() + "\n"
