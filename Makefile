@@ -47,10 +47,12 @@ clean:  ## remove the virtual environment and caches (runs stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
 
 # A GPU machine: set CONSTRAINTS= to let pip choose the newest torch with CUDA.
-CONSTRAINTS ?= -c constraints.txt
+# pip checks no hash where it installs a source tree, so what is left of constraints.txt are the versions.
+CONSTRAINTS ?= -c $(VENV)/versions.txt
 define install
 	@echo "==> Making the virtual environment $(VENV) and installing .[$(EXTRAS)] into it (torch is large: minutes, once)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@sed -n 's/ *\\$$//; /^[a-z]/p' constraints.txt > $(VENV)/versions.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e ".[$(EXTRAS)]"
 	@touch $@
 endef

@@ -1,6 +1,7 @@
 """Lines on terminals: broken between words, and commands that a shell reads as they stand."""
 
 import io
+import re
 import shlex
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from core.terminal import say, say_on
+from core.terminal import make_console, say, say_on
 
 WORDS = st.lists(st.text("abc-.,:;()±µ7", min_size=1, max_size=30), min_size=1, max_size=40)
 
@@ -97,3 +100,17 @@ def test_colours_are_there_where_the_terminal_has_them(monkeypatch):
     plain = Console(file=io.StringIO(), force_terminal=True, width=80)
     say_on(plain)("error: no.")
     assert "3" not in plain.file.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+def test_text_of_users_is_neither_control_nor_markup():
+    console = make_console(file=io.StringIO(), force_terminal=True, width=100, color_system="standard")
+    name = "\x1b]0;title\x07 \x9b2J [red]x[/red] [/] :smile:"
+    table = Table(name, title=name)
+    table.add_row(name)
+    console.print(table)
+    console.print(Text(name, "bold"))
+    say(console, f"No column {name}.")
+    say(Console(file=console.file), name)
+    printed = re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())  # colours are ours
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", printed)
+    assert printed.count("\\x9b2J [red]x[/red] [/] :smile:") == printed.count("\\x1b]0;title") == 6
