@@ -66,7 +66,7 @@ def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
     if remedies:
         table.add_column("remedy", overflow="fold")
     for finding in findings:
-        row = finding.check, Text(finding.level, _COLOURS[finding.level]), finding.measured, finding.remedy
+        row = finding.check, Text(finding.level, _COLOURS[finding.level]), Text(finding.measured), Text(finding.remedy)
         table.add_row(*row[: len(table.columns)])
     return table
 
