@@ -29,17 +29,20 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = str(ROOT / "src")
 sys.path.insert(0, SOURCES)
 
-LIFE, START = (3.0, 9.0), (0.0, 3.0)
-"""Shortest and longest life in seconds of a process that may train, and of one that is killed while it starts."""
+LIFE, START = (0.8, 3.0), (0.0, 0.8)
+"""Shortest and longest life of a process that may train, and of one that is killed while it starts.
 
-PER_TRIAL = 3
-"""Kills for each trial of a sweep: a life holds the start of the sweep and about one training."""
+They are multiples of a third of a sweep with one trial: of its start, its base training and its trial.
+"""
+
+PER_TRIAL = 4
+"""Kills for each trial of a sweep: a life holds the start of the sweep and about half a training."""
 
 SMALL = [
     *("--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64", "--training-episodes", "3"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
     *("--device", "cpu", "--simulation-threads", "1", "--update-threads", "1", "--evaluation-episodes", "2"),
-    *("--sweep", "learning_rate_actor=1e-4..1e-2 log", "--finalists", "1", "--held-out-seeds", "2", "--no-pruning"),
+    *("--sweep", "learning_rate_actor=1e-4..1e-2 log", "--finalists", "1", "--no-pruning"),
 ]
 FOREIGN = ("notes.txt", "journal.bak", "config.json.tmp.mine", "data/draft.tmp", "trial-9999-mine/config.json")
 """Files that are put into each folder."""
@@ -60,18 +63,33 @@ def main() -> None:
     directory = options.directory or Path(tempfile.mkdtemp(prefix="longstride-kill-sweep-"))
     tally: Counter[str] = Counter()
     begin = time.monotonic()
+    third = seconds_of_a_third(directory / "undisturbed")
     while tally["kills"] < options.kills:
         seed = options.seed + tally["sweeps"]
-        tally += sweep_with_kills(
-            directory / str(seed), seed, min(options.kills_per_sweep, options.kills - tally["kills"])
-        )
+        kills = min(options.kills_per_sweep, options.kills - tally["kills"])
+        tally += sweep_with_kills(directory / str(seed), seed, kills, third)
         print(f"{time.monotonic() - begin:6.0f} s  {dict(tally)}", flush=True)
     print(f"{tally['kills']} kills of {tally['sweeps']} sweeps: each continued, and ended with every trial.")
     print(f"{tally['foreign files']} files and links of the user are unchanged.")
 
 
-def sweep_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
+def seconds_of_a_third(folder: Path) -> float:
+    """Return a third of the seconds of a sweep with one trial that nobody kills, once kernels are compiled."""
+    begin = 0.0
+    for number in range(2):
+        begin = time.monotonic()
+        finish(start(folder / str(number), 0, 1, held_out=0))
+    return (time.monotonic() - begin) / 3
+
+
+def sweep_with_kills(directory: Path, seed: int, kills: int, third: float) -> Counter[str]:
     """Run a sweep with kills to its end; return how many there were and what they met.
+
+    Args:
+        directory: of the sweep and of what lies beside it.
+        seed: of the sweep and of the moments.
+        kills: how many at most; fewer if the sweep ends before.
+        third: seconds that the start of a sweep takes, or a training.
 
     Raises:
         LostError: something was lost, or a file of the user's was touched.
@@ -81,7 +99,7 @@ def sweep_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
     trials = max(2, kills // PER_TRIAL)
     for _ in range(kills):
         process = start(folder, seed, trials)
-        out = kill(process, rng)
+        out = kill(process, rng, third)
         foreign = plant(directory, folder, check_foreign(foreign))
         done = check_trials(folder, done, out)
         if process.returncode == 0:
@@ -92,7 +110,7 @@ def sweep_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
     return tally + Counter({"foreign files": len(foreign)})
 
 
-def start(folder: Path, seed: int, trials: int) -> "subprocess.Popen[str]":
+def start(folder: Path, seed: int, trials: int, held_out: int = 2) -> "subprocess.Popen[str]":
     """Begin or continue a sweep in a process of its own."""
     command = [sys.executable, "-c", "import sys; from core.commands.cli import main; sys.exit(main())"]
     arguments = [
@@ -119,9 +137,9 @@ def finish(process: "subprocess.Popen[str]") -> str:
     return out
 
 
-def kill(process: "subprocess.Popen[str]", rng: random.Random) -> str:
+def kill(process: "subprocess.Popen[str]", rng: random.Random, third: float) -> str:
     """Kill a process at a random moment; return what it printed."""
-    life = rng.uniform(*(START if rng.random() < 0.1 else LIFE))
+    life = third * rng.uniform(*(START if rng.random() < 0.1 else LIFE))
     with suppress(subprocess.TimeoutExpired):
         process.wait(life)
     process.kill()
