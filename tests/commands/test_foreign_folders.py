@@ -114,7 +114,9 @@ def test_a_plan_prepares_its_folder_for_the_training(tmp_path, monkeypatch):
 
 def test_a_run_of_an_earlier_version_is_known_and_gets_the_marker(copy, refused):  # noqa: F811
     (copy / MARKER).unlink()
+    before = digests(copy)
     assert "already holds a run" in refused(*train_arguments(copy))
+    assert digests(copy) == before
     assert main(["--mode", "report", "--run-directory", str(copy)]) == 0
     assert main(train_arguments(copy, 3, "--resume")) == 0
     assert kind_of(copy) == "run"

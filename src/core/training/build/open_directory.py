@@ -39,6 +39,8 @@ def open_directory(
     Raises:
         UserError: it holds something else or another run, it is in use, or the run would write over an input.
     """
+    if not resume:
+        directory.require_free()
     on_error.callback(claim_run_directory(directory.path).abandon)  # which removes the directory if it is new
     if not resume:
         require_no_input(directory, inputs)
@@ -46,7 +48,7 @@ def open_directory(
     on_error.callback(lock.release, abandon=True)
     mark_run_directory(directory.path)  # again, with the lock: another run may have given the folder up
     if not resume:
-        directory.require_free()
+        directory.require_free()  # another run may have ended there since
     if lock.note:
         say(lock.note)
     return lock
