@@ -113,17 +113,8 @@ def sweep_with_kills(directory: Path, seed: int, kills: int, third: float) -> Co
 def start(folder: Path, seed: int, trials: int, held_out: int = 2) -> "subprocess.Popen[str]":
     """Begin or continue a sweep in a process of its own."""
     command = [sys.executable, "-c", "import sys; from core.commands.cli import main; sys.exit(main())"]
-    arguments = [
-        "--mode",
-        "sweep",
-        *SMALL,
-        "--trials",
-        str(trials),
-        "--seed",
-        str(seed),
-        "--run-directory",
-        str(folder),
-    ]
+    numbers = ["--trials", str(trials), "--held-out-seeds", str(held_out), "--seed", str(seed)]
+    arguments = ["--mode", "sweep", *SMALL, *numbers, "--run-directory", str(folder)]
     environment = {**os.environ, "PYTHONPATH": SOURCES}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen([*command, *arguments], text=True, env=environment, **pipes)
