@@ -26,6 +26,7 @@ from core.training.evaluation.trained_policy import TrainedPolicy, trained_polic
 from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
+from core.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
 from core.training.run_directory.plots import plot_learning_curve
 
 
@@ -53,13 +54,16 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
     loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
     for line in loaded.notes:
         say(line)
+    directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
+    path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
+    _require_own(config, path)
     result = compare_policies(config, loaded.simulator, trained, names, say)
     for table in evaluation_tables(result, loaded.simulator, console.width):
         console.print(table)
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
-    directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
-    path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
+    if config.run_directory:
+        mark_run_directory(path.parent)
     write_json(path, as_json(result, loaded.simulator))
     say(f"Written to {path}.")
     if checkpoint and path == directory.evaluation and directory.metrics.is_file():
@@ -68,6 +72,17 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
         if asked.report:
             report_at_the_end(directory.path, say, loaded.simulator, play_after=0.0)
     return 0
+
+
+def _require_own(config: Config, path: Path) -> None:
+    """Check, before anything is played, that evaluation.json may be written.
+
+    Raises:
+        UserError: the directory that was named holds something else, or a file of the user's has that name.
+    """
+    if config.run_directory:
+        require_run_directory(path.parent)
+    require_replaceable(path, ("episodes", "policies"))
 
 
 def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:

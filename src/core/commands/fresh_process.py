@@ -1,7 +1,6 @@
 """Commands in fresh processes: each starts as a user's would, with nothing left from the one before."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import core
-from core.training.run_directory.lock import RunLock
+from core.own_files.opening import open_own
 
 _ENDS_WITH_PARENT = """\
 import os, sys, threading
@@ -35,7 +34,7 @@ def run_fresh(arguments: Sequence[str], log: Path, stop: Callable[[], bool] | No
     sources = str(Path(core.__file__).parents[1])
     path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
     begin = time.perf_counter()
-    with _terminated_by_exception(), log.open("w", encoding="utf-8") as output:
+    with _terminated_by_exception(), open_own(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", _COMMAND, *arguments],
             stdin=subprocess.PIPE,
@@ -50,17 +49,6 @@ def run_fresh(arguments: Sequence[str], log: Path, stop: Callable[[], bool] | No
             if process.returncode is None:
                 process.kill()
                 process.wait()
-
-
-def remove_run(directory: Path) -> None:
-    """Remove what an interrupted training left.
-
-    Raises:
-        UserError: another process still trains there.
-    """
-    if directory.exists():
-        RunLock(directory).release()
-        shutil.rmtree(directory)
 
 
 def last_words(code: int, log: Path) -> str:

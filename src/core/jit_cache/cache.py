@@ -31,7 +31,10 @@ from core.jit_cache.source_digest import UnhashableError
 from core.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
 
 VARIABLE = "LONGSTRIDE_KERNEL_CACHE"
-"""Environment variable: ``off``, or the folder to use."""
+"""Environment variable: whether kernels are kept, or the folder to use."""
+
+_OFF, _ON = ("off", "0", "no", "false"), ("", "on", "1", "yes", "true")
+"""Its values, in any case, that are no folder: compile in every run, and use the usual folder."""
 
 F = TypeVar("F")
 
@@ -152,8 +155,9 @@ def _is_complete(library: Any) -> bool:
 def _folder() -> Path | None:
     """Return the folder, opened once a process; None if there is none to use."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted == "off" or CACHE_STATS.note:
+    if wanted.lower() in _OFF or CACHE_STATS.note:
         return None
+    wanted = "" if wanted.lower() in _ON else wanted
     if CACHE_STATS.folder is None:
         try:
             CACHE_STATS.folder = open_folder(Path(wanted).absolute() if wanted else usual_folder())

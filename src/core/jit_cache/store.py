@@ -1,7 +1,8 @@
 """The folder of compiled kernels, one file a kernel, named by its fingerprint.
 
 A file is complete or absent: it is written under another name and renamed, and it begins with the digest of the rest.
-Files are pickles, which can run code when they are read, so only the user may be able to write to the folder.
+Files are pickles, which can run code when they are read, so only the user may be able to write to the folder. Other
+files in it are never touched: ours have an ending of their own.
 """
 
 import hashlib
@@ -12,10 +13,16 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from core.jit_cache.trusted_path import untrusted_part
+from core.own_files.opening import open_own
+
 MOST_BYTES = 256 * 2**20
 """Limit of all files together; the least recently used are removed first. A kernel has 0.1 to 2 MB."""
 
-_UNFINISHED, _UNFINISHED_SECONDS = ".tmp", 3600.0
+ENDING = ".longstride-kernel"
+"""Ending of a kernel's file."""
+
+_UNFINISHED, _UNFINISHED_SECONDS = f"{ENDING}-tmp", 3600.0
 
 
 class UnusableFolderError(Exception):
@@ -42,7 +49,9 @@ def open_folder(path: Path) -> Path:
         UnusableFolderError: the folder cannot be made, or another user could write to it.
     """
     try:
+        _require_trusted(path)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_trusted(path)  # folders above it are new, with the rights that the umask leaves
         status = path.lstat()
     except OSError as error:
         raise UnusableFolderError(error.strerror or str(error)) from error
@@ -53,12 +62,22 @@ def open_folder(path: Path) -> Path:
     return path
 
 
+def _require_trusted(path: Path) -> None:
+    """Check the folders above a folder.
+
+    Raises:
+        UnusableFolderError: another user could replace one of them.
+    """
+    if reason := untrusted_part(path.parent):
+        raise UnusableFolderError(reason)
+
+
 def read(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file; None if it is missing or damaged."""
-    path = folder / name
+    """Return the content of a kernel; None if it is missing or damaged, or no regular file."""
     try:
-        content = path.read_bytes()
-        os.utime(path)  # used now
+        with open_own(folder / f"{name}{ENDING}", "rb") as file:
+            content: bytes = file.read()
+            os.utime(file.fileno() if os.utime in os.supports_fd else file.name)  # used now
     except OSError:
         return None
     digest, rest = content[:32], content[32:]
@@ -66,7 +85,7 @@ def read(folder: Path, name: str) -> bytes | None:
 
 
 def write(folder: Path, name: str, content: bytes) -> None:
-    """Write a file, and remove old ones if there are too many; several processes may do so at once.
+    """Write a kernel, and remove old ones if there are too many; several processes may do so at once.
 
     Raises:
         OSError: the file cannot be written; nothing is left of it.
@@ -75,7 +94,7 @@ def write(folder: Path, name: str, content: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(hashlib.sha256(content).digest() + content)
-        os.replace(temporary, folder / name)
+        os.replace(temporary, folder / f"{name}{ENDING}")
     except OSError:
         with suppress(OSError):
             os.unlink(temporary)
@@ -84,13 +103,14 @@ def write(folder: Path, name: str, content: bytes) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove files that dead processes left, and the least recently used files beyond the limit."""
+    """Remove files of ours that dead processes left, and the least recently used kernels beyond the limit."""
     files, now = [], time.time()
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):  # another process may have removed it
                 status = entry.stat(follow_symlinks=False)
-                files.append((status.st_mtime, status.st_size, entry.path))
+                if entry.name.endswith((ENDING, _UNFINISHED)) and stat.S_ISREG(status.st_mode):
+                    files.append((status.st_mtime, status.st_size, entry.path))
     total = 0
     for used, size, path in sorted(files, reverse=True):
         total += size

@@ -17,6 +17,7 @@ from core.report.side_by_side import side_by_side, unique_names
 from core.report.summary import subtitle, tiles, verdict, warnings, words
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.ownership import require_page_replaceable
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,23 @@ def write_report(run: RunData, given: Words) -> Path:
     """Write ``report.html`` into a run directory and return its path.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: it cannot be written, or a page of the user's has its name.
     """
-    return write_page(build_page(run, given), RunDirectory(run.directory).report)
+    path = RunDirectory(run.directory).report
+    require_page_replaceable(path)
+    return write_page(build_page(run, given), path)
 
 
 def write_side_by_side(runs: Sequence[RunData], given: Words) -> Path:
     """Write ``comparison.html`` into the directory of the first run and return its path.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: it cannot be written, or a page of the user's has its name.
     """
+    path = RunDirectory(runs[0].directory).comparison
+    require_page_replaceable(path)
     page = side_by_side(runs, unique_names(runs), f"{given.program} --mode evaluate --checkpoint")
-    return write_page(page, RunDirectory(runs[0].directory).comparison)
+    return write_page(page, path)
 
 
 def build_page(run: RunData, given: Words) -> Page:

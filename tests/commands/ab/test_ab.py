@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
@@ -14,6 +15,7 @@ from core.commands.ab import runs
 from core.commands.ab.side import read_side
 from core.commands.cli import main
 from core.config import Parser, add_flags, flags_of
+from core.own_files.marker import mark_folder
 from core.training.run_directory.lock import RunLock
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
@@ -40,7 +42,8 @@ class FakeRuns:
         (directory,) = argument(arguments, "run-directory")
         epochs = float((argument(arguments, "num-epochs") or [1])[-1])
         self.trained.append((directory[-1], *argument(arguments, "seed"), epochs))
-        os.makedirs(directory)
+        os.makedirs(directory, exist_ok=True)
+        mark_folder(Path(directory), "run")
         if len(self.trained) == self.interrupt_at:
             raise KeyboardInterrupt
         if len(self.trained) == self.fail_at:
@@ -116,6 +119,8 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path, fake_runs,
 
 
 def test_a_run_that_is_still_going_on_is_left_alone(tmp_path, fake_runs, refused):  # noqa: F811
+    mark_folder(tmp_path, "comparison")
+    mark_folder(tmp_path / "pair-1" / "a", "run")
     left = RunLock(tmp_path / "pair-1" / "a")
     message = refused("--mode", "ab", *BANDIT, "--a", "", "--run-directory", tmp_path)
     assert "is in use" in message

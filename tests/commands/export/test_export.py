@@ -41,6 +41,11 @@ def export(run, *flags):
     return main(["--mode", "export", "--checkpoint", str(run), *map(str, flags)])
 
 
+def names_in(folder):
+    """Return the names in an export, without the marker of the folder."""
+    return sorted(path.name for path in folder.iterdir() if path.name != ".longstride.json")
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     """Return the run of a policy with masks and features."""
@@ -52,7 +57,7 @@ def test_all_forms_are_written_and_compute_the_same_on_recorded_steps(shop, caps
     out = capsys.readouterr().out
     assert "512 recorded steps of Shop (" in out
     assert "All of them compute the same" in out
-    assert sorted(path.name for path in (shop / "export").iterdir()) == ALL
+    assert names_in(shop / "export") == ALL
     contract = json.loads((shop / "export" / "policy.json").read_text())
     assert contract["files"] == [name for name in ALL if name != "README.md"]
     assert contract["iteration"] == 7
@@ -105,7 +110,7 @@ def test_a_compiler_that_is_of_no_use(shop, tmp_path, capsys, monkeypatch, scrip
 def test_only_the_formats_that_are_named_and_none_of_before(shop, tmp_path, capsys):
     assert export(shop, "--output", tmp_path / "out", "--format", "safetensors", "c") == 0
     assert export(shop, "--output", tmp_path / "out", "--format", "safetensors") == 0
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["README.md", "policy.json", "policy.safetensors"]
+    assert names_in(tmp_path / "out") == ["README.md", "policy.json", "policy.safetensors"]
     assert "policy.c" not in (tmp_path / "out" / "README.md").read_text()
 
 
@@ -168,7 +173,7 @@ def test_without_the_extra_everything_else_is_written(shop, tmp_path, capsys, mo
     sentence = "There is no policy.onnx, because onnxscript is not installed; pip install 'longstride[onnx]' adds"
     assert export(shop, "--output", tmp_path / "out") == 0
     assert sentence in capsys.readouterr().out
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [name for name in ALL if name != "policy.onnx"]
+    assert names_in(tmp_path / "out") == [name for name in ALL if name != "policy.onnx"]
     assert export(shop, "--output", tmp_path / "out", "--format", "onnx", "c") == 2
     assert f"error: {sentence}" in capsys.readouterr().err
     assert (tmp_path / "out" / "policy.c").is_file()
@@ -177,7 +182,7 @@ def test_without_the_extra_everything_else_is_written(shop, tmp_path, capsys, mo
 def test_files_of_others_are_left_alone(shop, tmp_path, capsys):
     (tmp_path / "README.md").write_text("mine")
     assert export(shop, "--output", tmp_path) == 2
-    assert "has a README.md that no export wrote; name another folder with --output." in capsys.readouterr().err
+    assert "holds README.md, but no .longstride.json, so it is not the folder of an export" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert export(shop, "--output", tmp_path / "README.md") == 2
     assert "README.md is a file; --output needs a folder." in capsys.readouterr().err

@@ -7,6 +7,7 @@ import re
 import shlex
 import zlib
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from core.commands.sweep import runs
 from core.commands.sweep.limits import Limits
 from core.commands.sweep.report import against_base
 from core.commands.sweep.runs import Result, parts_done
+from core.own_files.marker import mark_folder
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
 METRICS = ("return", "mean_cycle_time")  # main metrics of the bandit and of a process
@@ -56,7 +58,8 @@ class FakeRuns:
         assert given["evaluate-every"] == "1000000000"
         self.trained.append((os.path.basename(directory), seed, rate))
         log.write_text("Plan:\n")
-        os.makedirs(directory)
+        os.makedirs(directory, exist_ok=True)
+        mark_folder(Path(directory), "run")
         if len(self.trained) == self.interrupt_at:
             raise KeyboardInterrupt
         if len(self.trained) == self.fail_at:
@@ -308,7 +311,7 @@ def test_another_sweep_or_a_run_is_not_mixed_into_one(tmp_path, fake_runs, refus
     (tmp_path / "checkpoints" / "last" / "checkpoint.json").write_text("{}")
     (tmp_path / "sweep.json").unlink()
     assert "already holds a run" in refused(*command, *RATE)
-    (tmp_path / "two" / "journal.log").parent.mkdir()
+    mark_folder(tmp_path / "two", "sweep")
     (tmp_path / "two" / "journal.log").write_text("no JSON\n{}\n")
     message = refused("--mode", "sweep", *BANDIT, "--run-directory", tmp_path / "two", *end, *RATE)
     assert "journal.log is damaged" in message

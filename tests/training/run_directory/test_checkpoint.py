@@ -306,8 +306,8 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch, failing, late
         real = files.os.fsync
         monkeypatch.setattr(files.os, "fsync", full)
     else:
-        real = Path.open
-        monkeypatch.setattr(Path, "open", full)
+        real = files.open_own
+        monkeypatch.setattr(files, "open_own", full)
     with pytest.raises(OSError, match="No space left on device"):
         save_checkpoint(saved, {"a": torch.zeros(2)}, {"iteration": 4})
     monkeypatch.undo()
@@ -359,7 +359,7 @@ def crashing(monkeypatch, step):
         real = getattr(owner, name)
 
         def call(*arguments, **options):
-            if owner is Path and name == "open" and "wb" not in arguments:
+            if name == "open_own" and "wb" not in arguments:
                 return real(*arguments, **options)
             steps[0] += 1
             if steps[0] == step:
@@ -368,7 +368,7 @@ def crashing(monkeypatch, step):
 
         monkeypatch.setattr(owner, name, call)
 
-    for owner, name in ((Path, "open"), (files.os, "fsync"), (files.os, "replace"), (Path, "unlink")):
+    for owner, name in ((files, "open_own"), (files.os, "fsync"), (files.os, "replace"), (Path, "unlink")):
         wrap(owner, name)
     return steps
 

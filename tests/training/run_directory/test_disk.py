@@ -259,6 +259,19 @@ def test_a_directory_that_vanishes(running, tmp_path):
     assert not directory.exists()
 
 
+def test_a_directory_that_is_put_in_its_place_gets_nothing(running, tmp_path):
+    directory = tmp_path / "run"
+    run = running(directory)
+    run.iterations(5)
+    directory.rename(tmp_path / "away")
+    directory.mkdir()
+    run.wait_for("Cannot write metrics.jsonl")
+    code, error = run.stop()
+    assert code == 1
+    assert "the run directory was moved or removed" in error
+    assert list(directory.iterdir()) == []
+
+
 def test_a_metrics_file_that_takes_nothing(running, tmp_path):
     """/dev/full refuses every byte; the lines that it refused come after it has gone."""
     directory = tmp_path / "run"

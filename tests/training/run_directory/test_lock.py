@@ -20,6 +20,7 @@ from commands.test_cli import train_arguments
 
 from core.commands.cli import main
 from core.errors import UserError
+from core.own_files.marker import mark_folder
 from core.training.run_directory import lock
 from core.training.run_directory.lock import RunLock, is_locked
 
@@ -37,7 +38,8 @@ time.sleep(600)
 
 @pytest.fixture
 def holder(tmp_path):
-    """Another process that holds the lock of a directory."""
+    """Another process that holds the lock of a run directory."""
+    mark_folder(tmp_path / "run", "run")
     arguments = [sys.executable, "-c", HOLD, str(tmp_path / "run"), str(SOURCE)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"

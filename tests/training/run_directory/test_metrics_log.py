@@ -3,12 +3,12 @@
 import errno
 import json
 from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from core.errors import UserError
+from core.training.run_directory import metrics_log
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.metrics_log import MetricsLog, NewRecords, read_metrics, scalars
 
@@ -89,8 +89,10 @@ class FullDisk:
     """A metrics.jsonl that takes some bytes of what is written and then no more."""
 
     def __init__(self, monkeypatch, room):
-        self.room, real = room, Path.open
-        monkeypatch.setattr(Path, "open", lambda path, *how, **more: self.limited(real(path, *how, **more), how))
+        self.room, real = room, metrics_log.open_own
+        monkeypatch.setattr(
+            metrics_log, "open_own", lambda path, *how, **more: self.limited(real(path, *how, **more), how)
+        )
 
     def limited(self, file, how):
         if how == ("ab",):

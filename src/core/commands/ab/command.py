@@ -13,11 +13,13 @@ from core.commands.ab.runs import SideRun, order, probe, read_pair
 from core.commands.ab.side import OF_BOTH, Side, differing, read_side
 from core.config import Config
 from core.errors import UserError
+from core.own_files.marker import claim_folder, kind_of, mark_folder
 from core.text import Say
 from core.training.build.run_settings import load_configured
 from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
+from core.training.run_directory.ownership import object_in
 
 PAIRS = 5
 RESULT = "ab.json"
@@ -77,6 +79,8 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
     """
     if pairs < 1:
         raise UserError(f"--pairs: {pairs} should be 1 or more.")
+    RunDirectory(comparison.directory).require_free()
+    claim = claim_folder(comparison.directory, "comparison", earlier=_is_unmarked_comparison(comparison))
     lock = RunLock(comparison.directory)
     try:
         _begin(comparison, pairs, say)
@@ -86,6 +90,7 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
         raise
     finally:
         lock.release(abandon=True)
+        claim.abandon()
     console.print(table_of(result))
     for line in result["sentences"]:
         say(line)
@@ -93,11 +98,11 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
 
 
 def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
-    """Announce the comparison, and take the directory for it, unless that holds another one or a run."""
+    """Announce the comparison, and take the directory for it, unless that holds another one."""
     path = comparison.directory / RESULT
     if path.exists():
         _require_same(comparison, path)
-    RunDirectory(comparison.directory).require_free()
+    mark_folder(comparison.directory, "comparison")  # again, with the lock: another one may have given the folder up
     differences = differing(*(side.config for side in comparison.sides))
     for name, (first, second) in differences.items():
         say(f"{name}: {first!r} (A), {second!r} (B).")
@@ -127,6 +132,15 @@ def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
         content = {**comparison.settings(), "machine": machine, "runs": finished, "comparison": result}
         write_json(comparison.directory / RESULT, content)
     return result
+
+
+def _is_unmarked_comparison(comparison: Comparison) -> bool:
+    """Return whether the directory is that of a comparison of an earlier version, which left no marker."""
+    path = comparison.directory / RESULT
+    if kind_of(comparison.directory) or not {"a", "b", "seed"} <= object_in(path).keys():
+        return False
+    _require_same(comparison, path)
+    return True
 
 
 def _require_same(comparison: Comparison, path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from core.commands.ab.report import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
-from core.commands.fresh_process import last_words, remove_run, run_fresh
+from core.commands.fresh_process import last_words, run_fresh
 from core.errors import UserError
 from core.training.run_directory.files import write_json
 from core.training.run_directory.metrics_log import read_metrics
+from core.training.run_directory.ownership import remove_run
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.own_files.marker import claim_folder
+from core.own_files.opening import is_regular
 from core.policies.export.contract import (
     C_HEADER,
     C_SOURCE,
@@ -16,6 +18,7 @@ from core.policies.export.contract import (
     contract_bytes,
 )
 from core.training.run_directory.files import write_atomically
+from core.training.run_directory.ownership import is_own_run
 
 _NAMES = (TENSORS, CONTRACT, ONNX, C_SOURCE, C_HEADER, README)
 
@@ -36,19 +39,18 @@ class ExportFolder:
         """Remove the files of an earlier export, so that no old form stands beside new ones.
 
         Raises:
-            UserError: the folder is a file, has such files from elsewhere, or cannot be written.
+            UserError: the folder is a file or holds something else, or it cannot be written.
         """
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file; --output needs a folder.")
-        there = [name for name in _NAMES if (self.path / name).exists()]
-        if there and not self._is_export():
-            raise UserError(f"{self.path} has a {there[0]} that no export wrote; name another folder with --output.")
+        if self.path.is_symlink() and self._is_inside_a_run():
+            raise UserError(f"{self.path} is a symbolic link, and links are not followed there; name an --output.")
+        claim_folder(self.path, "export", earlier=self._is_export(), flag="--output")
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            for name in there:
-                if name != CONTRACT:
+            for name in _NAMES:
+                if name != CONTRACT and is_regular(self.path / name):
                     (self.path / name).unlink()
-            self.write_contract({})  # the folder is known by it, also where what follows is interrupted
+            self.write_contract({})
         except OSError as error:
             raise UserError(f"Cannot write into {self.path}: {error.strerror}.") from None
 
@@ -71,6 +73,9 @@ class ExportFolder:
     def write_readme(self, text: str) -> None:
         """Write the README."""
         self.write(README, text.encode())
+
+    def _is_inside_a_run(self) -> bool:
+        return is_own_run(self.path.parent)
 
     def _is_export(self) -> bool:
         with suppress(OSError, ValueError, AttributeError):

@@ -20,6 +20,7 @@ from core.training.build.run_settings import load_configured
 from core.training.build.setup import set_up
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
+from core.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
 from core.training.time_budget import parse_duration
 
 
@@ -36,7 +37,7 @@ def run_plan(config: Config, sources: dict[str, str], wanted: Wanted, console: C
     """Plan for this machine or a card of the catalogue, print and write; return the path of plan.json.
 
     Raises:
-        UserError: the input is wrong, or the run directory holds a run.
+        UserError: the input is wrong, or the run directory holds a run or something else.
     """
     path, gpu = _plan_path(config), wanted.gpu
     budget = parse_duration(config.time_budget) if config.time_budget else None
@@ -57,6 +58,8 @@ def run_plan(config: Config, sources: dict[str, str], wanted: Wanted, console: C
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)
     content = {**report.plan.as_json(), "machine": asdict(machine), **report.as_json(), "command": command}
+    if config.run_directory:
+        mark_run_directory(path.parent)
     write_json(path, content | ({"time_budget": asdict(estimate)} if estimate else {}))
     return path
 
@@ -65,7 +68,11 @@ def _plan_path(config: Config) -> Path:
     directory = Path(config.run_directory or ".")
     if config.run_directory and RunDirectory(directory).holds_run():
         raise UserError(f"{directory} holds a run, whose plan.json says how it was made; name another --run-directory.")
-    return RunDirectory(directory).plan
+    path = RunDirectory(directory).plan
+    if config.run_directory:
+        require_run_directory(directory)
+    require_replaceable(path, ("device", "batch_size", "reasons"))
+    return path
 
 
 def _verdict(report: PlanReport) -> list[str]:

@@ -7,14 +7,14 @@ from statistics import fmean
 
 from rich.console import Console
 
-from core.commands.fresh_process import remove_run
 from core.commands.sweep.held_out import NOTHING_COMPARED, HeldOut, compare_held_out
 from core.commands.sweep.page import build_page
 from core.commands.sweep.report import Outcome, closing_lines, result_json, trial_line, trial_tables
 from core.commands.sweep.runs import Records, Result, parts_done, share_done
-from core.commands.sweep.study import RUNGS, Search, best_first
+from core.commands.sweep.study import RUNGS, Search, best_first, is_journal
 from core.commands.sweep.sweep import BASE, JOURNAL, PAGE, RESULT, Sweep, trial_name
 from core.errors import UserError
+from core.own_files.marker import claim_folder, kind_of, mark_folder
 from core.report.page import write_page
 from core.text import Say, counted, format_duration
 from core.training.build.run_settings import values_of_a_run
@@ -22,6 +22,7 @@ from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import read_metrics
+from core.training.run_directory.ownership import object_in, remove_run
 
 
 def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
@@ -30,6 +31,8 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
     Raises:
         UserError: the base settings fail, the directory holds something else, or Optuna is not installed.
     """
+    RunDirectory(sweep.directory).require_free()
+    claim = claim_folder(sweep.directory, "sweep", earlier=_is_unmarked_sweep(sweep))
     lock = RunLock(sweep.directory)
     try:
         search = _begin(sweep, say)
@@ -42,6 +45,7 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
         raise
     finally:
         lock.release(abandon=True)
+        claim.abandon()
     outcome = _save(sweep, search, base, held_out)
     for table in trial_tables(sweep, outcome, console.width):
         console.print(table)
@@ -52,11 +56,11 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
 
 
 def _begin(sweep: Sweep, say: Say) -> Search:
-    """Announce the sweep, take the directory for it unless that holds another one or a run, and open its journal."""
+    """Announce the sweep, take the directory for it unless that holds another one, and open its journal."""
     path = sweep.directory / RESULT
     if path.exists():
         _require_same(sweep, path)
-    RunDirectory(sweep.directory).require_free()
+    mark_folder(sweep.directory, "sweep")  # again, with the lock: another sweep may have given the folder up
     search = Search(sweep.directory / JOURNAL, sweep.space, sweep.aim)
     if not path.exists():
         write_json(path, sweep.identity())
@@ -71,6 +75,16 @@ def _begin(sweep: Sweep, say: Say) -> Search:
     if sweep.aim.objectives == "score,seconds":
         say("No trial is given up early: Optuna compares trials midway only where there is one objective.")
     return search
+
+
+def _is_unmarked_sweep(sweep: Sweep) -> bool:
+    """Return whether the directory is that of a sweep of an earlier version, which left no marker."""
+    path = sweep.directory / RESULT
+    known = is_journal(sweep.directory / JOURNAL) and sweep.identity().keys() <= object_in(path).keys()
+    if kind_of(sweep.directory) or not known:
+        return False
+    _require_same(sweep, path)
+    return True
 
 
 def _require_same(sweep: Sweep, path: Path) -> None:

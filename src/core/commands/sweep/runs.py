@@ -8,10 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from core.commands.fresh_process import last_words, remove_run, run_fresh
+from core.commands.fresh_process import last_words, run_fresh
 from core.config import flags_of
 from core.training.run_directory.files import write_json
 from core.training.run_directory.metrics_log import NewRecords, read_metrics
+from core.training.run_directory.ownership import remove_run
 
 _PHASES = ("simulation_seconds", "transfer_seconds", "update_seconds")
 

@@ -1,14 +1,17 @@
 """The search by Optuna: what to try next, what to give up, what mattered. Its journal survives a kill."""
 
+import json
 import math
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from core.commands.sweep.space import Dimension
 from core.errors import UserError
+from core.own_files.opening import is_regular, open_own
 from core.seeding import stream
 
 Objectives = Literal["score", "score,seconds"]
@@ -19,6 +22,9 @@ RUNGS = 10
 
 _FIRST_RUNG, _FIRST_TRIALS = 3, 5
 """Parts of a trial, and complete trials, before the first comparison."""
+
+_BEGINNING, _LONGEST_LINE = b'{"op_code":', 2**20
+"""Begin of a line of Optuna's journal, and bytes of the first one that are read."""
 
 _TOP, _LEAST_COMPLETE = 0.25, 8
 """Share of the trials whose values are compared with those of all, and the complete trials that it takes."""
@@ -178,17 +184,41 @@ def _import_optuna() -> Any:
     return optuna
 
 
+def is_journal(path: Path) -> bool:
+    """Return whether a file is a journal of Optuna, or an empty one or its first line cut off by a kill."""
+    if not is_regular(path):
+        return False
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_LINE)
+    if not first.endswith(b"\n"):
+        return first[: len(_BEGINNING)] == _BEGINNING[: len(first)]
+    with suppress(ValueError, RecursionError):
+        operation = json.loads(first)
+        return isinstance(operation, dict) and "op_code" in operation
+    return False
+
+
 def _repair_journal(journal: Path) -> None:
     """Remove what a kill left: half a line, behind which Optuna would write the next one, and Optuna's lock.
 
     The lock of the sweep's directory keeps other processes away.
+
+    Raises:
+        UserError: a file with the name of the journal, or of its lock, is something else; it is left as it is.
     """
-    journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)
+    lock = journal.with_name(f"{journal.name}.lock")
+    for path, is_own in ((journal, is_journal), (lock, _is_lock)):
+        if (path.exists() or path.is_symlink()) and not is_own(path):
+            raise UserError(f"{path} is damaged, or no file of a sweep; move it away, or name another --run-directory.")
+    lock.unlink(missing_ok=True)
     if journal.exists():
         content = journal.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            journal.write_bytes(whole)
+        with open_own(journal, "r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+def _is_lock(path: Path) -> bool:
+    return is_regular(path) and path.stat().st_size == 0
 
 
 def pareto_front(trials: Sequence[Trial], lower_is_better: bool) -> list[Trial]:

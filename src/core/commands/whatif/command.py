@@ -10,7 +10,7 @@ from rich.text import Text
 
 from core.commands.evaluate import require_heuristics, split_names
 from core.commands.report import report_at_the_end
-from core.commands.whatif.variants import AS_IT_IS, variants_of, write_variants
+from core.commands.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from core.config import Config
 from core.errors import UserError
 from core.hardware.cpu import detect_cores
@@ -29,6 +29,7 @@ from core.training.evaluation.whatif.worth import Worth, worth_in_arrivals, wort
 from core.training.run_directory.checkpoint import load_run, policy_folder
 from core.training.run_directory.directory import RunDirectory, run_directory_of
 from core.training.run_directory.files import write_json
+from core.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
 
 _NOT_PLAYED = "random"
 """Heuristic that is left out where nobody names heuristics: nobody works by it."""
@@ -57,8 +58,14 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     base = _base(config, sources, asked, say)
     run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
+    if config.run_directory:
+        require_run_directory(directory.path)
+    require_replaceable(directory.whatif, ("episodes", "scenarios"))
     variants = variants_of(base.scenario, base.files, asked.changes, directory.whatif_scenarios)
     names = _heuristics(ProcessSimulator(base.scenario), asked.policies, base.trained is not None)
+    require_scenarios_replaceable(variants, len(asked.changes), directory.path)
+    if config.run_directory:
+        mark_run_directory(directory.path)
     for line in write_variants(variants, len(asked.changes)):
         say(line)
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)

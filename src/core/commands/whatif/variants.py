@@ -10,6 +10,7 @@ from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import scenario_content
 from core.training.evaluation.whatif.compare import Variant
 from core.training.run_directory.files import write_json
+from core.training.run_directory.ownership import is_own_run, is_same_file, object_in
 
 AS_IT_IS = "as it is"
 _LONGEST_NAME = 60
@@ -40,6 +41,24 @@ def variants_of(base: Scenario, files: list[str], changes: list[str], folder: Pa
             "analyst', or files with --scenario FILE FILE ..."
         )
     return found
+
+
+def require_scenarios_replaceable(variants: list[Variant], changed: int, directory: Path) -> None:
+    """Check that the scenarios of the last ``changed`` variants replace no file that was read, or that is the user's.
+
+    Outside of a run directory a file is the user's unless it is a scenario.
+
+    Raises:
+        UserError: one would.
+    """
+    read, own = variants[: len(variants) - changed], is_own_run(directory)
+    for path in (Path(variant.file) for variant in variants[len(variants) - changed :]):
+        if any(is_same_file(variant.file, path) for variant in read):
+            raise UserError(f"{path} is read and would be written over; copy it to another folder, and name that one.")
+        if path.parent.is_symlink():
+            raise UserError(f"{path.parent} is a symbolic link, and links are not followed there; move it away.")
+        if path.exists() and not own and "time_unit" not in object_in(path):
+            raise UserError(f"{path} was not written by Longstride; move it away, or name a new --run-directory.")
 
 
 def write_variants(variants: list[Variant], changed: int) -> list[str]:

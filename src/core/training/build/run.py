@@ -34,6 +34,7 @@ from core.training.build.components import (
     collector_lines,
     playing_threads,
 )
+from core.training.build.open_directory import open_directory, run_directory_for
 from core.training.build.plan import announce, apply_plan, part_of, peak_line, plan_part, require_memory, write_plan
 from core.training.build.presets import budget_of, with_budget, with_defaults, with_preset
 from core.training.build.run_settings import changed_settings, load_configured, resumes_of, train_command
@@ -44,10 +45,11 @@ from core.training.display.utilization import build_utilization_tracker
 from core.training.failures import report_gpu_loss, resume_sentence
 from core.training.resume import resume_run
 from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
-from core.training.run_directory.directory import RunDirectory, choose_directory
-from core.training.run_directory.files import write_json
+from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.files import write_atomically, write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import MetricsLog, NoLog, read_metrics
+from core.training.run_directory.ownership import is_same_file
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.run_directory.refused_rows import write_refused_rows
 from core.training.settings import Services
@@ -111,11 +113,19 @@ class Run:
         with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
             return self.trainer.run(NoLog(), progress, should_stop)
 
+    def _learning_curve(self) -> str:
+        """Draw the learning curve, unless the directory is no longer that of the run; return a line about it."""
+        simulator = self.trainer.simulator
+        try:
+            self.trainer.checkpoints.retry.require()
+        except OSError as error:
+            return f"No {RunDirectory(self.directory).learning_curve.name}: {error.strerror}."
+        return plot_learning_curve(self.directory, simulator.main_metric, simulator.unit_of(simulator.main_metric))
+
     def _last_lines(self) -> list[str]:
         """Return the lines about the learning curve and the machine at the end of a run."""
-        utilization, simulator = self.trainer.utilization, self.trainer.simulator
-        metric = simulator.main_metric
-        lines = [plot_learning_curve(self.directory, metric, simulator.unit_of(metric))]
+        utilization = self.trainer.utilization
+        lines = [self._learning_curve()]
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
             lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
@@ -142,9 +152,10 @@ def build_run(
     """
     budget = budget_of(config)  # loading and compiling count
     given = loaded or load_configured(config)
-    directory = ranks.from_first(lambda: _choose_directory(config, resume, given))
+    directory = ranks.from_first(lambda: run_directory_for(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
-        lock = _opened(directory, resume, on_error, say) if ranks.rank == 0 else None
+        inputs = config.scenario, config.event_log, str(file or "")
+        lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
         for line in [*given.notes, *ranks.from_first(partial(_hints, config, given))]:
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
@@ -178,7 +189,7 @@ def build_run(
         if lock:
             _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
-            _write_scenario(given, directory, config.seed, say)
+            _write_scenario(given, directory, config.scenario, config.seed, say)
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
@@ -217,17 +228,6 @@ def _advice(trainer: Trainer) -> str:
     return resume_sentence(iteration, trainer.settings.command_after(iteration), "")
 
 
-def _opened(directory: RunDirectory, resume: bool, on_error: ExitStack, say: Say) -> RunLock:
-    """Lock a run directory, which a new run must find free."""
-    lock = RunLock(directory.path)
-    on_error.callback(lock.release, abandon=True)  # which removes the directory if it is new
-    if not resume:
-        directory.require_free()
-    if lock.note:
-        say(lock.note)
-    return lock
-
-
 def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
     """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
     gpu = machine.gpu if plan.device == "cuda" else None
@@ -245,13 +245,6 @@ def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
 
 
-def _choose_directory(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:
-    if resume and not config.run_directory:
-        raise UserError("--resume needs --run-directory DIR, the run to continue.")
-    name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
-    return choose_directory(config.run_directory, name)
-
-
 @contextmanager
 def _scenario_kept(loaded: LoadedSimulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
     """Write the scenario of an event log although the run is refused: mining it has taken its time."""
@@ -259,15 +252,16 @@ def _scenario_kept(loaded: LoadedSimulator | None, directory: RunDirectory, seed
         yield
     except UserError:
         if loaded is not None and loaded.log is not None:
-            _write_scenario(loaded, directory, seed, say)
+            _write_scenario(loaded, directory, "", seed, say)
         raise
 
 
-def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int, say: Say) -> None:
+def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, scenario: str, seed: int, say: Say) -> None:
     """Write the scenario of a process simulator; one that was mined is compared with its event log."""
     if loaded.scenario is None:
         return
-    write_json(directory.scenario, loaded.source["scenario"])
+    if not is_same_file(scenario, directory.scenario):  # a resume that names it: a file that is read stays as it is
+        write_json(directory.scenario, loaded.source["scenario"])
     if loaded.log is None:
         return
     if loaded.log.refused:
@@ -278,7 +272,7 @@ def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, seed: int,
     say("Comparing log and simulation under the logged allocation habits ...")
     report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
     write_json(directory.fidelity, asdict(report))
-    directory.fidelity_report.write_text(render_markdown(report), encoding="utf-8")
+    write_atomically(directory.fidelity_report, render_markdown(report).encode())
     for sentence in report.sentences:
         say(sentence)
     say(f"The mined scenario is {directory.scenario}, the comparison {directory.fidelity_report}.")

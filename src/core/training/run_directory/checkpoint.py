@@ -17,6 +17,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from core.errors import UserError
+from core.own_files.opening import make_own_folder
 from core.text import Say
 from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
@@ -39,8 +40,8 @@ def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[s
     Raises:
         OSError: the disk is full or cannot be written; the earlier checkpoints are unchanged.
     """
-    folder.parent.mkdir(exist_ok=True)  # but never the run directory, which somebody may have moved
-    folder.mkdir(exist_ok=True)
+    make_own_folder(folder.parent)  # but never the run directory, which may have been moved
+    make_own_folder(folder)
     content = safetensors.numpy.save({name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
     digest = hashlib.sha256(content).hexdigest()
     name = checkpoint_name(metadata["iteration"])

@@ -25,14 +25,14 @@ class WriteRetry:
 
     def __init__(self, require: Callable[[], None] = lambda: None) -> None:
         self.unsaved: dict[str, str] = {}
-        self._require = require
+        self.require = require
         self._reported: set[tuple[str, int | None]] = set()
         self._lines: deque[str] = deque()  # the thread that writes checkpoints adds to it
 
     def attempt(self, name: str, write: Callable[[], None]) -> bool:
         """Call a function that writes something, which has a name for people; return whether that worked."""
         try:
-            self._require()
+            self.require()
             write()
         except OSError as error:
             self._add_failure(name, error)

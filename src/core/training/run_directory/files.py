@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.own_files.opening import open_own
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -30,15 +31,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and wait until the disk has it; a failed write leaves no file."""
-    try:
-        with path.open("wb") as file:
+    """Write a file and wait until the disk has it; a failed write leaves no file, and a link is not followed."""
+    with open_own(path, "wb") as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def _sync_directory(directory: Path) -> None:

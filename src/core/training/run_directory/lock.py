@@ -8,12 +8,14 @@ locks: a run continues without one there, and says so.
 
 import errno
 import os
+import re
 import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from core.errors import UserError
+from core.own_files.opening import open_own
 from core.training.run_directory.directory import RunDirectory
 
 try:
@@ -21,6 +23,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+
+_LEFT, _LONGEST = re.compile(r"(\d+ \S+\n?)?|\d+ ?"), 300
+"""What a process writes into the lock, whole or cut off, and the longest that it can be."""
 
 _TRAINING = "trains there; wait for it, stop it, or name another --run-directory"
 
@@ -78,10 +83,11 @@ class RunLock:
     def _locked(self) -> IO[str]:
         """Return the locked file, which names this process."""
         while True:
-            file = self._path.open("a+", encoding="utf-8", errors="replace")
+            file: IO[str] = open_own(self._path, "a+", encoding="utf-8", errors="replace")
             try:
                 self._lock(file)
                 if self._is_at_its_path(file):
+                    _require_lock_file(file)
                     file.truncate(0)
                     with suppress(OSError):  # a full disk: others cannot be told who it is
                         os.write(file.fileno(), f"{os.getpid()} {socket.gethostname()}\n".encode())
@@ -103,7 +109,7 @@ class RunLock:
 
     def _is_at_its_path(self, file: IO[str]) -> bool:
         try:
-            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+            return os.path.samestat(os.fstat(file.fileno()), self._path.lstat())
         except OSError:
             return False
 
@@ -121,6 +127,17 @@ def is_locked(directory: Path) -> bool:
         return True
     except OSError:
         return path.exists() and fcntl is None
+
+
+def _require_lock_file(file: IO[str]) -> None:
+    """Check that a file which is about to be emptied is a lock that a process has left.
+
+    Raises:
+        OSError: it is something else.
+    """
+    file.seek(0)
+    if _LEFT.fullmatch(file.read(_LONGEST + 1)) is None:
+        raise OSError(errno.EEXIST, f"its {os.path.basename(file.name)} is no lock of Longstride; move that file away")
 
 
 def _holder(file: IO[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.errors import UserError
+from core.own_files.opening import make_own_folder, open_own
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_atomically
@@ -25,6 +26,7 @@ class TensorBoardLog:
     def __init__(self, folder: Path, after: int, tell: Callable[[str], None]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        make_own_folder(folder)
         self._tell, self._hook = tell, threading.excepthook
         threading.excepthook = self._hide_traceback
         # A queue of 1000: a run never waits for it.
@@ -107,7 +109,7 @@ class MetricsLog:
             self._board.close()
 
     def _append(self) -> None:
-        with self._path.open("ab") as file:
+        with open_own(self._path, "ab") as file:
             file.truncate(min(self._size, file.tell()))  # what a failed attempt wrote
             file.write(self._waiting)
             file.flush()
@@ -119,7 +121,9 @@ class MetricsLog:
             return TensorBoardLog(RunDirectory(directory).tensorboard, after, self._retry.tell)
         except ImportError:
             self.note = "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only."
-            return None
+        except OSError as error:
+            self.note = f"Cannot write tensorboard/: {error.strerror}. The run continues without it."
+        return None
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:

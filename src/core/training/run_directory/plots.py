@@ -1,5 +1,6 @@
 """Learning curve of a run: the main metric over the iterations, with intervals and the heuristics as lines."""
 
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import numpy as np
 from core.escaping import plot_text
 from core.text import Scale, in_words, scale_of
 from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.files import write_atomically
 from core.training.run_directory.metrics_log import read_metrics
 
 _WINDOWS = 12
@@ -163,8 +165,10 @@ def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
     draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
     interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
     axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120)
     try:
-        figure.savefig(path, dpi=120)
+        write_atomically(path, picture.getvalue())
     except OSError as error:
         return f"No {path.name}: {error.strerror}."
     return f"Learning curve: {path}."

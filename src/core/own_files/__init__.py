@@ -1,0 +1,1 @@
+"""Which folders and files are Longstride's own, and how it writes and removes them."""
