@@ -1,5 +1,6 @@
 """The command line: flags, modes, errors and exit codes."""
 
+import errno
 import os
 import sys
 import threading
@@ -21,6 +22,7 @@ from core.errors import (
     this_command,
 )
 from core.learning.distributed.launch import Launch
+from core.output import keep_output, lost_output, note_error
 from core.terminal import say_error, say_on
 from core.text import Say
 
@@ -43,7 +45,10 @@ _USES: dict[str, tuple[str, ...]] = {
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
-EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
+
+_RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
+"""Modes that do their work as well if nobody reads what they print."""
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
@@ -51,6 +56,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 
     ``default_file`` has the hyperparameters where the command line names no file.
     """
+    keep_output()
     with remembered_interrupt() as interrupt:
         return _exit_code(sys.argv[1:] if arguments is None else arguments, default_file, interrupt)
 
@@ -88,6 +94,7 @@ def _print_error(error: UserError) -> None:
     rank = os.environ.get("RANK", "0")
     if error.alone or (error.alone is None and os.environ.get("LOCAL_RANK", "0") == "0"):
         say_error(f"rank {rank}: {error}" if rank != "0" else error)
+        note_error(f"error: {error}")
 
 
 def installed() -> int:
@@ -102,14 +109,39 @@ def console_of_output() -> Console:
     return Console(width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200)
 
 
+def _unless_lost(code: int) -> int:
+    """Return the exit code of a mode whose result is what it printed: another one where that could not be written."""
+    lost = lost_output()
+    if code or lost is None:
+        return code
+    if lost.errno == errno.EPIPE:  # as a program that SIGPIPE has ended, of which a shell says the same
+        return EXIT_NO_READER
+    say_error(f"Standard output cannot be written: {lost.strerror}.")
+    return EXIT_NOT_SAVED
+
+
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
-    """Read a command line and run its mode; each mode imports what it needs, which takes seconds."""
+    """Read a command line, run its mode, and return the exit code."""
     options = vars(_parser().parse_known_flags(_joined(arguments)))
     mode, named = options.pop("mode"), options.pop("hyperparameters")
     names = dict.fromkeys(name for used in _USES.values() for name in used)
     own = {name: options.pop(name, None) for name in names}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
+    code = _run_named(mode, own, (config, sources), options, named, default_file)
+    return code if mode in _RESULTS_ARE_FILES or own["serve"] is not None else _unless_lost(code)
+
+
+def _run_named(
+    mode: str,
+    own: dict[str, Any],
+    settings: tuple[Config, dict[str, str]],
+    options: dict[str, Any],
+    named: Path | None,
+    default_file: Path | None,
+) -> int:
+    """Run a mode; each one imports what it needs, which takes seconds."""
+    config, sources = settings
     if mode != "train":
         Launch.from_environment().require_one_process(mode)
     console = console_of_output()

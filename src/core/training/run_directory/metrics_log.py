@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.directory import RunDirectory
-from core.training.run_directory.files import write_atomically
+from core.training.run_directory.own_file import OwnFile
 
 
 class TensorBoardLog:
@@ -83,12 +83,11 @@ class MetricsLog:
         self._waiting = b""
         kept = b"".join(_line(record) for record in read_metrics(directory) if record["iteration"] <= after)
         try:
-            write_atomically(self._path, kept)
+            self._file = OwnFile(self._path, kept, self._retry)
         except OSError as error:
             raise UserError(
                 f"Cannot write {self._path}: {error.strerror}. What was saved before is untouched."
             ) from None
-        self._size = len(kept)
         self.note: str | None = None
         self._board = self._open_board(directory, after)
 
@@ -101,17 +100,13 @@ class MetricsLog:
 
     def close(self) -> None:
         """Try a last time to write what failed, and flush TensorBoard."""
-        if self._waiting:
-            self._retry.attempt(self._path.name, self._append)
+        self._retry.attempt(self._path.name, self._append)
+        self._file.close()
         if self._board is not None:
             self._board.close()
 
     def _append(self) -> None:
-        with self._path.open("ab") as file:
-            file.truncate(min(self._size, file.tell()))  # what a failed attempt wrote
-            file.write(self._waiting)
-            file.flush()
-            self._size = file.tell()
+        self._file.append(self._waiting)
         self._waiting = b""
 
     def _open_board(self, directory: Path, after: int) -> TensorBoardLog | None:
