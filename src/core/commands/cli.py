@@ -19,6 +19,7 @@ from core.errors import (
     NotSavedError,
     RankLostError,
     UserError,
+    one_line,
     this_command,
 )
 from core.learning.distributed.launch import Launch
@@ -46,6 +47,10 @@ _USES: dict[str, tuple[str, ...]] = {
 """The flags of each mode beside hyperparameters, which all of them take."""
 
 EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
+
+_NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"
+_NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate memory", "Cannot allocate memory"
+"""Words of errors that Python, torch and the loader of libraries raise where a limit of the system is met."""
 
 _RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
 """Modes that do their work as well if nobody reads what they print."""
@@ -78,7 +83,13 @@ def _exit_code(arguments: Sequence[str], default_file: Path | None, interrupt: I
         _print_error(error)
         return EXIT_NOT_SAVED if isinstance(error, NotSavedError) else EXIT_BAD_INPUT
     except OSError as error:  # a disk or permission that failed outside of the places that say more
-        say_error(f"{error.strerror or error}: {error.filename}; nothing saved before is lost.")
+        where = f": {error.filename}" if error.filename else ""
+        say_error(f"{error.strerror or error}{where}; nothing saved before is lost.")
+        return EXIT_BAD_INPUT
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if (sentence := sentence_of_limits(error)) is None:
+            raise
+        say_error(sentence)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         if os.environ.get("RANK", "0") == "0":
@@ -87,6 +98,17 @@ def _exit_code(arguments: Sequence[str], default_file: Path | None, interrupt: I
             sys.stdout.flush()
             os._exit(EXIT_INTERRUPTED)
         return EXIT_INTERRUPTED
+
+
+def sentence_of_limits(error: BaseException) -> str | None:
+    """Return the sentence about an error of a process that may have no more memory or threads; None for another one."""
+    text, kept = str(error), "What was saved before is untouched."
+    if any(words in text for words in _NO_THREADS):
+        return f"The system allows this process no more threads. Raise its limits (ulimit -u, ulimit -v). {kept}"
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        detail = f" ({one_line(error)})" if text else ""
+        return f"There is not enough memory{detail}. Use smaller settings, or raise the limit (ulimit -v). {kept}"
+    return None
 
 
 def _print_error(error: UserError) -> None:

@@ -49,7 +49,7 @@ from core.training.run_directory.files import write_json
 from core.training.run_directory.kept_files import KeptFiles
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.messages_log import MessagesLog
-from core.training.run_directory.metrics_log import MetricsLog, NoLog, read_metrics
+from core.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.run_directory.refused_rows import write_refused_rows
 from core.training.settings import Services
@@ -95,7 +95,7 @@ class Run:
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.growth.share if trainer.growth else 0.0
         with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
-            progress.remember(read_metrics(self.directory))
+            progress.remember(whole_records(self.directory))
             if log.note:
                 progress.say(log.note)
             try:

@@ -11,6 +11,17 @@ from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.own_file import OwnFile
+from core.training.run_directory.read_json import RECORD, parse_json
+
+_ALWAYS = ("steps", "simulation_seconds", "update_seconds")
+"""Figures that every record has."""
+
+_NUMBERS = (
+    *("return", "mean_reward", "entropy", "approx_kl", "clip_fraction", "explained_variance", "learning_rate"),
+    *("learning_rate_factor", "dead_units", "observation_effect", "transfer_seconds", "execution_seconds"),
+    *("simulated_episodes", "skipped_steps", "optimizer_steps", "model_transfers", "update_flops_per_second"),
+)
+"""Figures that are numbers or null, if a record has them."""
 
 
 class TensorBoardLog:
@@ -127,6 +138,25 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
     return _parsed(path.read_bytes()) if path.exists() else []
 
 
+def whole_records(directory: Path) -> list[dict[str, Any]]:
+    """Return the records of :func:`read_metrics` that have what every iteration of a run writes, as numbers.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return [record for record in read_metrics(directory) if _is_whole(record)]
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    numbers = [record.get(name, 0.0) for name in _NUMBERS]
+    return (
+        all(isinstance(record.get(name), int | float) for name in _ALWAYS)
+        and all(number is None or isinstance(number, int | float) for number in numbers)
+        and "return" in record
+        and isinstance(record.get("metrics"), dict)
+    )
+
+
 class NewRecords:
     """Reads what is appended to a run's metrics.jsonl; a line that is not complete yet waits for its end."""
 
@@ -154,11 +184,9 @@ def _parsed(content: bytes) -> list[dict[str, Any]]:
     records = []
     for line in content.decode(errors="replace").splitlines():
         try:
-            record = json.loads(line)
+            records.append(parse_json(line, RECORD))
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("iteration"), int):
-            records.append(record)
     return records
 
 
