@@ -639,7 +639,9 @@ def wait_for(path, seconds=90):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
+@pytest.mark.parametrize(
+    "number", mostly_slow([signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)], signal.SIGINT)
+)
 def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
     directory = tmp_path / "a run"
     process = subprocess.Popen(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pydantic")
-resource = pytest.importorskip("resource")
 
 import core
 from core.commands.cli import sentence_of_limits
