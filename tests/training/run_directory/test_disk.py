@@ -266,11 +266,13 @@ def test_files_that_vanish_are_written_again(running, tmp_path, how):
     run = running(directory)
     run.iterations(3)
     path = directory / "metrics.jsonl"
-    path.unlink()
-    (directory / "config.json").unlink()
     if how == "replaced":
-        path.symlink_to("/dev/full")
-    run.wait_for(r"metrics\.jsonl was (removed|replaced) by .* it is written again")
+        (tmp_path / "link").symlink_to("/dev/full")
+        os.replace(tmp_path / "link", path)  # at once: the run may write in any moment
+    else:
+        path.unlink()
+    (directory / "config.json").unlink()
+    run.wait_for(rf"metrics\.jsonl was {how} by .* it is written again")
     run.wait_for(r"config\.json was removed by another program; it is written again")
     run.iterations(3)
     assert run.stop() == (130, "")
