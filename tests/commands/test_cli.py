@@ -52,6 +52,9 @@ KEYS = {
 }
 
 
+SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
+
+
 def train_arguments(directory, episodes=2, *more):
     run = ("--run-directory", str(directory), "--training-episodes", str(episodes))
     return ["--mode", "train", *SMALL, *run, *more]
@@ -639,7 +642,7 @@ def wait_for(path, seconds=90):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM, SIGHUP], signal.SIGINT))
 def test_a_signal_saves_says_how_to_go_on_and_the_run_can_be_finished(tmp_path, number):
     directory = tmp_path / "a run"
     process = subprocess.Popen(

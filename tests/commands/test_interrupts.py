@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from core.commands import cli
-from core.commands.interrupts import Interrupt, StopOnInterrupt, remembered_interrupt
+from core.commands.interrupts import Interrupt, StopOnInterrupt, ending_signals, remembered_interrupt
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 
@@ -45,6 +45,30 @@ def test_without_an_interrupt_training_begins_and_the_first_one_asks_it_to_stop(
     with remembered_interrupt() as interrupt, StopOnInterrupt(said.append, signal.SIGINT) as stop:
         signal.raise_signal(signal.SIGINT)
     assert stop.requested() and not interrupt.asked and len(said) == 1
+
+
+def test_a_lost_terminal_is_one_request_however_often_it_is_told():
+    """The system and the shell both send SIGHUP, and SIGTERM follows where a session ends."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with StopOnInterrupt(print, *ending_signals()) as stop:
+            for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(number)
+            assert stop.requested()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def test_under_nohup_a_lost_terminal_is_not_heard():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopOnInterrupt(print, *ending_signals()) as stop:
+            signal.raise_signal(signal.SIGHUP)
+        assert not stop.requested()
+    finally:
+        signal.signal(signal.SIGHUP, previous)
 
 
 def test_a_handler_of_the_caller_stays():

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from core.commands.interrupts import ending_signals
 from core.commands.report import report_at_the_end
 from core.commands.train import ranks_of, starts_again, stop_on_interrupt, wants_report
 from core.config import Config
 from core.errors import UserError
 from core.learning.distributed.launch import Launch
 from core.learning.distributed.ranks import Ranks
+from core.output import kept_output
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
@@ -96,13 +98,13 @@ def train(
     say = say_on(console)
     given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
     launch = Launch.from_environment()
-    with _same_torch_threads(), ranks_of(launch, given) as ranks:
+    with kept_output(), _same_torch_threads(), ranks_of(launch, given) as ranks:
         first = ranks.rank == 0
         say = say if first else say_on(console_for(True))
         resume = ranks.from_first(lambda: resume or starts_again(launch, given, say))
         config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks)
         run = build_run(config, sources, resume, say, loaded, ranks=ranks)
-        signals = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]  # of the second by torchrun
+        signals = [signal.SIGINT] if ranks.size == 1 else ending_signals()  # torchrun passes on all of them
         with stop_on_interrupt(say, ranks, *signals) as interrupt:
             completed = run.train(console, interrupt.requested)
     if wants_report(not report) and first:

@@ -1,5 +1,6 @@
 """The command line: flags, modes, errors and exit codes."""
 
+import errno
 import os
 import sys
 import threading
@@ -18,9 +19,11 @@ from core.errors import (
     NotSavedError,
     RankLostError,
     UserError,
+    one_line,
     this_command,
 )
 from core.learning.distributed.launch import Launch
+from core.output import keep_output, lost_output, note_error
 from core.terminal import make_console, say_error, say_on
 from core.text import Say
 
@@ -43,7 +46,14 @@ _USES: dict[str, tuple[str, ...]] = {
 }
 """The flags of each mode beside hyperparameters, which all of them take."""
 
-EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
+
+_NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"
+_NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate memory", "Cannot allocate memory"
+"""Words of errors that Python, torch and the loader of libraries raise where a limit of the system is met."""
+
+_RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
+"""Modes that do their work as well if nobody reads what they print."""
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
@@ -51,6 +61,7 @@ def main(arguments: Sequence[str] | None = None, default_file: Path | None = Non
 
     ``default_file`` has the hyperparameters where the command line names no file.
     """
+    keep_output()
     with remembered_interrupt() as interrupt:
         return _exit_code(sys.argv[1:] if arguments is None else arguments, default_file, interrupt)
 
@@ -72,7 +83,13 @@ def _exit_code(arguments: Sequence[str], default_file: Path | None, interrupt: I
         _print_error(error)
         return EXIT_NOT_SAVED if isinstance(error, NotSavedError) else EXIT_BAD_INPUT
     except OSError as error:  # a disk or permission that failed outside of the places that say more
-        say_error(f"{error.strerror or error}: {error.filename}; nothing saved before is lost.")
+        where = f": {error.filename}" if error.filename else ""
+        say_error(f"{error.strerror or error}{where}; nothing saved before is lost.")
+        return EXIT_BAD_INPUT
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if (sentence := sentence_of_limits(error)) is None:
+            raise
+        say_error(sentence)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         if os.environ.get("RANK", "0") == "0":
@@ -83,11 +100,23 @@ def _exit_code(arguments: Sequence[str], default_file: Path | None, interrupt: I
         return EXIT_INTERRUPTED
 
 
+def sentence_of_limits(error: BaseException) -> str | None:
+    """Return the sentence about an error of a process that may have no more memory or threads; None for another one."""
+    text, kept = str(error), "What was saved before is untouched."
+    if any(words in text for words in _NO_THREADS):
+        return f"The system allows this process no more threads. Raise its limits (ulimit -u, ulimit -v). {kept}"
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        detail = f" ({one_line(error)})" if text else ""
+        return f"There is not enough memory{detail}. Use smaller settings, or raise the limit (ulimit -v). {kept}"
+    return None
+
+
 def _print_error(error: UserError) -> None:
     """Print the sentence of an error, unless another process of the run, or of this host, prints it."""
     rank = os.environ.get("RANK", "0")
     if error.alone or (error.alone is None and os.environ.get("LOCAL_RANK", "0") == "0"):
         say_error(f"rank {rank}: {error}" if rank != "0" else error)
+        note_error(f"error: {error}")
 
 
 def installed() -> int:
@@ -104,14 +133,39 @@ def console_of_output() -> Console:
     )
 
 
+def _unless_lost(code: int) -> int:
+    """Return the exit code of a mode whose result is what it printed: another one where that could not be written."""
+    lost = lost_output()
+    if code or lost is None:
+        return code
+    if lost.errno == errno.EPIPE:  # as a program that SIGPIPE has ended, of which a shell says the same
+        return EXIT_NO_READER
+    say_error(f"Standard output cannot be written: {lost.strerror}.")
+    return EXIT_NOT_SAVED
+
+
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
-    """Read a command line and run its mode; each mode imports what it needs, which takes seconds."""
+    """Read a command line, run its mode, and return the exit code."""
     options = vars(_parser().parse_known_flags(_joined(arguments)))
     mode, named = options.pop("mode"), options.pop("hyperparameters")
     names = dict.fromkeys(name for used in _USES.values() for name in used)
     own = {name: options.pop(name, None) for name in names}
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
+    code = _run_named(mode, own, (config, sources), options, named, default_file)
+    return code if mode in _RESULTS_ARE_FILES or own["serve"] is not None else _unless_lost(code)
+
+
+def _run_named(
+    mode: str,
+    own: dict[str, Any],
+    settings: tuple[Config, dict[str, str]],
+    options: dict[str, Any],
+    named: Path | None,
+    default_file: Path | None,
+) -> int:
+    """Run a mode; each one imports what it needs, which takes seconds."""
+    config, sources = settings
     if mode != "train":
         Launch.from_environment().require_one_process(mode)
     console = console_of_output()

@@ -19,11 +19,13 @@ from core.config import Parser
 from core.errors import UserError
 from core.hardware.gpu_sampler import take_sample
 from core.hardware.nvml import ask, nvml
+from core.output import keep_output, lost_output
 from core.text import format_bytes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show samples until the count is reached or the user interrupts; return the exit code."""
+    keep_output()
     try:
         options = _parser().parse_known_flags(arguments)
         _check(options)
@@ -81,7 +83,7 @@ def _watch(api: Any, options: argparse.Namespace) -> None:
                 live.update(table(gpus), refresh=True)
             else:
                 console.print(table(gpus))
-            if number == options.count:
+            if number == options.count or lost_output() is not None:
                 return
             time.sleep(options.interval)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: it ends a command at once, and a training after its iteration."""
+"""Ctrl-C, SIGTERM and a lost terminal: they end a command at once, and a training after its iteration."""
 
 import signal
 import threading
@@ -41,17 +41,26 @@ def remembered_interrupt() -> Iterator[Interrupt]:
         signal.signal(signal.SIGINT, previous)
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that ask a training to end: Ctrl-C, SIGTERM and, unless nohup ignores it, a lost terminal."""
+    lost = getattr(signal, "SIGHUP", None)  # Windows has none
+    heard = lost is not None and signal.getsignal(lost) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([lost] if lost is not None and heard else [])]
+
+
 class StopOnInterrupt:
     """Turns the first of some signals into a request to stop after the iteration; the second interrupts at once.
 
     Signals within ``once_for`` seconds are the same request: torchrun passes on what the terminal has sent to all.
+    SIGHUP never interrupts: the system and the shell both send it when a terminal is lost.
     Outside the main thread, where Python handles no signals, it changes nothing.
     """
 
     def __init__(self, say: Say, *signals: signal.Signals, once_for: float = 0.0) -> None:
         self._once_for, self._since = once_for, 0.0
         is_main = threading.current_thread() is threading.main_thread()
-        self._say, self._signals, self._stop = say, signals if is_main else (), False
+        self._say, self._signals = say, signals if is_main else ()
+        self._stop = self._by_terminal = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopOnInterrupt":
@@ -71,9 +80,15 @@ class StopOnInterrupt:
         return self._stop
 
     def _handle(self, number: int, frame: object) -> None:
+        by_terminal = number == getattr(signal, "SIGHUP", None)
         if self._stop:
+            if by_terminal:
+                return
+            if self._by_terminal:  # SIGTERM follows SIGHUP where a session ends
+                self._by_terminal = False
+                return
             if time.monotonic() - self._since < self._once_for:
                 return
             raise KeyboardInterrupt
-        self._stop, self._since = True, time.monotonic()
+        self._stop, self._since, self._by_terminal = True, time.monotonic(), by_terminal
         self._say("Stopping after this iteration. Press Ctrl-C again to stop at once.")

@@ -1,11 +1,13 @@
 """--mode report: a run, or several side by side, as a page for a browser."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.config import Config, load_values
-from core.errors import UserError, this_command
+from core.errors import UserError, one_line, this_command
 from core.escaping import shell_word
 from core.report.machine import run_seconds
 from core.report.run_data import RunData, read_run
@@ -34,8 +36,10 @@ def run_report(directories: list[str], say: Say) -> int:
     if len(directories) == 1:
         say(f"Report: {report_on(Path(directories[0]))}")
         return 0
-    runs = [_read(Path(directory), None)[0] for directory in directories]
-    say(f"Report: {write_side_by_side(runs, _words(runs[0]))}")
+    with _understood(*map(Path, directories)):
+        runs = [_read(Path(directory), None)[0] for directory in directories]
+        page = write_side_by_side(runs, _words(runs[0]))
+    say(f"Report: {page}")
     return 0
 
 
@@ -50,6 +54,22 @@ def report_on(directory: Path, simulator: Simulator | None = None, play_after: f
     Raises:
         UserError: the directory holds no run, or the page cannot be written.
     """
+    with _understood(directory):
+        return _report_on(directory, simulator, play_after)
+
+
+@contextmanager
+def _understood(*directories: Path) -> Iterator[None]:
+    """Turn what fails on files that no run writes into a sentence."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        where, reason = ", ".join(map(str, directories)), f"{type(error).__name__}: {one_line(error)}"
+        raise UserError(f"The files of {where} hold what no run writes ({reason}); there is no report.") from error
+
+
+def _report_on(directory: Path, simulator: Simulator | None, play_after: float) -> Path:
+    """Write the report of a run and return its path."""
     run, checkpoint = _read(directory, simulator)
     if run_seconds(run) < play_after:
         command = f"{this_command()} --mode report --run-directory {shell_word(str(directory))}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from core.commands.interrupts import StopOnInterrupt
+from core.commands.interrupts import StopOnInterrupt, ending_signals
 from core.commands.report import report_at_the_end
 from core.config import Config
 from core.errors import this_command
@@ -67,7 +67,7 @@ def run_train(config: Config, sources: dict[str, str], choices: Choices, console
         if not run.trainer.unfinished:
             say("Nothing is left to train: name a larger --training-episodes to train on.")
         begin = time.monotonic()
-        with stop_on_interrupt(say, ranks, signal.SIGINT, signal.SIGTERM) as interrupt:
+        with stop_on_interrupt(say, ranks, *ending_signals()) as interrupt:
             done = run.train(console, interrupt.requested)
         if ranks.rank == 0:
             for line in _checked(run) if done and time.monotonic() - begin >= SHORT_RUN else []:

@@ -1,9 +1,10 @@
 """What a run directory holds, as far as it is there."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from core.errors import UserError
 from core.simulators.simulator import Simulator
@@ -11,8 +12,9 @@ from core.training.evaluation.comparison import from_json
 from core.training.evaluation.evaluate import Evaluation
 from core.training.evaluation.process.trace import Trace
 from core.training.run_directory.directory import RunDirectory, checkpoint_files
-from core.training.run_directory.metrics_log import read_metrics
+from core.training.run_directory.metrics_log import whole_records
 from core.training.run_directory.plots import Curve, curve_of, read_evaluation
+from core.training.run_directory.read_json import FACTS, OBJECT, PLAN, SETTINGS, read_json
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ def read_run(directory: Path, simulator: Simulator | None, notes: list[str] | No
         UserError: the directory holds no iteration of a run.
     """
     paths, found = RunDirectory(directory), list(notes or [])
-    records = read_metrics(directory)
+    records = whole_records(directory)
     if not records:
         raise UserError(f"{directory} has no {paths.metrics.name} with an iteration; name the directory of a run.")
-    config, content = _read(paths.config, found), read_evaluation(paths)
+    config, content = _read(paths.config, found, SETTINGS), read_evaluation(paths)
     evaluation = from_json(content) if content else None
     if content and evaluation is None:
         found.append("evaluation.json is of an earlier version; evaluate the run again.")
@@ -99,8 +101,8 @@ def read_run(directory: Path, simulator: Simulator | None, notes: list[str] | No
         records=records,
         settings=config.get("values", {}),
         sources=config.get("sources", {}),
-        plan=_read(paths.plan, found),
-        checkpoint=_read(last, found) if last else {},
+        plan=_read(paths.plan, found, PLAN),
+        checkpoint=_read(last, found, FACTS) if last else {},
         evaluation=evaluation,
         evaluation_file=content,
         whatif=_read(paths.whatif, found) if paths.whatif.is_file() else {},
@@ -110,11 +112,10 @@ def read_run(directory: Path, simulator: Simulator | None, notes: list[str] | No
     )
 
 
-def _read(path: Path, notes: list[str]) -> dict[str, Any]:
+def _read(path: Path, notes: list[str], shape: TypeAdapter[Any] = OBJECT) -> dict[str, Any]:
     """Return the content of a JSON file; nothing, and a note, where that fails."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path, shape)
     except (OSError, ValueError):
         notes.append(f"{path.name} is missing or damaged, so this page lacks what it would tell.")
         return {}
-    return content if isinstance(content, dict) else {}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -272,19 +273,105 @@ def test_a_directory_that_is_put_in_its_place_gets_nothing(running, tmp_path):
     assert list(directory.iterdir()) == []
 
 
-def test_a_metrics_file_that_takes_nothing(running, tmp_path):
-    """/dev/full refuses every byte; the lines that it refused come after it has gone."""
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_files_that_vanish_are_written_again(running, tmp_path, how):
     directory = tmp_path / "run"
     run = running(directory)
     run.iterations(3)
     path = directory / "metrics.jsonl"
-    path.rename(directory / "before")
-    path.symlink_to("/dev/full")
-    run.wait_for("Cannot write metrics.jsonl")
+    if how == "replaced":
+        (tmp_path / "link").symlink_to("/dev/full")
+        os.replace(tmp_path / "link", path)  # at once: the run may write in any moment
+    else:
+        path.unlink()
+    (directory / "config.json").unlink()
+    run.wait_for(rf"metrics\.jsonl was {how} by .* it is written again")
+    run.wait_for(r"config\.json was removed by another program; it is written again")
     run.iterations(3)
-    os.replace(directory / "before", path)
-    run.wait_for("metrics.jsonl is written again")
     assert run.stop() == (130, "")
+    assert not path.is_symlink()
     lines = path.read_text().splitlines()
     assert [json.loads(line)["iteration"] for line in lines] == list(range(1, len(lines) + 1))
     assert_complete(directory)
+    assert "values" in json.loads((directory / "config.json").read_text())
+
+
+def test_a_metrics_file_that_is_cut_is_an_exit_code_and_a_sentence(running, tmp_path):
+    directory = tmp_path / "run"
+    run = running(directory)
+    run.iterations(3)
+    os.truncate(directory / "metrics.jsonl", 0)
+    run.wait_for(r"metrics\.jsonl is not complete: another program cut off .* of its bytes")
+    code, error = run.stop()
+    assert code == 1
+    assert re.fullmatch(r"error: Not everything is left in [^\n]*metrics\.jsonl[^\n]* is saved;[^\n]*\n", error)
+    load_checkpoint(directory, pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return the checkpoint of a run of 30 iterations."""
+    run = Running(tmp_path_factory.mktemp("undisturbed") / "run", "--no-report", episodes=30)
+    assert run.process.wait(180) == 0
+    return load_checkpoint(run.directory)[1]
+
+
+def train(directory, episodes=30, **streams):
+    """Train with some output; return the process."""
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *SMALL, "--training-episodes", str(episodes)]
+    return subprocess.Popen([*command, "--no-report", "--run-directory", str(directory)], **streams)
+
+
+def test_a_training_goes_on_when_its_output_is_on_a_full_disk(undisturbed, small_disk, tmp_path):
+    """And its output goes on when there is room again."""
+    log = (small_disk / "log.txt").open("a")
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'filler'}", "bs=512"], capture_output=True)
+    process = train(tmp_path / "run", stdout=log, stderr=log)
+    end = time.monotonic() + 120
+    while not (tmp_path / "run" / "messages.log").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    (small_disk / "filler").unlink()
+    assert process.wait(180) == 0
+    assert load_checkpoint(tmp_path / "run")[1] == undisturbed
+    said = (tmp_path / "run" / "messages.log").read_text()
+    assert said.count("Standard output cannot be written: No space left on device.") == 1
+    assert "Standard output is written again" in said
+    assert "Trained 30 iterations" in (small_disk / "log.txt").read_text()
+
+
+def test_a_training_goes_on_when_nobody_reads_its_output(undisturbed, tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    assert train(tmp_path / "run", stdout=write, stderr=write).wait(180) == 0
+    os.close(write)
+    assert load_checkpoint(tmp_path / "run")[1] == undisturbed
+    said = (tmp_path / "run" / "messages.log").read_text()
+    assert said.count("Standard output cannot be written: Broken pipe.") == 1
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_lost_terminal_saves_and_under_nohup_the_run_goes_on(tmp_path, ignored):
+    """The terminal goes in the middle of the live display, and SIGHUP comes twice, from the system and the shell."""
+    directory, (master, slave) = tmp_path / "run", os.openpty()
+    ignore = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
+    streams = {"stdin": slave, "stdout": slave, "stderr": slave, "preexec_fn": ignore}
+    process = train(directory, 60 if ignored else 1_000_000, **streams)
+    os.close(slave)
+    reader = threading.Thread(target=read_all, args=[master], daemon=True)
+    reader.start()
+    end = time.monotonic() + 120
+    while not read_metrics(directory):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.close(master)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(180) == (0 if ignored else 130)
+    assert (assert_complete(directory) == 60) == ignored
+
+
+def read_all(descriptor):
+    """Read a terminal until it is closed, so that its program never waits."""
+    with suppress(OSError):
+        while os.read(descriptor, 4096):
+            pass

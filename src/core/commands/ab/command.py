@@ -20,6 +20,7 @@ from core.training.run_directory.directory import RunDirectory, choose_directory
 from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.ownership import object_in
+from core.training.run_directory.read_json import read_json
 
 PAIRS = 5
 RESULT = "ab.json"
@@ -146,7 +147,7 @@ def _is_unmarked_comparison(comparison: Comparison) -> bool:
 def _require_same(comparison: Comparison, path: Path) -> None:
     """Check that ab.json is of this comparison, so that its runs count."""
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         known = [before["a"]["values"], before["b"]["values"], before["seed"]]
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None

@@ -3,18 +3,20 @@
 Each runs in a fresh process: it starts as a user's would, with nothing left from the one before.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from core.commands.ab.report import Records, played_the_same, run_figures
 from core.commands.ab.side import Side
 from core.commands.fresh_process import last_words, run_fresh
 from core.errors import UserError
 from core.training.run_directory.files import write_json
-from core.training.run_directory.metrics_log import read_metrics
+from core.training.run_directory.metrics_log import whole_records
 from core.training.run_directory.ownership import remove_run
+from core.training.run_directory.read_json import OBJECT, PLAN, read_json
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class SideRun:
 
     def plan(self) -> dict[str, Any]:
         """Return the content of the run's plan.json."""
-        return dict(json.loads((self.directory / "plan.json").read_text(encoding="utf-8")))
+        return _read(self.directory / "plan.json", PLAN)
 
     def read(self, metric: str) -> tuple[dict[str, Any], Records]:
         """Return the figures and the records of a finished run of a simulator with this main metric.
@@ -67,14 +69,31 @@ class SideRun:
         Raises:
             UserError: the run has no iteration that counts.
         """
-        records = read_metrics(self.directory)
+        records = whole_records(self.directory)
         if len(records) < 2:
             raise UserError(
                 f"Side {self.side.name.upper()} has {len(records)} iteration(s) in pair {self.pair}, and the first one "
                 "warms up; let it train for longer."
             )
-        seconds = json.loads(self.result_file.read_text(encoding="utf-8"))["seconds"]
+        seconds = float(_read(self.result_file)["seconds"])
         return run_figures(records, seconds, metric, self.plan()["batch_size"]), records
+
+
+def _read(path: Path, shape: TypeAdapter[Any] = OBJECT) -> dict[str, Any]:
+    """Return the content of a file of a finished run.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    try:
+        content = read_json(path, shape)
+        if shape is OBJECT:
+            float(content["seconds"])
+        else:
+            content["batch_size"], content["machine"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UserError(f"{path} is missing or damaged; remove {path.parent} to make the pair again.") from None
+    return content
 
 
 def probe(side: Side, directory: Path) -> None:

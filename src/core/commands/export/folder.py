@@ -1,6 +1,5 @@
 """The folder of an exported policy."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from core.policies.export.contract import (
 )
 from core.training.run_directory.files import write_atomically
 from core.training.run_directory.ownership import is_own_run
+from core.training.run_directory.read_json import read_json
 
 _NAMES = (TENSORS, CONTRACT, ONNX, C_SOURCE, C_HEADER, README)
 
@@ -79,6 +79,6 @@ class ExportFolder:
 
     def _is_export(self) -> bool:
         with suppress(OSError, ValueError, AttributeError):
-            content = json.loads((self.path / CONTRACT).read_text(encoding="utf-8"))
+            content = read_json(self.path / CONTRACT)
             return bool(content == {} or str(content.get("format", "")).startswith("longstride-policy/"))
         return False

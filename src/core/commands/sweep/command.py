@@ -23,6 +23,7 @@ from core.training.run_directory.files import write_json
 from core.training.run_directory.lock import RunLock
 from core.training.run_directory.metrics_log import read_metrics
 from core.training.run_directory.ownership import object_in, remove_run
+from core.training.run_directory.read_json import read_json
 
 
 def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
@@ -90,7 +91,7 @@ def _is_unmarked_sweep(sweep: Sweep) -> bool:
 def _require_same(sweep: Sweep, path: Path) -> None:
     """Check that sweep.json is of this sweep, so that its trials count."""
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         known = {name: before[name] for name in sweep.identity()}
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None

@@ -1,6 +1,5 @@
 """The trainings of a sweep, each in a fresh process and a run directory of its own."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,11 +7,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter
+
 from core.commands.fresh_process import last_words, run_fresh
 from core.config import flags_of
 from core.training.run_directory.files import write_json
-from core.training.run_directory.metrics_log import NewRecords, read_metrics
+from core.training.run_directory.metrics_log import NewRecords, whole_records
 from core.training.run_directory.ownership import remove_run
+from core.training.run_directory.read_json import read_json
 
 _PHASES = ("simulation_seconds", "transfer_seconds", "update_seconds")
 
@@ -49,6 +51,9 @@ class Result(NamedTuple):
     error: str = ""  # why it failed; empty where it did not
 
 
+_RESULT = TypeAdapter(Result)
+
+
 class Training(NamedTuple):
     """A training of a sweep."""
 
@@ -73,7 +78,7 @@ class Training(NamedTuple):
         new = NewRecords(self.directory)
         watch = None if stop is None else lambda: stop(new.read())
         code, took = run_fresh(self.settings.arguments(self.values, self.seed, self.directory), self.log, watch)
-        records = read_metrics(self.directory)
+        records = whole_records(self.directory)
         score = _score(records, self.settings.metric)
         error = last_words(code, self.log) if code else ""
         if not error and (score is None or not math.isfinite(score)):
@@ -89,7 +94,7 @@ class Training(NamedTuple):
         """
         file = self.directory.with_name(f"{self.directory.name}.json")
         try:
-            return Result(**json.loads(file.read_text(encoding="utf-8")))
+            return _RESULT.validate_python(read_json(file))
         except (OSError, ValueError, TypeError):
             result = self.run()
         if not result.error:

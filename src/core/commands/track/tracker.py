@@ -1,6 +1,5 @@
 """What a service that shows runs is given, and what is remembered of what it has."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Protocol
 
 from core.errors import UserError
 from core.training.run_directory.files import write_json
+from core.training.run_directory.read_json import TRACKING, read_json
 
 PROJECT = "longstride"
 """Project or experiment of runs, where the service's own environment variable names none."""
@@ -76,11 +76,11 @@ def write_sent(path: Path, target: str, sent: Sent) -> None:
 
 def _all(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, TRACKING)
         for entry in content.values():
             Sent(**entry)
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError):
         raise UserError(f"{path} is damaged; remove it to send the run anew.") from None
-    return dict(content)
+    return content

@@ -19,6 +19,7 @@ from core.hardware.types import Machine
 from core.jit_cache.cache import CACHE_STATS
 from core.learning.distributed.launch import shared_machine
 from core.learning.distributed.ranks import ALONE, Ranks, host_first
+from core.output import note_losses
 from core.policies.parameter_layout import layout_of
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
@@ -47,8 +48,10 @@ from core.training.resume import resume_run
 from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_atomically, write_json
+from core.training.run_directory.kept_files import KeptFiles
 from core.training.run_directory.lock import RunLock
-from core.training.run_directory.metrics_log import MetricsLog, NoLog, read_metrics
+from core.training.run_directory.messages_log import MessagesLog
+from core.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
 from core.training.run_directory.ownership import is_same_file
 from core.training.run_directory.plots import plot_learning_curve
 from core.training.run_directory.refused_rows import write_refused_rows
@@ -88,16 +91,19 @@ class Run:
         if self.lock is None:
             return self._follow(should_stop)
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
+        note_losses(MessagesLog(self.directory, self.lock.require).append)
+        paths = RunDirectory(self.directory)
+        kept = KeptFiles([paths.config, paths.plan, paths.scenario, paths.fidelity, paths.fidelity_report], retry)
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.growth.share if trainer.growth else 0.0
         with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
-            progress.remember(read_metrics(self.directory))
+            progress.remember(whole_records(self.directory))
             if log.note:
                 progress.say(log.note)
             try:
                 with trainer.utilization.sampler:
-                    done = trainer.run(log, progress, should_stop)
+                    done = trainer.run(log, progress, partial(_asked, kept, should_stop))
             finally:
                 trainer.checkpoints.close()
                 log.close()
@@ -193,6 +199,12 @@ def build_run(
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
+
+
+def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
+    """Return whether to stop after an iteration, once the files that have vanished are there again."""
+    kept.restore()
+    return should_stop()
 
 
 def _write_settings(

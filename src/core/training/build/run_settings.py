@@ -1,6 +1,5 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from core.escaping import shell_command
 from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.training.run_directory.directory import RunDirectory
+from core.training.run_directory.read_json import SETTINGS, read_json
 
 _NOT_LEARNED = (
     *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
@@ -65,7 +65,8 @@ def train_command(
 
 def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:
     """Return the command that trains a run again into another directory, without the file that it had."""
-    given = {name for name, source in sources.items() if source in ("flag", "file") and name != "run_directory"}
+    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
+    given -= {"run_directory"}
     defaults = Config()
     values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or sources[n] == "flag"}
     words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
@@ -115,10 +116,10 @@ def read_config(directory: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        more = {"sources": dict(content.get("sources", {})), "resumed": list(content.get("resumed", []))}
-        return {"values": dict(content["values"]), **more}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        content = read_json(file, SETTINGS)
+        more = {"sources": content.get("sources", {}), "resumed": content.get("resumed", [])}
+        return {"values": content["values"], **more}
+    except (ValueError, KeyError):
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
 
 

@@ -16,11 +16,12 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.own_files.opening import make_own_folder
 from core.text import Say
 from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
+from core.training.run_directory.read_json import FACTS, require_shape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +101,7 @@ def _load(
         try:
             tensors, metadata = _read(left[0], parse)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            damaged[left[0]] = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            damaged[left[0]] = (isinstance(error, OSError) and error.strerror) or one_line(error)
             continue
         for file, reason in damaged.items():
             say(f"The checkpoint {file} is damaged ({reason}); that of iteration {metadata['iteration']} is used.")
@@ -125,6 +126,7 @@ def unseal(content: bytes) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
         metadata = json.loads(content)
         if isinstance(metadata, dict) and metadata.pop("sha256", None) and seal(metadata) == content:
+            require_shape(metadata, FACTS)
             return metadata
     raise ValueError("it was cut or changed")
 

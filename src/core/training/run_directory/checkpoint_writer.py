@@ -26,6 +26,7 @@ class WriteRetry:
     def __init__(self, require: Callable[[], None] = lambda: None) -> None:
         self.unsaved: dict[str, str] = {}
         self.require = require
+        self._lost: dict[str, str] = {}  # reasons by what no later attempt can write
         self._reported: set[tuple[str, int | None]] = set()
         self._lines: deque[str] = deque()  # the thread that writes checkpoints adds to it
 
@@ -40,6 +41,12 @@ class WriteRetry:
         if self.unsaved.pop(name, None):
             self.tell(f"{name} is written again, with everything that was missing.")
         return True
+
+    def lose(self, name: str, reason: str) -> None:
+        """Note that something that was written is lost; the run continues, and fails at its end."""
+        if name not in self._lost:
+            self.tell(f"{name} is not complete: {reason}. Training continues, and its checkpoints are not affected.")
+        self._lost[name] = reason
 
     def tell(self, line: str) -> None:
         """Add a line for people."""
@@ -56,9 +63,14 @@ class WriteRetry:
         Raises:
             NotSavedError: something is not written.
         """
-        if not self.unsaved:
+        if not self.unsaved and not self._lost:
             return
-        missing = ", ".join(f"{name} ({reason})" for name, reason in self.unsaved.items())
+        missing = ", ".join(f"{name} ({reason})" for name, reason in (self._lost | self.unsaved).items())
+        if not self.unsaved:
+            raise NotSavedError(
+                f"Not everything is left in {directory}: {missing}. The checkpoint of iteration {saved_iteration} is "
+                "saved; restore that file from a copy if you have one."
+            )
         last, remedy = f"The last checkpoint there is of iteration {saved_iteration}", "continue with --resume"
         if not saved_iteration:
             last, remedy = "No checkpoint is there", "train again"

@@ -32,6 +32,7 @@ class RunDirectory:
         self.whatif = self.path / "whatif.json"  # result of --mode whatif
         self.whatif_scenarios = self.path / "whatif"  # folder of the scenarios that it made of changes
         self.export = self.path / "export"  # folder of --mode export
+        self.messages = self.path / "messages.log"  # what could not be printed
         self.lock = self.path / "run.lock"  # file that the training process locks
 
     def __str__(self) -> str:

@@ -8,10 +8,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.errors import UserError
-from core.own_files.opening import make_own_folder, open_own
+from core.own_files.opening import make_own_folder
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.directory import RunDirectory
-from core.training.run_directory.files import write_atomically
+from core.training.run_directory.own_file import OwnFile
+from core.training.run_directory.read_json import RECORD, parse_json
+
+_ALWAYS = ("steps", "simulation_seconds", "update_seconds")
+"""Figures that every record has."""
+
+_NUMBERS = (
+    *("return", "mean_reward", "entropy", "approx_kl", "clip_fraction", "explained_variance", "learning_rate"),
+    *("learning_rate_factor", "dead_units", "observation_effect", "transfer_seconds", "execution_seconds"),
+    *("simulated_episodes", "skipped_steps", "optimizer_steps", "model_transfers", "update_flops_per_second"),
+)
+"""Figures that are numbers or null, if a record has them."""
 
 
 class TensorBoardLog:
@@ -85,12 +96,11 @@ class MetricsLog:
         self._waiting = b""
         kept = b"".join(_line(record) for record in read_metrics(directory) if record["iteration"] <= after)
         try:
-            write_atomically(self._path, kept)
+            self._file = OwnFile(self._path, kept, self._retry)
         except OSError as error:
             raise UserError(
                 f"Cannot write {self._path}: {error.strerror}. What was saved before is untouched."
             ) from None
-        self._size = len(kept)
         self.note: str | None = None
         self._board = self._open_board(directory, after)
 
@@ -103,17 +113,13 @@ class MetricsLog:
 
     def close(self) -> None:
         """Try a last time to write what failed, and flush TensorBoard."""
-        if self._waiting:
-            self._retry.attempt(self._path.name, self._append)
+        self._retry.attempt(self._path.name, self._append)
+        self._file.close()
         if self._board is not None:
             self._board.close()
 
     def _append(self) -> None:
-        with open_own(self._path, "ab") as file:
-            file.truncate(min(self._size, file.tell()))  # what a failed attempt wrote
-            file.write(self._waiting)
-            file.flush()
-            self._size = file.tell()
+        self._file.append(self._waiting)
         self._waiting = b""
 
     def _open_board(self, directory: Path, after: int) -> TensorBoardLog | None:
@@ -134,6 +140,25 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
     """
     path = RunDirectory(directory).metrics
     return _parsed(path.read_bytes()) if path.exists() else []
+
+
+def whole_records(directory: Path) -> list[dict[str, Any]]:
+    """Return the records of :func:`read_metrics` that have what every iteration of a run writes, as numbers.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return [record for record in read_metrics(directory) if _is_whole(record)]
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    numbers = [record.get(name, 0.0) for name in _NUMBERS]
+    return (
+        all(isinstance(record.get(name), int | float) for name in _ALWAYS)
+        and all(number is None or isinstance(number, int | float) for number in numbers)
+        and "return" in record
+        and isinstance(record.get("metrics"), dict)
+    )
 
 
 class NewRecords:
@@ -163,11 +188,9 @@ def _parsed(content: bytes) -> list[dict[str, Any]]:
     records = []
     for line in content.decode(errors="replace").splitlines():
         try:
-            record = json.loads(line)
+            records.append(parse_json(line, RECORD))
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("iteration"), int):
-            records.append(record)
     return records
 
 

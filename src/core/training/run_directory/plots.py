@@ -1,7 +1,6 @@
 """Learning curve of a run: the main metric over the iterations, with intervals and the heuristics as lines."""
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ from core.escaping import plot_text
 from core.text import Scale, in_words, scale_of
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.files import write_atomically
-from core.training.run_directory.metrics_log import read_metrics
+from core.training.run_directory.metrics_log import whole_records
+from core.training.run_directory.read_json import EVALUATION, read_json
 
 _WINDOWS = 12
 """Windows that a curve is divided into for its moving mean, where there are enough iterations."""
@@ -66,7 +66,7 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
         metric, unit = "return", "reward"
     if 2 * sum(value is None for value in values) > len(values):
         metric, unit, values = "mean_reward", "reward", [r.get("mean_reward") for r in records]
-    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if v is not None]
+    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if isinstance(v, int | float)]
     iterations, found = np.array([i for i, _ in known], np.int64), np.array([v for _, v in known], np.float64)
     window = max(_FEWEST, round(len(found) / _WINDOWS)) if len(found) >= 2 * _FEWEST else 0
     mean, low, high = _moving(found, window)
@@ -74,6 +74,7 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
         (r["iteration"], at["mean"], at["low"], at["high"])
         for r in records
         if (at := ((r.get("evaluation") or {}).get("metrics") or {}).get(metric))
+        and all(isinstance(at.get(end), int | float) for end in ("mean", "low", "high"))
     ]
     return Curve(metric, unit, iterations, found, mean, low, high, window, evaluations)
 
@@ -142,10 +143,9 @@ def _cycle(colours: Sequence[str], count: int) -> list[str]:
 def read_evaluation(directory: RunDirectory) -> dict[str, Any]:
     """Return the content of evaluation.json; nothing where there is none, or a damaged one."""
     try:
-        content = json.loads(directory.evaluation.read_text(encoding="utf-8"))
+        return read_json(directory.evaluation, EVALUATION)
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
@@ -159,7 +159,7 @@ def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
         from matplotlib.figure import Figure
     except ImportError:
         return f"No {path.name}: matplotlib is not installed (pip install matplotlib)."
-    curve = curve_of(read_metrics(directory), metric, unit)
+    curve = curve_of(whole_records(directory), metric, unit)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
     draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
