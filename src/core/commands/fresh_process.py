@@ -1,6 +1,5 @@
 """Commands in fresh processes: each starts as a user's would, with nothing left from the one before."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-import core
+from core.import_path import child_environment
 from core.training.run_directory.lock import RunLock
 
 _ENDS_WITH_PARENT = """\
@@ -32,16 +31,14 @@ def run_fresh(arguments: Sequence[str], log: Path, stop: Callable[[], bool] | No
     If this process is interrupted, terminated or killed, so is that one. ``stop`` is asked once a second whether to
     kill it; the exit code is negative then.
     """
-    sources = str(Path(core.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
     begin = time.perf_counter()
     with _terminated_by_exception(), log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, *arguments],
+            [sys.executable, "-P", "-c", _COMMAND, *arguments],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
+            env=child_environment(),
             start_new_session=True,  # Ctrl-C comes to us alone: a run that is measured is not finished gently
         )
         try:
