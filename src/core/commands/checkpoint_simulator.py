@@ -55,12 +55,14 @@ def built_in_simulator_of(
 ) -> LoadedSimulator:
     """Return the simulator as :func:`simulator_of` does, but run nothing of a user's that this command does not name.
 
+    One that it names need not be unchanged: it is only compared with, or refused for other sizes.
+
     Raises:
         UserError: the simulator is a user's own, cannot be built here, or is another one than that of the checkpoint.
     """
     if not names_simulator(sources):
         built_in_from_source(_source(metadata, checkpoint))
-    return simulator_of(config, sources, metadata, checkpoint)
+    return simulator_of(config, sources, metadata, checkpoint, trusted=names_simulator(sources))
 
 
 def require_process(
