@@ -1,6 +1,7 @@
 """A run directory of somebody else, sealed as a run seals it: no mode and no function runs what it names."""
 
 import json
+import sys
 
 import pytest
 from helpers.exported_policies import model_of, save_run
@@ -62,6 +63,8 @@ def foreign(request, tmp_path, monkeypatch):
     for path in (run / "evil.py", tmp_path / "evil_module.py", tmp_path / "evil_package" / "__init__.py"):
         path.write_text(EVIL.format(mark=str(mark)))
     (tmp_path / "state.json").write_text("{}")
+    for name in ("evil_module", "evil_package", "evil_package.sub"):  # what was imported before would not run again
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("LONGSTRIDE_STATE", str(tmp_path / "state"))

@@ -114,22 +114,18 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     mode, named = options.pop("mode"), options.pop("hyperparameters")
     names = dict.fromkeys(name for used in _USES.values() for name in used)
     own = {name: options.pop(name, None) for name in names}
-    default_file = default_file if _reads_settings(mode, own) else None
+    default_file = default_file if _reads_settings(mode, own) and not named else None
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
     if mode != "train":
         Launch.from_environment().require_one_process(mode)
-    console = console_of_output()
-    say = say_on(console)
-    if default_file and not named and not default_file.is_absolute() and os.environ.get("RANK", "0") == "0":
-        say(f"Settings from {default_file} of this folder.")  # that of a checkout is named by its whole path
+    say = say_on(console := console_of_output())
+    _say_settings(default_file, say)
     if mode == "train":
         from core.commands.train import Choices, run_train, wants_report
 
-        wanted = wants_report(own["no_report"])
-        return run_train(
-            config, sources, Choices(own["resume"], named, wanted, own["verbose"], own["trust_simulator"]), console, say
-        )
+        wanted, trust = wants_report(own["no_report"]), own["trust_simulator"]
+        return run_train(config, sources, Choices(own["resume"], named, wanted, own["verbose"], trust), console, say)
     if mode == "evaluate":
         from core.commands.evaluate import Asked, run_evaluate
         from core.commands.train import wants_report
@@ -177,6 +173,12 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
 def _reads_settings(mode: str, own: dict[str, Any]) -> bool:
     """Return whether a mode needs the settings of a file that the command line does not name."""
     return mode in _READ_SETTINGS or (mode in _OF_A_CHECKPOINT and not own["checkpoint"])
+
+
+def _say_settings(file: Path | None, say: Say) -> None:
+    """Say that the settings file of the working folder was run; that of a checkout is named by its whole path."""
+    if file and not file.is_absolute() and os.environ.get("RANK", "0") == "0":
+        say(f"Settings from {file} of this folder.")
 
 
 def _compare_settings(
