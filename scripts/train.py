@@ -7,6 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from core.import_path import leave_out_working_folder  # noqa: E402
+
+leave_out_working_folder()
+
 from core.commands.cli import main  # noqa: E402
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ os.environ.setdefault(  # kernels of this working tree, apart from the user's ow
     "LONGSTRIDE_KERNEL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "kernels")
 )
 
+os.environ.setdefault(  # the simulators that tests train on, apart from the user's own
+    "LONGSTRIDE_STATE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "state")
+)
+
 gc.set_threshold(50_000, 20, 100)  # Numba makes objects by the million, and torch's are walked with them each time
 
 

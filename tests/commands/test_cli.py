@@ -18,6 +18,7 @@ pytest.importorskip("pydantic")
 
 from core.commands.cli import console_of_output, main
 from core.errors import UserError, this_command
+from core.simulators.source_files import source_sha256
 from core.simulators.spaces import description
 from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
@@ -152,7 +153,9 @@ def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused
     other = tmp_path / "toy_simulators.py"
     other.write_text(TOYS.read_text().replace("[3, 2, 4])", "[3, 4, 2])").replace("[1.5, 1.0]", "[1.5, 2.0]"))
     if kind != "Tracker":
-        sentence = refused("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
+        named = ("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
+        assert "has changed since the run in" in refused(*named)
+        sentence = refused(*named, "--trust-simulator")
         assert "is of another simulator: actions is" in sentence
         assert description(space) in sentence
 
@@ -425,7 +428,9 @@ def test_options_are_recorded_with_the_run(club):
     assert config["values"]["simulator_options"] == {"length": 64, "label": "a=b, c"}
     assert config["sources"]["simulator_options"] == "flag"
     facts = load_checkpoint(run)[1]
+    digest = facts["source"].pop("source_sha256")
     assert facts["source"] == {"simulator": name, "options": {"length": 64, "label": "a=b, c"}}
+    assert digest == source_sha256(name)
 
 
 def test_an_evaluation_builds_the_simulator_with_the_options_of_the_run_or_changes_them(club, capsys):

@@ -99,7 +99,7 @@ def test_the_comparison_with_the_log_is_a_whole_table(run):
 
 def test_bad_rows_hold_no_formula(run):
     with (run / "refused_rows.csv").open(encoding="utf-8", newline="") as file:
-        header, row = csv.reader(file)
+        _header, row = csv.reader(file)
     assert row[2] == "'=1 | a | b | \\x1b[31mnever | x"
 
 

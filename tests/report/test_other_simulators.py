@@ -14,6 +14,7 @@ from oracles.toy_simulators import Shop
 
 from core.commands.report import report_on
 from core.config import Config
+from core.simulators.described import described
 from core.simulators.simulator import Simulator
 from core.training.evaluation.comparison import as_json
 from core.training.evaluation.evaluate import Evaluation
@@ -86,9 +87,33 @@ def test_a_simulator_that_cannot_be_built_leaves_the_curve(directory):
     checkpoint = {"source": {"simulator": "nowhere.shop:Shop"}, "main_metric": "cash", "iteration": 12}
     (folder / "iteration-00000012.json").write_text(json.dumps(checkpoint))
     page = ReportPage(report_on(directory))
-    assert any("The simulator of the run cannot be built here: Cannot import" in t for t in page.text("p"))
-    assert "The simulator cannot be built here." in page.section("evaluation")
+    sentence = (
+        "The simulator nowhere.shop:Shop is not run for this page, so its units, verdicts and figures are missing."
+    )
+    assert sentence in page.text("p")
+    assert "The simulator is not at hand." in page.section("evaluation")
     assert page.text("section[@id='learning']//h3") == ["Cash over the iterations"]
+
+
+def test_a_simulator_that_is_not_run_shows_what_the_checkpoint_has_of_it(directory):
+    folder = directory / "checkpoints" / "last"
+    folder.mkdir(parents=True)
+    checkpoint = {"source": {"simulator": "nowhere.shop:Shop"}, "main_metric": "cash", "iteration": 12}
+    content = checkpoint | {"described": json.loads(json.dumps(described(DrawnShop())))}
+    (folder / "iteration-00000012.json").write_text(json.dumps(content))
+    page = ReportPage(report_on(directory))
+    assert "The simulator nowhere.shop:Shop is not run for this page, so its figures are missing." in page.text("p")
+    rows = page.table("Policies on the same episodes")
+    assert rows[0][:3] == ["policy", "cash, crowns", "against order_up"]
+    for broken in (
+        {"main_metric": "cash"},
+        {**content["described"], "bounds": 3},
+        ["x"],
+        {**content["described"], "labels": [1]},
+    ):
+        (folder / "iteration-00000012.json").write_text(json.dumps({**checkpoint, "described": broken}))
+        page = ReportPage(report_on(directory))
+        assert any("is not run for this page, so its units, verdicts" in text for text in page.text("p"))
 
 
 def test_a_gymnasium_environment(tmp_path):

@@ -7,16 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-from core.api.train import TrainingRun, console_for, import_pandas, load
+from core.api.train import TrainingRun, console_for, import_pandas, load, require_named
 from core.commands.checkpoint_simulator import require_same_simulator
-from core.commands.evaluate import closing_lines, compare_policies
+from core.commands.evaluate import closing_lines, compare_policies, episodes_of
 from core.config import Config
 from core.errors import UserError
 from core.policies.spec import spec_on
 from core.simulators.loading import from_source
 from core.simulators.simulator import Simulator
 from core.terminal import make_console, say_on
-from core.training.build.run_settings import values_of_a_run
+from core.training.build.simulator_trust import Consent, require_trusted
 from core.training.build.untrained import with_untrained
 from core.training.display.notebook import html_of
 from core.training.evaluation.comparison import as_json, kind_of
@@ -24,7 +24,6 @@ from core.training.evaluation.evaluate import Evaluation, best_heuristic, paired
 from core.training.evaluation.table import evaluation_table
 from core.training.evaluation.trained_policy import trained_policy
 from core.training.run_directory.checkpoint import load_run, policy_folder
-from core.training.run_directory.directory import run_directory_of
 
 
 def evaluate(
@@ -35,6 +34,7 @@ def evaluate(
     *,
     seed: int = 0,
     quiet: bool = False,
+    trust_simulator: bool = False,
 ) -> "EvaluationTable":
     """Compare a trained policy with heuristics and bounds on the same random streams.
 
@@ -45,6 +45,8 @@ def evaluate(
         policies: names of heuristics to play; None for all.
         seed: seed of the random streams; 0 plays the episodes of ``--mode evaluate``.
         quiet: whether to print nothing.
+        trust_simulator: whether to run the simulator's source that the run names, although you have neither named it
+            nor trained on it on this machine, or although it has changed since.
 
     Raises:
         UserError: the checkpoint, the simulator or a heuristic is not what it should be.
@@ -52,16 +54,11 @@ def evaluate(
     say = say_on(console_for(quiet))
     directory = run.directory if isinstance(run, TrainingRun) else Path(run)
     tensors, metadata = load_run(policy_folder(directory, say), say)
-    config = Config(seed=seed, evaluation_episodes=_episodes_of(directory) if episodes is None else episodes)
-    if simulator is not None:
-        played = load(simulator, config).simulator
-    elif isinstance(run, TrainingRun):
+    config = Config(seed=seed, evaluation_episodes=episodes_of(directory) if episodes is None else episodes)
+    if isinstance(run, TrainingRun) and simulator is None:
         played = run.loaded.simulator
     else:
-        try:
-            played = from_source(metadata["source"]).simulator
-        except UserError as error:
-            raise UserError(f"{error} Or pass the simulator: evaluate({str(run)!r}, simulator).") from None
+        played = _played(directory, simulator, metadata["source"], config, trust_simulator)
     require_same_simulator(played, metadata, directory)
     trained = trained_policy(tensors, metadata)
     trained = replace(trained, spec=spec_on(trained.spec, played))
@@ -69,10 +66,23 @@ def evaluate(
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 
-def _episodes_of(directory: Path) -> int:
-    """Return the episodes of an evaluation that a run was set to."""
-    values = values_of_a_run(run_directory_of(directory).path)
-    return int(values.get("evaluation_episodes", Config().evaluation_episodes))
+def _played(
+    directory: Path, simulator: Simulator | str | None, source: dict[str, Any], config: Config, trust: bool
+) -> Simulator:
+    """Return the simulator to play: the one that was passed, or that of the run.
+
+    Raises:
+        UserError: its source may not run, or it cannot be built.
+    """
+    if isinstance(simulator, str):
+        require_named(simulator, config, source, directory, trust)
+    if simulator is not None:
+        return load(simulator, config).simulator
+    try:
+        require_trusted(source, directory, Consent(trusted=trust, from_python=True))
+        return from_source(source).simulator
+    except UserError as error:
+        raise UserError(f"{error} Or pass the simulator: evaluate({str(directory)!r}, simulator).") from None
 
 
 class EvaluationTable:

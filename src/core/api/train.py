@@ -3,7 +3,7 @@
 import io
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +23,13 @@ from core.output import kept_output
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import LoadedSimulator, from_instance
 from core.simulators.simulator import Simulator
+from core.simulators.source_files import SOURCE_SHA256
 from core.terminal import make_console, say_on
 from core.text import Say, counted
 from core.training.build.resumed_settings import resumed_settings
 from core.training.build.run import build_run
 from core.training.build.run_settings import load_configured
+from core.training.build.simulator_trust import Consent, remember_simulator, require_trusted, saved_digest
 from core.training.display.notebook import in_notebook
 from core.training.run_directory.metrics_log import read_metrics
 
@@ -72,6 +74,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     report: bool = True,
+    trust_simulator: bool = False,
 ) -> TrainingRun:
     """Train a policy and write a run directory.
 
@@ -86,6 +89,8 @@ def train(
         resume: whether to continue the run in the run directory.
         quiet: whether to print nothing.
         report: whether to write ``report.html`` at the end.
+        trust_simulator: whether a run that is resumed by the name of its simulator may run the simulator's source
+            although it has changed since.
 
     Raises:
         UserError: bad input, with a sentence that says what to do.
@@ -102,8 +107,10 @@ def train(
         first = ranks.rank == 0
         say = say if first else say_on(console_for(True))
         resume = ranks.from_first(lambda: resume or starts_again(launch, given, say))
-        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks)
+        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks, trust_simulator)
         run = build_run(config, sources, resume, say, loaded, ranks=ranks)
+        if first:
+            remember_simulator(loaded.source)
         signals = [signal.SIGINT] if ranks.size == 1 else ending_signals()  # torchrun passes on all of them
         with stop_on_interrupt(say, ranks, *signals) as interrupt:
             completed = run.train(console, interrupt.requested)
@@ -119,7 +126,7 @@ def train(
 
 
 def _settings_and_simulator(
-    simulator: Simulator | str, given: Config, resume: bool, say: Say, ranks: Ranks
+    simulator: Simulator | str, given: Config, resume: bool, say: Say, ranks: Ranks, trust: bool
 ) -> tuple[Config, dict[str, str], LoadedSimulator]:
     """Return settings, the origin of each, and the simulator; a run that continues has its own settings."""
     sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
@@ -131,8 +138,23 @@ def _settings_and_simulator(
         say(line)
     by_name = isinstance(simulator, str) and "simulator" not in given.model_fields_set
     described = resumed.config.model_copy(update={"simulator": _full_name(str(simulator))}) if by_name else given
+    if isinstance(simulator, str):
+        directory = Path(given.run_directory)
+        name = _full_name(simulator)
+        require_named(simulator, described, saved_digest(directory, name), directory, trust)
     loaded = load(simulator, described)
     return resumed.config.model_copy(update={"simulator": loaded.source["simulator"]}), resumed.sources, loaded
+
+
+def require_named(name: str, config: Config, recorded: Mapping[str, Any], where: Path, trust: bool) -> None:
+    """Check that the source of a simulator that a caller names is the one that a run has recorded.
+
+    Raises:
+        UserError: it is not, and the caller does not trust it.
+    """
+    source = {"simulator": _full_name(name), "options": config.simulator_options}
+    digest = {SOURCE_SHA256: recorded.get(SOURCE_SHA256, "")}
+    require_trusted(source | digest, where, Consent(named=True, trusted=trust, from_python=True))
 
 
 def _full_name(simulator: str) -> str:

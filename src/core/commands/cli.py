@@ -31,13 +31,13 @@ _HELD_OUT = ("finalists", "held_out_seeds")
 """Flags of the comparison at the end of a sweep."""
 
 _USES: dict[str, tuple[str, ...]] = {
-    "train": ("resume", "no_report", "verbose"),
-    "evaluate": ("checkpoint", "policy", "no_report"),
+    "train": ("resume", "no_report", "verbose", "trust_simulator"),
+    "evaluate": ("checkpoint", "policy", "no_report", "trust_simulator"),
     "report": ("further_runs",),
     "whatif": ("checkpoint", "policy", "change", "cost_per_person", "further_scenarios", "no_report"),
     "plan": ("gpu", "verbose"),
-    "doctor": (),
-    "replay": ("iteration",),
+    "doctor": ("trust_simulator",),
+    "replay": ("iteration", "trust_simulator"),
     "ab": ("a", "b", "pairs"),
     "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", "serve", "host", "token_file"),
     "export": ("checkpoint", "output", "format"),
@@ -54,6 +54,12 @@ _NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate 
 
 _RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
 """Modes that do their work as well if nobody reads what they print."""
+
+_READ_SETTINGS = ("train", "plan", "sweep", "ab", "doctor")
+"""The modes that read a hyperparameters file which the command line does not name."""
+
+_OF_A_CHECKPOINT = ("evaluate", "whatif")
+"""The modes that read it only without a checkpoint: they play the simulator that is set then."""
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
@@ -150,6 +156,7 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     mode, named = options.pop("mode"), options.pop("hyperparameters")
     names = dict.fromkeys(name for used in _USES.values() for name in used)
     own = {name: options.pop(name, None) for name in names}
+    default_file = default_file if _reads_settings(mode, own) and not named else None
     config, sources = load_config(named or default_file, options)
     _refuse(own, mode)
     code = _run_named(mode, own, (config, sources), options, named, default_file)
@@ -168,18 +175,18 @@ def _run_named(
     config, sources = settings
     if mode != "train":
         Launch.from_environment().require_one_process(mode)
-    console = console_of_output()
-    say = say_on(console)
+    say = say_on(console := console_of_output())
+    _say_settings(default_file, say)
     if mode == "train":
         from core.commands.train import Choices, run_train, wants_report
 
-        wanted = wants_report(own["no_report"])
-        return run_train(config, sources, Choices(own["resume"], named, wanted, own["verbose"]), console, say)
+        wanted, trust = wants_report(own["no_report"]), own["trust_simulator"]
+        return run_train(config, sources, Choices(own["resume"], named, wanted, own["verbose"], trust), console, say)
     if mode == "evaluate":
         from core.commands.evaluate import Asked, run_evaluate
         from core.commands.train import wants_report
 
-        asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]))
+        asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]), own["trust_simulator"])
         return run_evaluate(config, sources, asked, console, say)
     if mode == "whatif":
         return _run_whatif(config, sources, own, console, say)
@@ -194,11 +201,11 @@ def _run_named(
     if mode == "doctor":
         from core.commands.doctor.command import run_doctor
 
-        return run_doctor(config, sources, console, say)
+        return run_doctor(config, sources, own["trust_simulator"], console, say)
     if mode == "replay":
         from core.commands.replay import run_replay
 
-        return run_replay(config, sources, own["iteration"], console, say)
+        return run_replay(config, sources, own["iteration"], own["trust_simulator"], console, say)
     if mode == "export":
         from core.commands.export.command import run_export
 
@@ -217,6 +224,17 @@ def _run_named(
         path = _compare_settings(mode, own, config, options, named or default_file, console)
     say(f"Written to {path}.")
     return 0
+
+
+def _reads_settings(mode: str, own: dict[str, Any]) -> bool:
+    """Return whether a mode needs the settings of a file that the command line does not name."""
+    return mode in _READ_SETTINGS or (mode in _OF_A_CHECKPOINT and not own["checkpoint"])
+
+
+def _say_settings(file: Path | None, say: Say) -> None:
+    """Say that the settings file of the working folder was run; that of a checkout is named by its whole path."""
+    if file and not file.is_absolute() and os.environ.get("RANK", "0") == "0":
+        say(f"Settings from {file} of this folder.")
 
 
 def _compare_settings(
@@ -264,6 +282,8 @@ def _parser() -> Parser:
         action="store_true",
         help="train: continue the run in --run-directory with its own settings; flags win",
     )
+    trust = "train --resume, evaluate, replay, doctor: run the simulator's source that the run names, whatever it is"
+    parser.add_argument("--trust-simulator", action="store_true", help=trust)
     parser.add_argument("--no-report", action="store_true", help="train, evaluate, whatif: write no report.html")
     parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
     checkpoint = "evaluate, whatif, export, recommend: a run directory or one of its checkpoints"

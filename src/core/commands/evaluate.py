@@ -7,7 +7,7 @@ from rich.console import Console
 
 from core.commands.checkpoint_simulator import simulator_of
 from core.commands.report import report_at_the_end
-from core.config import Config
+from core.config import Config, load_values
 from core.errors import UserError, suggestion
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
@@ -15,7 +15,7 @@ from core.simulators.loading import LoadedSimulator
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
-from core.training.build.run_settings import load_configured
+from core.training.build.run_settings import load_configured, values_of_a_run
 from core.training.build.untrained import with_untrained
 from core.training.evaluation.comparison import as_json, comparison_sentence
 from core.training.evaluation.evaluate import Evaluation, evaluate
@@ -37,6 +37,7 @@ class Asked:
     checkpoint: str | None = None  # run directory or checkpoint folder; None for heuristics alone
     policies: str | None = None  # names of heuristics with commas; None for all
     report: bool = True  # whether the run's report.html is written again
+    trust: bool = False  # whether the simulator's source may run although it is not the one that was named
 
 
 def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
@@ -51,7 +52,11 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
     names = split_names(policies) if policies is not None else None
-    loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
+    if checkpoint:
+        config = with_episodes_of_run(config, sources, Path(checkpoint))
+        loaded, trained = _load(config, sources, Path(checkpoint), asked.trust, say)
+    else:
+        loaded, trained = load_configured(config), None
     for line in loaded.notes:
         say(line)
     directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")
@@ -85,10 +90,35 @@ def _require_own(config: Config, path: Path) -> None:
     require_replaceable(path, ("episodes", "policies"))
 
 
-def _load(config: Config, sources: dict[str, str], checkpoint: Path, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
+def with_episodes_of_run(config: Config, sources: dict[str, str], checkpoint: Path) -> Config:
+    """Return settings with the number of episodes that the run was set to, where this command sets none.
+
+    Raises:
+        UserError: the run's config.json is damaged.
+    """
+    if sources["evaluation_episodes"] != "default":
+        return config
+    return config.model_copy(update={"evaluation_episodes": episodes_of(checkpoint)})
+
+
+def episodes_of(checkpoint: Path) -> int:
+    """Return the episodes of an evaluation that a run was set to.
+
+    Raises:
+        UserError: the run's config.json is damaged.
+    """
+    directory = run_directory_of(checkpoint)
+    values = values_of_a_run(directory.path)
+    names = ("evaluation_episodes",)
+    return load_values({n: values[n] for n in names if n in values}, str(directory.config)).evaluation_episodes
+
+
+def _load(
+    config: Config, sources: dict[str, str], checkpoint: Path, trust: bool, say: Say
+) -> tuple[LoadedSimulator, TrainedPolicy]:
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
     tensors, metadata = load_run(policy_folder(checkpoint, say), say)
-    loaded = simulator_of(config, sources, metadata, checkpoint)
+    loaded = simulator_of(config, sources, metadata, checkpoint, trust)
     trained = trained_policy(tensors, metadata)
     trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))
     return loaded, with_untrained(trained, checkpoint, loaded.simulator)

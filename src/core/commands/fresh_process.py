@@ -1,6 +1,5 @@
 """Commands in fresh processes: each starts as a user's would, with nothing left from the one before."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-import core
+from core.import_path import child_environment
 from core.own_files.opening import open_own
 
 _ENDS_WITH_PARENT = """\
@@ -31,16 +30,14 @@ def run_fresh(arguments: Sequence[str], log: Path, stop: Callable[[], bool] | No
     If this process is interrupted, terminated or killed, so is that one. ``stop`` is asked once a second whether to
     kill it; the exit code is negative then.
     """
-    sources = str(Path(core.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
     begin = time.perf_counter()
     with _terminated_by_exception(), open_own(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, *arguments],
+            [sys.executable, "-P", "-c", _COMMAND, *arguments],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
+            env=child_environment(),
             start_new_session=True,  # Ctrl-C comes to us alone: a run that is measured is not finished gently
         )
         try:

@@ -14,6 +14,7 @@ from core.training.build.hosts import played_here
 from core.training.build.plan import apply_plan, plan_run, require_memory
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.build.setup import set_up
+from core.training.build.simulator_trust import require_trusted_run
 from core.training.display.progress import Progress
 from core.training.failures import report_gpu_loss
 from core.training.resume import resume_run
@@ -23,11 +24,14 @@ from core.training.run_directory.metrics_log import read_metrics
 from core.training.trainer import Trainer
 
 
-def run_replay(config: Config, sources: dict[str, str], iteration: int | None, console: Console, say: Say) -> int:
+def run_replay(
+    config: Config, sources: dict[str, str], iteration: int | None, trust: bool, console: Console, say: Say
+) -> int:
     """Repeat an iteration (from 1) of a run, with the updates between the nearest checkpoint and it.
 
     Flags replace the run's own settings; nothing in the run directory changes. A Gymnasium environment cannot be put
-    into the middle of an episode, so its runs are repeated from their beginning.
+    into the middle of an episode, so its runs are repeated from their beginning. ``trust`` lets the source of the run's
+    simulator run although the user has not named it.
 
     Returns:
         0 if every trajectory is the same, 1 if one differs.
@@ -38,6 +42,7 @@ def run_replay(config: Config, sources: dict[str, str], iteration: int | None, c
     """
     if iteration is None:
         raise UserError("--mode replay needs --iteration N, an iteration of the run in --run-directory.")
+    given = config
     config, line = settings_of_a_run(config, sources)
     if not line:
         missing = f"; {config.run_directory} has none." if config.run_directory else "."
@@ -46,6 +51,7 @@ def run_replay(config: Config, sources: dict[str, str], iteration: int | None, c
     hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory.path)}
     kept = [iteration_of(path) for path in checkpoint_files(directory.checkpoints("last"))]
     _require_reachable(config, iteration, max(hashes, default=0), kept)
+    require_trusted_run(config, directory.path, given, sources, trust)
     say(line)
     with report_gpu_loss():
         trainer = _build(config, iteration, min(kept, default=iteration) < iteration, say)

@@ -13,7 +13,8 @@ from core.report.machine import run_seconds
 from core.report.run_data import RunData, read_run
 from core.report.traces import play_traces
 from core.report.write import Words, write_report, write_side_by_side
-from core.simulators.loading import from_source
+from core.simulators.described import from_description
+from core.simulators.loading import built_in_from_source, is_built_in
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
 from core.text import Say
@@ -48,7 +49,8 @@ def report_on(directory: Path, simulator: Simulator | None = None, play_after: f
 
     Args:
         directory: run directory.
-        simulator: simulator of the run; None to build the one that its checkpoint names.
+        simulator: simulator of the run; None to build the one that its checkpoint names. A user's own is not run; what
+            the checkpoint says of it is shown.
         play_after: seconds of training from which episodes of a process are played to see what happens in them.
 
     Raises:
@@ -98,13 +100,26 @@ def _read(directory: Path, simulator: Simulator | None) -> tuple[RunData, Path |
     """Return what a run directory holds, and the directory of its checkpoint; None where none can be read."""
     run = read_run(directory, simulator)
     if simulator is None and run.checkpoint:
-        try:
-            run = replace(run, simulator=from_source(run.checkpoint.get("source", {})).simulator)
-        except UserError as error:
-            run.notes.append(f"The simulator of the run cannot be built here: {error}")
+        run = _described(run)
     if not run.checkpoint:
         run.notes.append("There is no checkpoint, so nothing can be played.")
     return run, directory if run.checkpoint else None
+
+
+def _described(run: RunData) -> RunData:
+    """Return a run with its simulator, or with what its checkpoint says of a user's own, which no report runs."""
+    source = run.checkpoint.get("source")
+    source = source if isinstance(source, dict) else {}
+    try:
+        if is_built_in(str(source.get("simulator"))):
+            return replace(run, simulator=built_in_from_source(source).simulator)
+    except UserError as error:
+        run.notes.append(f"The simulator of the run cannot be built here: {error}")
+        return run
+    known = from_description(run.checkpoint.get("described"))
+    lacks = "its figures are" if known else "its units, verdicts and figures are"
+    run.notes.append(f"The simulator {source.get('simulator')} is not run for this page, so {lacks} missing.")
+    return replace(run, simulator=known)
 
 
 def _words(run: RunData) -> Words:

@@ -22,6 +22,7 @@ from core.text import Say, counted, format_duration
 from core.training.build.last_check import SHORT_RUN, last_check
 from core.training.build.resumed_settings import ResumedSettings, resumed_settings
 from core.training.build.run import Run, build_run
+from core.training.build.simulator_trust import remember_simulator, require_trusted_run
 from core.training.build.untrained import with_untrained
 from core.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from core.training.run_directory.checkpoint import checkpoint_folder
@@ -45,6 +46,7 @@ class Choices:
     file: Path | None = None  # hyperparameters file that the user named, for the command to resume
     report: bool = True  # whether report.html is written at the end
     verbose: bool = False  # whether every choice of the plan is printed
+    trust: bool = False  # whether the source of a resumed run's simulator may run although it is not what was named
 
 
 def wants_report(refused: bool) -> bool:
@@ -54,16 +56,19 @@ def wants_report(refused: bool) -> bool:
 
 def run_train(config: Config, sources: dict[str, str], choices: Choices, console: Console, say: Say) -> int:
     """Train, and return the exit code: 130 where somebody asked to stop."""
-    launch = Launch.from_environment()
+    launch, named = Launch.from_environment(), sources["simulator"] == "flag"
     with ranks_of(launch, config) as ranks:
         say = say if ranks.rank == 0 else _silent
         resume = ranks.from_first(lambda: choices.resume or starts_again(launch, config, say))
         if resume:
             resumed = ranks.from_first(lambda: _settings_to_resume(config, sources, choices))
+            require_trusted_run(resumed.config, Path(config.run_directory), config, sources, choices.trust)
             config, sources = resumed.config, resumed.sources
             for line in resumed.lines:
                 say(line)
         run = build_run(config, sources, resume, say, file=choices.file, verbose=choices.verbose, ranks=ranks)
+        if ranks.rank == 0 and (named or not resume):
+            remember_simulator(run.trainer.metadata["source"])
         if not run.trainer.unfinished:
             say("Nothing is left to train: name a larger --training-episodes to train on.")
         begin = time.monotonic()

@@ -40,6 +40,11 @@ def is_trusted(module: ModuleType) -> bool:
     return _is_in(_LIBRARIES, path) or (_is_in(_STANDARD, path) and not _is_installed(path))
 
 
+def is_of_a_user(path: Path) -> bool:
+    """Return whether a file belongs neither to this package nor to Python nor to an installed package."""
+    return not (_is_in([_PACKAGE, *_STANDARD], path) or _is_installed(path))
+
+
 def source_tokens(names: Sequence[str]) -> Iterator[str]:
     """Yield a token for each file of some modules and of those that they import.
 
@@ -60,7 +65,7 @@ def source_tokens(names: Sequence[str]) -> Iterator[str]:
             continue
         module = modules[name] = sys.modules.get(name)
         path = _file_of(module)
-        if module and path and not (_is_in([_PACKAGE, *_STANDARD], path) or _is_installed(path)):
+        if module and path and is_of_a_user(path):
             waiting += _imports_of(module)
     for name in sorted(modules):
         if stamp := _stamp(modules[name]):

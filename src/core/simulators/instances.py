@@ -7,6 +7,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.simulator import Simulator
+from core.simulators.source_files import SOURCE_SHA256, source_sha256
 
 PARAMETERS_SHA256 = "parameters_sha256"
 """Key in a checkpoint's source of the digest of the simulator's parameters."""
@@ -15,11 +16,10 @@ PARAMETERS_SHA256 = "parameters_sha256"
 def source_of(simulator: Simulator) -> dict[str, Any]:
     """Return JSON values that name a simulator's class and tell its parameters from others."""
     kind = type(simulator)
-    return {
-        "simulator": f"{kind.__module__}:{kind.__name__}",
-        "options": {},
-        PARAMETERS_SHA256: parameters_digest(simulator.parameters),
-    }
+    name = f"{kind.__module__}:{kind.__name__}"
+    source = {"simulator": name, "options": {}, PARAMETERS_SHA256: parameters_digest(simulator.parameters)}
+    digest = "" if kind.__module__.startswith("core.") else source_sha256(name)
+    return {**source, SOURCE_SHA256: digest} if digest else source
 
 
 def require_parameters(simulator: Simulator, source: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from core.errors import UserError, one_line, suggestion
-from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator
+from core.import_path import search_working_folder_last
+from core.simulators.gym.adapter import PREFIX, GymnasiumSimulator, is_gymnasiums_own
 from core.simulators.instances import require_parameters, source_of
 from core.simulators.process.event_logs.doubts import doubts
 from core.simulators.process.event_logs.event_log import EventLog, read_event_log
@@ -23,6 +24,7 @@ from core.simulators.process.scenario import Scenario
 from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
+from core.simulators.source_files import SOURCE_SHA256, source_sha256
 from core.simulators.validate import require_complete
 
 PROCESS = "process"
@@ -60,6 +62,20 @@ class LoadedSimulator:
     scenario: Scenario | None = None
     notes: list[str] = field(default_factory=list)
     log: EventLog | None = None
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether a simulator's name runs code of this package or of Gymnasium itself, and of nobody else."""
+    return name == PROCESS or _built_in(name) is not None or is_gymnasiums_own(name)
+
+
+def _built_in(name: str) -> str | None:
+    """Return the class of a built-in simulator by its short name, or by the name of its class, however long."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    module, _, kind = name.rpartition(":")
+    same = (path for path in BUILT_IN.values() if path.endswith(f":{kind}"))
+    return next((path for path in same if f"{module}.".startswith(f"{path.rpartition(':')[0]}.")), None)
 
 
 def bundled_scenarios() -> dict[str, Path]:
@@ -140,6 +156,18 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     return with_policy_prior(loaded, prior_of(source))
 
 
+def built_in_from_source(source: Mapping[str, Any]) -> LoadedSimulator:
+    """Build the simulator of a checkpoint as :func:`from_source` does, if that runs nothing of a user's.
+
+    Raises:
+        UserError: the simulator is a user's own, or cannot be built here.
+    """
+    name = str(source.get("simulator"))
+    if not is_built_in(name):
+        raise UserError(f"the run's simulator {name} is Python of its own, which is not run here")
+    return from_source(dict(source))
+
+
 def with_policy_prior(loaded: LoadedSimulator, prior: str) -> LoadedSimulator:
     """Return a process simulator whose untrained policy follows another prior; others as they are."""
     if loaded.scenario is None or getattr(loaded.simulator, "prior", prior) == prior:
@@ -178,11 +206,14 @@ def _process(scenario: Scenario, notes: list[str] | None = None, log: EventLog |
 
 def _class_simulator(name: str, options: dict[str, Any]) -> LoadedSimulator:
     """Build a simulator from the name of its class or environment, or its short name, and its arguments."""
-    source = {"simulator": name, "options": options}
+    source: dict[str, Any] = {"simulator": name, "options": options}
+    if not is_built_in(name) and (digest := source_sha256(name)):  # before it runs
+        source[SOURCE_SHA256] = digest
     if name.startswith(PREFIX):
-        _import_from_here()
+        if ":" in name.removeprefix(PREFIX):
+            search_working_folder_last()
         return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), options), source)
-    kind = _simulator_class(BUILT_IN.get(name, name))
+    kind = _simulator_class(_built_in(name) or name)
     _check_option_names(name, kind, options)
     try:
         simulator = kind(**options)
@@ -229,14 +260,8 @@ def _simulator_class(name: str) -> type[Simulator]:
     return kind
 
 
-def _import_from_here() -> None:
-    """Let modules of the present folder be imported; an installed command does not look there by itself."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-
-
 def _module(name: str) -> ModuleType:
-    _import_from_here()
+    search_working_folder_last()
     try:
         return importlib.import_module(name)
     except Exception as error:

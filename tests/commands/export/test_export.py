@@ -53,7 +53,7 @@ def shop(tmp_path_factory):
 
 
 def test_all_forms_are_written_and_compute_the_same_on_recorded_steps(shop, capsys):
-    assert export(shop) == 0
+    assert export(shop, "--simulator", "oracles.toy_simulators:Shop") == 0
     out = capsys.readouterr().out
     assert "512 recorded steps of Shop (" in out
     assert "All of them compute the same" in out
@@ -152,7 +152,10 @@ def test_without_its_simulator_steps_are_random(tmp_path, capsys):
     run = save_run(tmp_path / "run", model_of("choices"), {"simulator": "gone:Gone"}, {"simulator": "gone:Gone"})
     assert export(run, "--format", "safetensors") == 0
     out = capsys.readouterr().out
-    assert "The run's simulator is not at hand, so there are no names and no recorded steps: Cannot import" in out
+    assert (
+        "The run's simulator is not at hand, so there are no names and no recorded steps: the run's simulator gone:Gone"
+        in out
+    )
     assert "512 random steps with the mean and deviation of the run's" in out
 
 

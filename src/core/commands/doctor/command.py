@@ -21,6 +21,7 @@ from core.training.build.plan import plan_settings
 from core.training.build.presets import with_defaults
 from core.training.build.run_settings import load_configured, settings_of_a_run
 from core.training.build.setup import set_up
+from core.training.build.simulator_trust import require_trusted_run
 from core.training.run_directory.metrics_log import read_metrics
 
 _WIDE = 120
@@ -29,16 +30,19 @@ _WIDE = 120
 _COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
 
 
-def run_doctor(config: Config, sources: dict[str, str], console: Console, say: Say) -> int:
+def run_doctor(config: Config, sources: dict[str, str], trust: bool, console: Console, say: Say) -> int:
     """Run all checks, print the table and a last sentence; return the exit code: 1 if something is broken.
 
-    Settings of a run in its run directory replace all that no flag sets.
+    Settings of a run in its run directory replace all that no flag sets. ``trust`` lets the source of that run's
+    simulator run although the user has not named it.
 
     Raises:
         UserError: the simulator cannot be loaded, or the run's config.json is damaged.
     """
+    given = config
     config, line = settings_of_a_run(config, sources)
     if line:
+        require_trusted_run(config, Path(config.run_directory), given, sources, trust)
         say(line)
     run = _examine(config)
     findings = [check(run) for check in CHECKS]

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from core.commands.checkpoint_simulator import SIMULATOR_FLAGS, simulator_of
+from core.commands.checkpoint_simulator import built_in_simulator_of, names_simulator
 from core.commands.export.folder import ExportFolder
 from core.commands.export.forms import c_compiler, c_form, onnx_form, play_compiled, play_torch
 from core.commands.export.parity import Difference, Played, differences, limit_of
@@ -22,6 +22,7 @@ from core.policies.export.contract import C_HEADER, C_SOURCE, ONNX, TENSORS, con
 from core.policies.export.labels import Labels, read_labels
 from core.policies.export.readme import readme_of
 from core.policies.spec import PolicySpec
+from core.simulators.described import from_description
 from core.simulators.simulator import Simulator
 from core.text import Say, counted
 from core.training.evaluation.trained_policy import trained_policy
@@ -92,18 +93,28 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str
         raise UserError(f"The parameters of the policy in {checkpoint} are not finite; name an earlier checkpoint.")
     simulator, labels = None, Labels()
     try:
-        simulator = simulator_of(config, sources, metadata, checkpoint).simulator
-    except UserError as error:
-        if any(sources[name] == "flag" for name in SIMULATOR_FLAGS):
-            raise
-        say(f"The run's simulator is not at hand, so there are no names and no recorded steps: {error}")
-    if simulator is not None:
+        simulator = built_in_simulator_of(config, sources, metadata, checkpoint).simulator
         labels = read_labels(simulator.labels, spec, type(simulator).__name__)
+    except UserError as error:
+        if names_simulator(sources) or simulator is not None:
+            raise
+        labels = _recorded_labels(metadata, spec)
+        lacks = "no recorded steps" if any(labels) else "no names and no recorded steps"
+        say(f"The run's simulator is not at hand, so there are {lacks}: {str(error).rstrip('.')}.")
     name, iteration = metadata["simulator"].get("simulator"), metadata["iteration"]
     title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family}."
     contract = contract_of(spec, params, labels, {"simulator": name, "iteration": iteration})
     folder = ExportFolder(Path(output) if output else run_directory_of(checkpoint).export)
     return _Exported(spec, params, simulator, labels, title, contract, folder)
+
+
+def _recorded_labels(metadata: dict[str, Any], spec: PolicySpec) -> Labels:
+    """Return the names that a checkpoint has of a simulator that does not run here; none if they do not fit."""
+    known = from_description(metadata.get("described"))
+    try:
+        return read_labels(known.labels, spec, "the checkpoint") if known else Labels()
+    except UserError:
+        return Labels()
 
 
 def _write(exported: _Exported, formats: Sequence[str], say: Say) -> None:

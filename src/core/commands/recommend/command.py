@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from core.commands.checkpoint_simulator import simulator_of
+from core.commands.checkpoint_simulator import require_process, simulator_of
 from core.commands.recommend.recommender import TOP, Recommender
 from core.commands.recommend.table import print_advice
 from core.config import Config
@@ -85,12 +85,10 @@ def recommender_of(
     missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
+    purpose = "--mode recommend is for processes, of scenarios or event logs."
+    require_process(config, sources, metadata, directory, purpose)
     simulator = simulator_of(config, sources, metadata, directory).simulator
-    if not isinstance(simulator, ProcessSimulator):
-        raise UserError(
-            f"The run in {directory} is of {type(simulator).__name__}; --mode recommend is for processes, "
-            "of scenarios or event logs."
-        )
+    assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
     about = {
         "scenario": simulator.scenario.name,

@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from core.commands.evaluate import require_heuristics, split_names
+from core.commands.evaluate import require_heuristics, split_names, with_episodes_of_run
 from core.commands.report import report_at_the_end
 from core.commands.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from core.config import Config
 from core.errors import UserError
 from core.hardware.cpu import detect_cores
 from core.policies.spec import spec_on
-from core.simulators.loading import find_scenario, from_source, prior_of
+from core.simulators.loading import PROCESS, find_scenario, from_source, prior_of
 from core.simulators.process.policy_prior import RULE
 from core.simulators.process.scenario import Scenario
 from core.simulators.process.simulator import ProcessSimulator
@@ -55,6 +55,8 @@ def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: C
     """
     if not 0.0 <= asked.cost < float("inf"):
         raise UserError(f"--cost-per-person is {asked.cost:g}; expected an amount, 0 or more.")
+    if asked.checkpoint:
+        config = with_episodes_of_run(config, sources, Path(asked.checkpoint))
     base = _base(config, sources, asked, say)
     run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
@@ -100,9 +102,11 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
         tensors, metadata = load_run(policy_folder(Path(asked.checkpoint), say), say)
-        loaded = from_source(metadata["source"])
-        if loaded.scenario is None:
+        source = metadata["source"]
+        if not isinstance(source, dict) or source.get("simulator") != PROCESS:
             raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")
+        loaded = from_source(source)
+        assert loaded.scenario is not None  # a process has one
         trained = trained_policy(tensors, metadata)
         trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))
         return _Base(loaded.scenario, files, trained, prior_of(metadata["source"]))

@@ -15,6 +15,9 @@ from core.simulators.spaces import ActionSpace
 
 PREFIX = "gymnasium:"
 
+_OWN_ENVIRONMENTS = "gymnasium.envs."
+"""Package of Gymnasium's own environments."""
+
 LONGEST_EPISODE = 1_000_000
 """Environment steps after which an evaluation stops an environment without a time limit."""
 
@@ -74,6 +77,19 @@ def to_gymnasium(simulator: Simulator) -> Any:
     from core.simulators.gym.env import SimulatorEnv  # imports gymnasium
 
     return SimulatorEnv(simulator)
+
+
+def is_gymnasiums_own(name: str) -> bool:
+    """Return whether a simulator's name is that of an environment that Gymnasium itself has; nothing is built."""
+    identifier = name.removeprefix(PREFIX)
+    if identifier == name or ":" in identifier:
+        return False
+    try:
+        from gymnasium import registry
+    except ImportError:
+        return False
+    entry = getattr(registry.get(identifier), "entry_point", None)
+    return isinstance(entry, str) and entry.startswith(_OWN_ENVIRONMENTS)
 
 
 def require_gymnasium() -> None:

@@ -26,6 +26,8 @@ from core.rollout.gymnasium_collector import GymnasiumCollector
 from core.rollout.hosts.collector import HostsCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.seeding import stream
+from core.simulators.described import described
+from core.simulators.loading import is_built_in
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator, function_of
 from core.text import format_bytes
@@ -81,6 +83,8 @@ def build_trainer(
         "policy": setup.spec.to_json(),
         "update_threads": plan.update_threads,
     }
+    if setup.source and not is_built_in(str(setup.source["simulator"])):
+        metadata["described"] = described(simulator)  # for the modes that do not run a user's source
     services = services or Services(CheckpointWriter(directory))
     parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
     return Trainer(simulator, *parts, settings, metadata, services)

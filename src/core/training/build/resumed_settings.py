@@ -6,7 +6,7 @@ from typing import Any
 
 from core.config import Config, load_values
 from core.errors import UserError
-from core.training.build.run_settings import given_by_flags, read_config
+from core.training.build.run_settings import given_by_flags, read_config, require_own_hosts
 from core.training.run_directory.directory import RunDirectory
 
 _FIXED = (
@@ -45,6 +45,8 @@ def resumed_settings(
     run = load_values({name: value for name, value in values.items() if name in Config.model_fields}, file)
     flags = given_by_flags(config, sources)
     _require_same_network(run, flags)
+    if "rollout_hosts" not in flags:
+        require_own_hosts(run, config, directory)
     origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run

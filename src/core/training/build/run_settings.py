@@ -91,10 +91,29 @@ def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, 
     if not values:
         return config, ""
     file, flags = RunDirectory(config.run_directory).config, given_by_flags(config, sources)
+    if "rollout_hosts" not in flags:
+        values.pop("rollout_hosts", None)  # settings of a run are looked at here; its cluster is not asked
     changed = ", ".join(sorted(name.upper() for name in flags))
     line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
     values |= {**flags, "run_directory": config.run_directory}
     return load_values(values, str(file)), f"{line}{f', but for {changed}' if changed else ''}."
+
+
+def require_own_hosts(run: Config, given: Config, directory: Path) -> None:
+    """Check that a run joins no Ray cluster by an address that only its directory names.
+
+    The processes of a cluster run what the others send them, and a run directory may come from anybody.
+
+    Raises:
+        UserError: it would.
+    """
+    address = run.rollout_hosts
+    if address in ("", "auto", given.rollout_hosts) or address.startswith("local:"):
+        return
+    raise UserError(
+        f"The run in {directory} collected on the Ray cluster {address}, whose processes may run code here; if it is "
+        f"yours, name it again with --rollout-hosts {shlex.quote(address)}, else name another or --rollout-hosts ''."
+    )
 
 
 def values_of_a_run(directory: Path) -> dict[str, Any]:
