@@ -50,7 +50,9 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
             "--mode evaluate needs --checkpoint DIR (a run or one of its checkpoints) or --policy NAME,NAME."
         )
     names = split_names(policies) if policies is not None else None
-    loaded, trained = _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config), None)
+    loaded, trained = (
+        _load(config, sources, Path(checkpoint), say) if checkpoint else (load_configured(config, say), None)
+    )
     for line in loaded.notes:
         say(line)
     result = compare_policies(config, loaded.simulator, trained, names, say)

@@ -23,6 +23,7 @@ from core.policies.parameter_layout import layout_of
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
+from core.slow_steps import SlowSteps
 from core.text import Say
 from core.training.build.choose_prior import begin_with, choose_prior
 from core.training.build.components import (
@@ -140,7 +141,7 @@ def build_run(
         UserError: the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(config)  # loading and compiling count
-    given = loaded or load_configured(config)
+    given = loaded or load_configured(config, say)
     directory = ranks.from_first(lambda: _choose_directory(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
         lock = _opened(directory, resume, on_error, say) if ranks.rank == 0 else None
@@ -148,7 +149,9 @@ def build_run(
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
-        start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
+        with SlowSteps(say) as steps:
+            steps.begin("Comparing what an untrained policy may follow in short episodes")
+            start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
         config, sources, given = begin_with(start, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
         machine = shared_machine(detect_machine(), ranks.host_size)

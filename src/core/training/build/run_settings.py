@@ -9,6 +9,7 @@ from core.config import Config, flags_of, load_values
 from core.errors import UserError, this_command
 from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
 from core.simulators.process.event_logs.reading.options import LogReading
+from core.text import Say
 from core.training.run_directory.directory import RunDirectory
 
 _NOT_LEARNED = (
@@ -21,8 +22,8 @@ _ORIGINS = {"preset": "preset", "prior": "the policy's rule", "time_budget": "ti
 """Sources of a value that no flag named, in words."""
 
 
-def load_configured(config: Config) -> LoadedSimulator:
-    """Load the simulator that a Config names.
+def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
+    """Load the simulator that a Config names; ``say`` prints lines about what takes longer than some seconds.
 
     Raises:
         UserError: there is none, or it cannot be built.
@@ -35,6 +36,7 @@ def load_configured(config: Config) -> LoadedSimulator:
         config.log_arrivals,
         config.simulator_options,
         log_reading(config),
+        say,
     )
     return loaded if config.policy_prior == "auto" else with_policy_prior(loaded, config.policy_prior)
 
