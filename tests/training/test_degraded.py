@@ -245,6 +245,20 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     assert not directory.exists()
 
 
+def test_too_little_memory_for_a_process_is_found_before_episodes_choose_how_its_policy_begins(
+    tmp_path, monkeypatch, capsys
+):
+    """Those episodes take minutes in a scenario of thousands of people."""
+    small = replace(detect_machine(), free_bytes=10**6, total_bytes=10**6)
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: small)
+    monkeypatch.setattr(run_builder, "choose_prior", lambda *_: pytest.fail("plays episodes"))
+    directory = tmp_path / "run"
+    arguments = ["--mode", "train", "--device", "cpu", "--scenario", "loan_desk", "--run-directory", str(directory)]
+    assert main(arguments) == 2
+    assert "The trajectories of an iteration need " in capsys.readouterr().err
+    assert not directory.exists()
+
+
 def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being_touched():
     """1.66 GB of addresses; the plan's figure is that of the arrays, and none of it is memory yet."""
     process = psutil.Process()

@@ -149,12 +149,15 @@ def build_run(
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
-        with SlowSteps(say) as steps:
+        machine = shared_machine(detect_machine(), ranks.host_size)
+        with _scenario_kept(given if lock else None, directory, config.seed, say), SlowSteps(say) as steps:
+            if given.scenario is not None:  # its prior is chosen by episodes, which take minutes in a large scenario
+                first = set_up(config, given.simulator, given.source)
+                require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
             steps.begin("Comparing what an untrained policy may follow in short episodes")
             start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
         config, sources, given = begin_with(start, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
-        machine = shared_machine(detect_machine(), ranks.host_size)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
         lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
