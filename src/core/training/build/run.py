@@ -23,9 +23,8 @@ from core.policies.parameter_layout import layout_of
 from core.simulators.check import check_simulator
 from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
-from core.slow_steps import SlowSteps
 from core.text import Say
-from core.training.build.choose_prior import begin_with, choose_prior
+from core.training.build.choose_prior import begin_with, find_start
 from core.training.build.components import (
     build_evaluation,
     build_heuristics,
@@ -150,12 +149,8 @@ def build_run(
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
         machine = shared_machine(detect_machine(), ranks.host_size)
-        with _scenario_kept(given if lock else None, directory, config.seed, say), SlowSteps(say) as steps:
-            if given.scenario is not None:  # its prior is chosen by episodes, which take minutes in a large scenario
-                first = set_up(config, given.simulator, given.source)
-                require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
-            steps.begin("Comparing what an untrained policy may follow in short episodes")
-            start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
+        with _scenario_kept(given if lock else None, directory, config.seed, say):
+            start = find_start(config, given, directory, resume, machine, ranks, say)
         config, sources, given = begin_with(start, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
@@ -168,8 +163,7 @@ def build_run(
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
-        tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks)
+        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(close_collector, trainer.collector)
         ranks.advise(partial(_advice, trainer))
