@@ -28,7 +28,7 @@ from core.rollout.episode_collector import EpisodeCollector
 from core.rollout.fixed_length_collector import FixedLengthCollector
 from core.rollout.trajectory import trajectory_bytes
 from core.simulators.loading import load_simulator
-from core.training.build import components
+from core.training.build import choose_prior, components
 from core.training.build import run as run_builder
 from core.training.build.components import build_collector
 from core.training.build.plan import plan_run
@@ -242,6 +242,20 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     )
     assert error.endswith(said)
     assert "480.0 MB of trajectories an iteration" in out
+    assert not directory.exists()
+
+
+def test_too_little_memory_for_a_process_is_found_before_episodes_choose_how_its_policy_begins(
+    tmp_path, monkeypatch, capsys
+):
+    """Those episodes take minutes in a scenario of thousands of people."""
+    small = replace(detect_machine(), free_bytes=10**6, total_bytes=10**6)
+    monkeypatch.setattr(run_builder, "detect_machine", lambda: small)
+    monkeypatch.setattr(choose_prior, "simulate", lambda *_: pytest.fail("plays episodes"))
+    directory = tmp_path / "run"
+    arguments = ["--mode", "train", "--device", "cpu", "--scenario", "loan_desk", "--run-directory", str(directory)]
+    assert main(arguments) == 2
+    assert "The trajectories of an iteration need " in capsys.readouterr().err
     assert not directory.exists()
 
 

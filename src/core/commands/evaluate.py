@@ -56,7 +56,7 @@ def run_evaluate(config: Config, sources: dict[str, str], asked: Asked, console:
         config = with_episodes_of_run(config, sources, Path(checkpoint))
         loaded, trained = _load(config, sources, Path(checkpoint), asked.trust, say)
     else:
-        loaded, trained = load_configured(config), None
+        loaded, trained = load_configured(config, say), None
     for line in loaded.notes:
         say(line)
     directory = run_directory_of(Path(checkpoint)) if checkpoint else RunDirectory(".")

@@ -67,7 +67,7 @@ def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
     """Build the trainer of a run as it was before an iteration, or at its beginning."""
     directory = Path(config.run_directory)
     config = played_here(config)
-    loaded = load_configured(config)
+    loaded = load_configured(config, say)
     setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
     plan = apply_plan(plan_run(setup, machine))
     require_memory(setup, plan, machine)

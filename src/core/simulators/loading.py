@@ -26,6 +26,8 @@ from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.simulator import Simulator
 from core.simulators.source_files import SOURCE_SHA256, source_sha256
 from core.simulators.validate import require_complete
+from core.slow_steps import SlowSteps
+from core.text import Say
 
 PROCESS = "process"
 _PRIOR = "prior"
@@ -107,6 +109,7 @@ def load_simulator(
     log_arrivals: str,
     options: Mapping[str, Any] | None = None,
     log_reading: LogReading | None = None,
+    say: Say | None = None,
 ) -> LoadedSimulator:
     """Build the simulator that a Config names.
 
@@ -118,6 +121,7 @@ def load_simulator(
         log_arrivals: ``"weekly"`` or ``"replay"``.
         options: keyword arguments of the class or of ``gymnasium.make``, JSON values; the process simulator has none.
         log_reading: format and zone of the log's times, its cases' object type, and what happens to its bad rows.
+        say: prints lines about what takes longer than some seconds; None for none.
 
     Raises:
         UserError: a named thing does not exist or is not usable.
@@ -128,9 +132,12 @@ def load_simulator(
     if not event_log:
         return _process(find_scenario(scenario))
     path = Path(event_log)
-    log = read_event_log(path, parse_log_columns(log_columns) if log_columns else None, log_reading)
-    mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=log_arrivals)
-    return _process(mined.scenario, [*mined.notes, *doubts(log)], log)
+    with SlowSteps(say) as steps:
+        steps.begin(f"Reading {path.name}")
+        log = read_event_log(path, parse_log_columns(log_columns) if log_columns else None, log_reading)
+        mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=log_arrivals, steps=steps)
+        steps.begin("Making the simulator")
+        return _process(mined.scenario, [*mined.notes, *doubts(log)], log)
 
 
 def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None) -> LoadedSimulator:

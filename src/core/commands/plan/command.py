@@ -44,7 +44,7 @@ def run_plan(config: Config, sources: dict[str, str], wanted: Wanted, console: C
     if gpu is not None and config.device == "cpu":
         raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
-    loaded = load_configured(config)
+    loaded = load_configured(config, say)
     simulator = loaded.simulator
     config, sources, default_notes = with_defaults(config, sources, simulator)
     config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)

@@ -112,7 +112,7 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
         return _Base(loaded.scenario, files, trained, prior_of(metadata["source"]))
     if files:
         return _Base(find_scenario(files[0]), files[1:])
-    loaded = load_configured(config)
+    loaded = load_configured(config, say)
     for line in loaded.notes:
         say(line)
     if loaded.scenario is None:

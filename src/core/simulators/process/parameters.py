@@ -15,6 +15,7 @@ from core.simulators.process.service_times import service_arrays, service_mean
 from core.simulators.process.world.calendar import leave_arrays
 from core.simulators.process.world.duty import roster_arrays
 from core.simulators.process.world.nodes import TASK
+from core.simulators.process.world.schema import places
 from core.simulators.process.world.timers import clock_arrays, delay_arrays
 
 _MOST_CASES = 20_000_000
@@ -122,7 +123,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         UserError: a case can never end, or an episode would have too many cases.
     """
     routing = build_routing(scenario.flow, scenario.activities)
-    resource_of, activity_of = scenario.resources.index, scenario.activities.index
+    resource_of, activity_of = (places(names).__getitem__ for names in (scenario.resources, scenario.activities))
     pairs = sorted(scenario.service, key=lambda entry: (activity_of(entry.activity), resource_of(entry.resource)))
     activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
@@ -155,10 +156,13 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
 
 def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
     """Return the fields ``resource...`` of the parameters."""
-    able = [[scenario.activities.index(e.activity) for e in pairs if e.resource == r] for r in scenario.resources]
+    able: dict[str, list[int]] = {resource: [] for resource in scenario.resources}
+    activity = places(scenario.activities)
+    for entry in pairs:
+        able[entry.resource].append(activity[entry.activity])
     return {
-        "resource_first": np.cumsum([0, *map(len, able)]).astype(np.int64),
-        "resource_activity": np.array([a for row in able for a in row], np.int64),
+        "resource_first": np.cumsum([0, *map(len, able.values())]).astype(np.int64),
+        "resource_activity": np.array([a for row in able.values() for a in row], np.int64),
     }
 
 
@@ -283,8 +287,11 @@ def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
     hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
     rows: list[tuple[float, float]] = []
     first = [0]
+    people: dict[str, set[str]] = {}
+    for entry in scenario.service:
+        people.setdefault(entry.activity, set()).add(entry.resource)
     for activity in scenario.activities:
-        able = {entry.resource for entry in scenario.service if entry.activity == activity}
+        able = people.get(activity, set())
         always = any(name not in scenario.working_hours for name in able)
         rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
         first.append(len(rows))

@@ -1,6 +1,7 @@
 """Scenarios of schema resource-allocation-scenario/1: what they hold and which of them are possible."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -187,7 +188,8 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     for kind in ("activities", "resources"):
         names = getattr(scenario, kind)
         if len(set(names)) != len(names):
-            yield f"{kind}: {next(n for n in names if names.count(n) > 1)!r} is listed twice."
+            often = Counter(names)
+            yield f"{kind}: {next(n for n in names if often[n] > 1)!r} is listed twice."
     if scenario.warmup >= scenario.horizon.value:
         yield f"warmup: {scenario.warmup:g} leaves nothing of a horizon of {scenario.horizon.value:g}."
     yield from _problems_of_arrivals(scenario, scenario.arrivals)
@@ -225,10 +227,10 @@ def _problems_of_arrivals(scenario: Scenario, arrivals: Arrivals) -> Iterator[st
 
 
 def _problems_of_services(scenario: Scenario) -> Iterator[str]:
-    seen = set()
+    seen, activities, resources = set(), set(scenario.activities), set(scenario.resources)
     for i, service in enumerate(scenario.service):
         where = f"service[{i}]"
-        for kind, names in (("activity", scenario.activities), ("resource", scenario.resources)):
+        for kind, names in (("activity", activities), ("resource", resources)):
             if getattr(service, kind) not in names:
                 yield f"{where}.{kind}: {getattr(service, kind)!r} is not listed in the scenario."
         if (service.activity, service.resource) in seen:
@@ -245,8 +247,9 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
         if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
             yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
     automatic = {delay.activity for delay in scenario.automatic}
+    done = {service.activity for service in scenario.service}
     for activity in scenario.activities:
-        if activity not in automatic and not any(s.activity == activity for s in scenario.service):
+        if activity not in automatic and activity not in done:
             yield f"service: nobody can do {activity!r}; add a service with this activity."
 
 
@@ -271,9 +274,12 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
                     f"working_hours.{resource}[{i}]: beside rosters, pauses or absences, these are whole hours, "
                     f"not {shift.from_} to {shift.to}."
                 )
+    able: dict[str, list[str]] = {}
+    for service in scenario.service:
+        able.setdefault(service.activity, []).append(service.resource)
     for activity in scenario.activities:
-        able = [s.resource for s in scenario.service if s.activity == activity]
-        if able and all(scenario.working_hours.get(r, scenario.rosters.get(r)) == [] for r in able):
+        people = able.get(activity)
+        if people and all(scenario.working_hours.get(r, scenario.rosters.get(r)) == [] for r in people):
             yield f"working_hours: nobody who can do {activity!r} is ever on duty."
 
 

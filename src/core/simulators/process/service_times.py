@@ -58,12 +58,12 @@ def service_mean(entry: Service) -> float:
 def service_arrays(entries: Sequence[Service] | Sequence[Delay]) -> dict[str, Any]:
     """Return the arrays ``service_...`` and ``pair_least_rest`` of the parameters for the entries of all pairs."""
     rows: list[tuple[int, float, float, float]] = []
-    tables, tails = [np.zeros(0)], [np.zeros(0)]
+    tables, tails, held = [np.zeros(0)], [np.zeros(0)], 0
     for entry in entries:
         scale, low, high = entry.mean or 1.0, entry.low or 0.0, entry.high or 0.0
         if entry.quantiles is not None:
-            low = float(sum(map(len, tables)))
-            high = low + len(entry.quantiles)
+            low, high = float(held), float(held + len(entry.quantiles))
+            held += len(entry.quantiles)
             tables.append(np.array(entry.quantiles))
             tails.append(_table_tails(tables[-1]))
         if entry.cv is not None:

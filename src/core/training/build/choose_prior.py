@@ -5,20 +5,26 @@ that a run would begin with, but for a small network. The rule stays unless anot
 """
 
 import copy
+from functools import partial
 from statistics import fmean
 from typing import NamedTuple
 
 from core.config import Config
 from core.errors import UserError
 from core.hardware.cpu import detect_cores
+from core.hardware.types import Machine
+from core.learning.distributed.ranks import Ranks
 from core.policies.compiled.forward import align_params
 from core.policies.spec import PolicySpec, spec_for
 from core.simulators.loading import LoadedSimulator, with_policy_prior
 from core.simulators.process.policy_prior import FIFO, LOGGED, RULE, SPT
 from core.simulators.process.simulator import ProcessSimulator
-from core.text import in_words, scale_of
+from core.slow_steps import SlowSteps
+from core.text import Say, in_words, scale_of
 from core.training.build.components import new_model
+from core.training.build.plan import part_of, plan_part, require_memory
 from core.training.build.run_settings import values_of_a_run
+from core.training.build.setup import set_up
 from core.training.evaluation.compiled import CompiledPlayer, Records
 from core.training.evaluation.evaluate import paired_values
 from core.training.evaluation.statistics import paired_difference
@@ -41,6 +47,30 @@ class Start(NamedTuple):
 
     prior: str  # one of ``policy_prior.PRIORS``; ``auto`` where a simulator has none
     lines: list[str]
+
+
+def find_start(
+    config: Config,
+    given: LoadedSimulator,
+    directory: RunDirectory,
+    resume: bool,
+    machine: Machine,
+    ranks: Ranks,
+    say: Say,
+) -> Start:
+    """Return what an untrained policy follows, the same on all ranks.
+
+    Short episodes decide. They take minutes in a large scenario, so too little memory is found before them.
+
+    Raises:
+        UserError: there is too little memory, or as for :func:`choose_prior`.
+    """
+    if given.scenario is not None:
+        first = set_up(config, given.simulator, given.source)
+        require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
+    with SlowSteps(say) as steps:
+        steps.begin("Comparing what an untrained policy may follow in short episodes")
+        return ranks.from_first(partial(choose_prior, config, given, directory, resume))
 
 
 def choose_prior(config: Config, loaded: LoadedSimulator, directory: RunDirectory, resume: bool) -> Start:

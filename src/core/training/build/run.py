@@ -26,7 +26,7 @@ from core.simulators.loading import PROCESS, LoadedSimulator
 from core.simulators.simulator import Simulator
 from core.terminal import make_console
 from core.text import Say
-from core.training.build.choose_prior import begin_with, choose_prior
+from core.training.build.choose_prior import begin_with, find_start
 from core.training.build.components import (
     build_evaluation,
     build_heuristics,
@@ -157,7 +157,7 @@ def build_run(
         UserError: the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(config)  # loading and compiling count
-    given = loaded or load_configured(config)
+    given = loaded or load_configured(config, say)
     directory = ranks.from_first(lambda: run_directory_for(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
         inputs = config.scenario, config.event_log, str(file or "")
@@ -166,10 +166,11 @@ def build_run(
             say(line)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
-        start = ranks.from_first(partial(choose_prior, config, given, directory, resume))
+        machine = shared_machine(detect_machine(), ranks.host_size)
+        with _scenario_kept(given if lock else None, directory, config.seed, say):
+            start = find_start(config, given, directory, resume, machine, ranks, say)
         config, sources, given = begin_with(start, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
-        machine = shared_machine(detect_machine(), ranks.host_size)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
         lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
@@ -180,8 +181,7 @@ def build_run(
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
-        tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks)
+        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(close_collector, trainer.collector)
         ranks.advise(partial(_advice, trainer))

@@ -8,6 +8,7 @@ from core.errors import UserError, this_command
 from core.escaping import shell_command
 from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
 from core.simulators.process.event_logs.reading.options import LogReading
+from core.text import Say
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.read_json import SETTINGS, read_json
 
@@ -21,8 +22,8 @@ _ORIGINS = {"preset": "preset", "prior": "the policy's rule", "time_budget": "ti
 """Sources of a value that no flag named, in words."""
 
 
-def load_configured(config: Config) -> LoadedSimulator:
-    """Load the simulator that a Config names.
+def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
+    """Load the simulator that a Config names; ``say`` prints lines about what takes longer than some seconds.
 
     Raises:
         UserError: there is none, or it cannot be built.
@@ -35,6 +36,7 @@ def load_configured(config: Config) -> LoadedSimulator:
         config.log_arrivals,
         config.simulator_options,
         log_reading(config),
+        say,
     )
     return loaded if config.policy_prior == "auto" else with_policy_prior(loaded, config.policy_prior)
 
@@ -112,7 +114,7 @@ def require_own_hosts(run: Config, given: Config, directory: Path) -> None:
         return
     raise UserError(
         f"The run in {directory} collected on the Ray cluster {address}, whose processes may run code here; if it is "
-        f"yours, name it again with --rollout-hosts {shlex.quote(address)}, else name another or --rollout-hosts ''."
+        f"yours, name it again with --rollout-hosts {shell_word(address)}, else name another or --rollout-hosts ''."
     )
 
 

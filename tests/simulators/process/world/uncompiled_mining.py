@@ -3,7 +3,7 @@
 import numpy as np
 from helpers.generated_logs import log_of
 
-from core.simulators.process.mining.case_order import concurrent_activities, order_cases
+from core.simulators.process.mining.case_order import Concurrency, order_cases
 from core.simulators.process.mining.delays import free_between
 from core.simulators.process.mining.weights import kaplan_meier
 
@@ -30,5 +30,4 @@ def test_events_that_overlap_follow_what_both_wait_for():
     order = order_cases(log)
     assert order.after == [[], [0], [0], [1, 2], [], [4], [4], [5, 6]]
     np.testing.assert_allclose(order.enabled / 3600, [0, 1, 1, 5, 10, 11, 11, 15])
-    pairs = np.argwhere(concurrent_activities(log, order.order)).tolist()
-    assert pairs == [[1, 2], [2, 1]]
+    assert Concurrency(log, order.order).others == {1: {2}, 2: {1}}

@@ -3,6 +3,7 @@
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import pairs_of
 
 FEWEST_CASES = 20
 """Cases below which nothing is said about people in one case only."""
@@ -127,18 +128,19 @@ def _clicked_through(log: EventLog, durations: np.ndarray) -> str:
 
 def _too_fast(log: EventLog, durations: np.ndarray) -> str:
     """Name the people who are many times as fast as others in an activity, on few records."""
-    shape = (len(log.activities), len(log.resources))
     named = log.resource >= 0
-    pair = log.activity[named] * shape[1] + log.resource[named]
-    count = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
-    total = np.bincount(pair, durations[named], shape[0] * shape[1]).reshape(shape)
-    others = count.sum(1, keepdims=True) - count
-    usual = (total.sum(1, keepdims=True) - total) / np.maximum(others, 1)
+    pairs = pairs_of(log.activity, log.resource, len(log.resources))
+    count = pairs.events
+    key = log.activity[named].astype(np.int64) * len(log.resources) + log.resource[named]
+    total = np.bincount(np.unique(key, return_inverse=True)[1], durations[named], len(count))
+    of_activity = np.bincount(pairs.activity, count, len(log.activities))[pairs.activity].astype(np.int64)
+    others = of_activity - count
+    usual = (np.bincount(pairs.activity, total, len(log.activities))[pairs.activity] - total) / np.maximum(others, 1)
     few = (count >= LEAST_RECORDS) & (count < FEW_RECORDS) & (others >= FEWEST_EVENTS)
     fast = few & (total > 0) & (TIMES_AS_FAST * total <= usual * count)
     found = [
-        f"{log.resources[r]} ({log.activities[a]}, {count[a, r]} records)"
-        for a, r in zip(*np.nonzero(fast), strict=True)
+        f"{log.resources[r]} ({log.activities[a]}, {events} records)"
+        for a, r, events in zip(*pairs.taken(fast), strict=True)
     ]
     if not found:
         return ""

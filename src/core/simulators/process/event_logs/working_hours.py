@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import rows_by
 from core.simulators.process.scenario import HOURS_PER_WEEK
 
 HOUR = 3600.0
@@ -46,8 +47,7 @@ def worked_time(log: EventLog) -> WorkedTime:
     end = np.maximum(log.clock_end, log.clock_start)
     alone = np.flatnonzero(log.resource < 0)
     hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, log.clock_start[alone])
-    for r in range(len(log.resources)):
-        mine = np.flatnonzero(log.resource == r)
+    for r, mine in enumerate(rows_by(log.resource, len(log.resources))):
         hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
         seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
     # Durations are real time; wall-clock time is not, on the night when the clocks change.

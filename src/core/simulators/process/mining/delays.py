@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import rows_by
 from core.simulators.process.event_logs.working_hours import HOUR, find_open_hours, present_hours
 from core.simulators.process.mining.case_order import CaseOrder, order_cases
 from core.simulators.process.mining.clock import delay_clock, open_time_until
@@ -29,11 +30,11 @@ def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours:
     enabled, start = cases.enabled + ahead, log.clock_start[order]
     end = np.maximum(log.clock_end[order], start)
     first, last = enabled.copy(), start.copy()
-    for r in range(len(log.resources)):
-        mine = log.resource[order] == r
-        records = log.resource == r
-        if mine.any():
-            free = free_times(log.clock_start[records], np.maximum(log.clock_end, log.clock_start)[records], open_hours)
+    clock_end, resources = np.maximum(log.clock_end, log.clock_start), len(log.resources)
+    in_order, in_log = rows_by(log.resource[order], resources), rows_by(log.resource, resources)
+    for mine, records in zip(in_order, in_log, strict=True):
+        if len(mine):
+            free = free_times(log.clock_start[records], clock_end[records], open_hours)
             first[mine], last[mine] = free_between(free, enabled[mine], start[mine])
     o_enabled, o_start, o_end, o_first, o_last = (
         open_time_until(weights, t) for t in (enabled, start, end, first, last)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import rows_by
 from core.simulators.process.event_logs.working_hours import HOUR
 from core.simulators.process.mining.case_order import CaseOrder
 from core.simulators.process.mining.clock import open_time_until
@@ -104,6 +105,8 @@ class FreeMoments:
         ahead = log.clock_start[order] - log.start[order]
         self._enabled, self._start = cases.enabled + ahead, log.clock_start[order]
         self._activity, self._resource = log.activity[order], log.resource[order]
+        self._of_activity = rows_by(self._activity, len(log.activities))
+        self._of_resource = rows_by(self._resource, len(log.resources))
         self._end = np.maximum(log.clock_end[order], self._start)
         named = np.bincount(self._activity, self._resource >= 0, len(log.activities)) > 0
         self._unnamed = (self._resource < 0) & named[self._activity]  # by somebody, who then is not free
@@ -113,10 +116,9 @@ class FreeMoments:
 
     def total_delay(self, activity: int) -> TotalDelay | None:
         """Return the delays before an activity; None if people free for it say nothing."""
-        mine = np.flatnonzero((self._activity == activity) & self._rests)
-        people, events = np.unique(
-            self._resource[(self._activity == activity) & (self._resource >= 0)], return_counts=True
-        )
+        mine, people = self._of_activity[activity], self._resource[self._of_activity[activity]]
+        mine = mine[self._rests[mine]]
+        people, events = np.unique(people[people >= 0], return_counts=True)
         people = people[events >= _USUAL * events.mean()] if len(people) else people
         if len(mine) == 0 or len(people) == 0:
             return None
@@ -139,7 +141,7 @@ class FreeMoments:
 
     def _free_times(self, resource: int) -> np.ndarray:
         if resource not in self._free:
-            records = self._resource == resource
+            records = self._of_resource[resource]
             start, end = self._start[records], self._end[records]
             self._free[resource] = outside_of_work(surely_on_duty(start, end, self._open_hours), start, end)
         return self._free[resource]

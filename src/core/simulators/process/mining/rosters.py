@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import rows_by
 from core.simulators.process.event_logs.working_hours import CLOSED_GAP, HOUR, present_hours, without_short_gaps
 from core.simulators.process.mining.shifts import changes_shifts, in_shifts
 from core.simulators.process.scenario import DAYS
@@ -37,9 +38,9 @@ def mine_rosters(
     # The log may begin and end in the middle of a day, so who is not seen on these may have been there.
     days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
     rosters, in_turn = {}, []
-    for r, name in enumerate(log.resources):
-        mine = log.resource == r
-        masks = day_masks(log.clock_start[mine], np.maximum(log.clock_end, log.clock_start)[mine], open_hours)
+    clock_end = np.maximum(log.clock_end, log.clock_start)
+    for name, mine in zip(log.resources, rows_by(log.resource, len(log.resources)), strict=True):
+        masks = day_masks(log.clock_start[mine], clock_end[mine], open_hours)
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
         usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
         if changes:
@@ -60,8 +61,17 @@ def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.
     present = np.concatenate([np.zeros(first_hour % 24, np.bool_), present])
     present = np.pad(present, (0, -len(present) % 24)).reshape(-1, 24)
     number = first_hour // 24 + np.arange(len(present))
-    filled = np.array([without_short_gaps(day, CLOSED_GAP) for day in present])
-    return np.column_stack([number, filled])[filled.any(1)].astype(np.int64)
+    seen = present.any(1)
+    return np.column_stack([number[seen], _filled(present[seen])]).astype(np.int64)
+
+
+def _filled(days: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours of days with those between two of them that are a short gap."""
+    hours = np.arange(24)
+    last = np.maximum.accumulate(np.where(days, hours, -24), axis=1)
+    following = np.minimum.accumulate(np.where(days, hours, 48)[:, ::-1], axis=1)[:, ::-1]
+    between = (last >= 0) & (following < 24)
+    return np.asarray(days | (between & (following - last - 1 <= CLOSED_GAP)))
 
 
 def _usual_days(weekday: np.ndarray, days: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from core.simulators.process.event_logs.event_log import EventLog
+from core.simulators.process.event_logs.grouping import rows_by
 from core.simulators.process.mining.case_order import CaseOrder
 
 _LEAST = 1e-6
@@ -42,15 +43,17 @@ def finished_probability(
     gap = np.full(len(activity), np.inf)
     gap[:-1] = start[1:] - end[:-1]
     probability = np.ones(len(last))
-    for a in np.unique(activity[last]):
-        inner = np.sort(np.maximum(gap[(activity == a) & ~is_last], 0.0))
-        of_a = activity[last] == a
+    count = int(activity.max()) + 1
+    for mine, of_a in zip(rows_by(activity, count), rows_by(activity[last], count), strict=True):
+        if len(of_a) == 0:
+            continue
+        inner = np.sort(np.maximum(gap[mine[~is_last[mine]]], 0.0))
         if len(inner) == 0:
             continue
         longer = 1.0 - np.searchsorted(inner, silence[of_a], side="right") / len(inner)
         # Cases that have been silent longer than every gap have surely ended; they say how often an activity is last.
         ended = float((silence[of_a] > inner[-1]).sum())
-        p = ended / (ended + len(inner)) if ended else float(of_a.sum()) / (of_a.sum() + len(inner))
+        p = ended / (ended + len(inner)) if ended else float(len(of_a)) / (len(of_a) + len(inner))
         probability[of_a] = p / (p + (1.0 - p) * longer)
     return probability
 

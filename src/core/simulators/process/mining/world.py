@@ -15,15 +15,19 @@ from core.simulators.process.mining.free_moments import FreeMoments, is_luck, se
 from core.simulators.process.mining.rosters import mine_rosters
 from core.simulators.process.mining.weights import case_weights
 from core.simulators.process.scenario_file import parse_scenario
+from core.slow_steps import SlowSteps
 
 _PAUSED = 1.25
 """Logged hours over those within open hours, from which tasks rest outside of them."""
 
 _DIGITS = 6
 
+WORLD_STEPS = 5
+"""Steps that are told apart here."""
+
 
 def mine_world(
-    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, close: bool = True
+    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, close: bool, steps: SlowSteps
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys of a scenario about cases, delays and rosters, and notes.
 
@@ -33,8 +37,11 @@ def mine_world(
         data: the other keys of the scenario.
         source: name of the scenario in messages.
         close: whether simulations decide what the log leaves open, where it has enough cases.
+        steps: hears of each of the ``WORLD_STEPS`` steps.
     """
+    steps.next("order of the events of each case")
     cases, weights = order_cases(log), delay_clock(log)
+    steps.next("delays")
     waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = choose_cases(log, cases, of_case)
     pause = _pauses(log, work)
@@ -47,6 +54,7 @@ def mine_world(
         total=waits.waiting + waits.span,
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
+    steps.next("rosters")
     plans, in_turn = mine_rosters(log, work.open_hours, pause)
     rosters = {name: plans[name] for name in data["resources"]}
 
@@ -60,9 +68,11 @@ def mine_world(
 
     beta, by_luck = np.ones(len(log.activities)), np.zeros(len(log.activities), np.bool_)
     if close and len(log.cases) >= MIN_CASES:
+        steps.next("simulations that tell external delays from waiting for people")
         draft = parse_scenario(data | keys(beta), source)
         rehearsal = Rehearsal(draft, times, events_of_tasks(cases, kept), weights)
         beta = rehearsal.close(len(log.cases))
+        steps.next("moments in which somebody was free")
         moments = FreeMoments(log, cases, weights, work.open_hours)
         beta, by_luck = _without_luck(moments, times, beta, rehearsal.luck(beta, len(log.cases)))
     world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}

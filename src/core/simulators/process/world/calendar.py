@@ -111,9 +111,10 @@ def problems_of_calendar(
         if not monday:
             yield f"begins: {begins!r} is not the date of a Monday like 2026-01-05."
             return
+    known = set(resources)
     for i, absence in enumerate(calendar["absences"]):
         where = f"absences[{i}]"
-        if absence.person not in resources:
+        if absence.person not in known:
             yield f"{where}.person: {absence.person!r} is not listed in the scenario's resources."
         for name, moment in (("from", absence.from_), ("to", absence.to)):
             yield from _problems_of_moment(f"{where}.{name}", moment, begins, None if math.isnan(hour) else hour)

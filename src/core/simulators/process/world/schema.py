@@ -1,6 +1,7 @@
 """Keys of scenario files for what no allocation can change: delays, automatic activities, rosters, logged waiting."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -8,6 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _TOLERANCE = 1e-6
+
+
+def places(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each of some distinct names."""
+    return {name: i for i, name in enumerate(names)}
 
 
 class Strict(BaseModel):
@@ -64,11 +70,12 @@ class Waiting(Strict):
 def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
     """Yield what is wrong with the delays or automatic activities of a scenario."""
     needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
+    known, often = set(activities), Counter(delay.activity for delay in delays)
     for i, delay in enumerate(delays):
         where = f"{key}[{i}]"
-        if delay.activity not in activities:
+        if delay.activity not in known:
             yield f"{where}.activity: {delay.activity!r} is not listed in the scenario."
-        if sum(other.activity == delay.activity for other in delays) > 1:
+        if often[delay.activity] > 1:
             yield f"{where}: {delay.activity!r} stands twice."
         expected = needed.get(delay.distribution, {"mean"})
         given = set(delay.model_dump(exclude_none=True)) - {"activity", "distribution"}
@@ -93,8 +100,9 @@ def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
 
 def problems_of_rosters(rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str]) -> Iterator[str]:
     """Yield what is wrong with the rosters; ``fixed`` are the resources with working hours."""
+    known = set(resources)
     for name, plans in rosters.items():
-        if name not in resources:
+        if name not in known:
             yield f"rosters: {name!r} is not listed in the scenario's resources."
         if name in fixed:
             yield f"rosters: {name!r} has working_hours, too; keep one of them."

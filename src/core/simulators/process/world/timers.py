@@ -13,7 +13,7 @@ from numba import njit
 
 from core.simulators.process.counter_rng import child, uniform
 from core.simulators.process.service_times import service_arrays, service_time
-from core.simulators.process.world.schema import Delay
+from core.simulators.process.world.schema import Delay, places
 
 DELAY_STREAM, AUTOMATIC_STREAM = 2**34, 2**35
 _NOTHING = -1
@@ -26,7 +26,8 @@ def delay_arrays(prefix: str, delays: Sequence[Delay], activities: Sequence[str]
     table = np.zeros(1)
     if delays:
         arrays = service_arrays(delays)
-        at = [list(activities).index(delay.activity) for delay in delays]
+        place = places(activities)
+        at = [place[delay.activity] for delay in delays]
         for name, column in columns.items():
             column[at] = arrays[f"service_{name}"]
         table = arrays["service_table"]
