@@ -69,7 +69,7 @@ def _openpyxl_errors(source: str) -> Iterator[None]:
 
 
 def _rows(sheet: Any, first: int, width: int, guard: Guard) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and cells of the rows of a sheet from a first one on, up to a number of columns.
+    """Yield number and cells of the rows of a sheet that are not empty, from a first one, up to a number of columns.
 
     Raises:
         UserError: the workbook is damaged, or has numbers of rows that Excel has not.
@@ -83,7 +83,8 @@ def _rows(sheet: Any, first: int, width: int, guard: Guard) -> Iterator[tuple[in
                     f"{guard.source}: the sheet {sheet.title!r} has a row beyond {_LAST_ROW:,}, the last one of Excel; "
                     "save it again as .xlsx, or as CSV."
                 )
-            yield number, row
+            if row.count(None) < len(row):
+                yield number, row
 
 
 def _header(sheet: Any, guard: Guard) -> tuple[int, list[str]]:
