@@ -59,9 +59,10 @@ def readable(path: Path) -> Iterator[None]:
 class _Counted(io.RawIOBase):
     """Reads a file and holds its unpacked bytes to the limits."""
 
-    def __init__(self, file: IO[bytes], guard: Guard, packed: int | None) -> None:
-        """Wrap a file of some packed bytes, None if it is not packed."""
+    def __init__(self, file: IO[bytes], guard: Guard, packed: int | None, piece: int) -> None:
+        """Wrap a file of some packed bytes, None if it is not packed; time and memory are looked at in each piece."""
         self._file, self._guard, self._packed = file, guard, packed
+        self._piece, self._unchecked = piece, 0
 
     def readable(self) -> bool:
         """Return that it can be read."""
@@ -76,7 +77,10 @@ class _Counted(io.RawIOBase):
         content = self._file.read(len(buffer))
         buffer[: len(content)] = content
         self._guard.require_bytes(self._file.tell(), self._packed)
-        self._guard.check()
+        self._unchecked += len(content)
+        if self._unchecked >= self._piece:
+            self._unchecked = 0
+            self._guard.check()
         return len(content)
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -103,7 +107,7 @@ def open_log(path: Path, guard: Guard) -> IO[bytes]:
         raise UserError(f"{path} is a device or a pipe; save the log as a file and name that.")
     packed = path.stat().st_size if is_packed(path) else None
     file = cast(IO[bytes], path.open("rb") if packed is None else gzip.open(path, "rb"))  # noqa: SIM115
-    return cast(IO[bytes], io.BufferedReader(_Counted(file, guard, packed), _PIECE))
+    return cast(IO[bytes], io.BufferedReader(_Counted(file, guard, packed, _PIECE), _PIECE))
 
 
 def open_archive(path: Path, guard: Guard) -> IO[bytes]:
@@ -114,7 +118,7 @@ def open_archive(path: Path, guard: Guard) -> IO[bytes]:
             content = cast(IO[bytes], tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
             shutil.copyfileobj(file, content, _PIECE)
         content.seek(0)
-    return cast(IO[bytes], io.BufferedReader(_Counted(content, guard, None), _PACKED_PIECE))
+    return cast(IO[bytes], io.BufferedReader(_Counted(content, guard, None, _PACKED_PIECE), _PACKED_PIECE))
 
 
 def read_log(path: Path, guard: Guard) -> bytes:
