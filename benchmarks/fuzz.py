@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--many", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--failures", type=Path, default=Path("fuzz_failures"))
+    parser.add_argument("--failures", type=Path, default=Path("runs/fuzz_failures"))
     options = parser.parse_args()
     if options.coverage:
         cover(options.coverage, options.seconds)

@@ -67,10 +67,11 @@ def _finish(work: tuple, outcomes: Counter, failures: Path) -> list[tuple[str, i
     """Count what a process found; after its sudden end return the part that is left."""
     process, (name, first, count), at, results = work
     if not results.empty():
+        print(f"{name}: inputs {first:,} to {first + count - 1:,} are tried", flush=True)
         outcomes.update({(name, outcome): number for outcome, number in results.get().items()})
         return []
     outcomes[name, f"ended by exit code {process.exitcode}"] += 1
-    failures.mkdir(exist_ok=True)
+    failures.mkdir(parents=True, exist_ok=True)
     with (failures / "ended.txt").open("a") as file:
         file.write(f"{name} {at.value}\n")
     return [(name, at.value + 1, first + count - at.value - 1)] if at.value + 1 < first + count else []
@@ -92,7 +93,7 @@ def _try_part(
             outcome = _outcome(kind, content, Path(folder), limits.seconds)
             outcomes[outcome] += 1
             if outcome not in ("read", "refused"):
-                failures.mkdir(exist_ok=True)
+                failures.mkdir(parents=True, exist_ok=True)
                 (failures / f"{name}-{number}-{outcome[:40]}").write_bytes(content)
     outcomes["seconds"] = round(time.perf_counter() - begin)
     results.put(outcomes)

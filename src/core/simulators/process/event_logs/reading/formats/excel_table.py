@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import IO, Any
 
 from core.errors import UserError, one_line
@@ -49,7 +48,7 @@ def excel_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Ta
     first, names = headers[sheet]
 
     def blocks(wanted: list[int]) -> Iterator[Block]:
-        rows = _rows(sheets[sheet], first + 1, max(wanted, default=0) + 1, guard)
+        rows = _rows(sheets[sheet], first + 1, None, max(wanted, default=0) + 1, guard)
         yield from blocks_of((number, [row[i] if i < len(row) else None for i in wanted]) for number, row in rows)
 
     notes = [f"The sheet {sheet!r} is read."] if len(headers) > 1 else []
@@ -68,8 +67,8 @@ def _openpyxl_errors(source: str) -> Iterator[None]:
         raise UserError(f"{source} is a damaged workbook: {what}; save it again as .xlsx.") from None
 
 
-def _rows(sheet: Any, first: int, width: int, guard: Guard) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and cells of the rows of a sheet that are not empty, from a first one, up to a number of columns.
+def _rows(sheet: Any, first: int, last: int | None, width: int, guard: Guard) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield number and cells of the rows of a sheet that are not empty, from a first to a last one (None for all).
 
     Raises:
         UserError: the workbook is damaged, or has numbers of rows that Excel has not.
@@ -77,7 +76,8 @@ def _rows(sheet: Any, first: int, width: int, guard: Guard) -> Iterator[tuple[in
     # What the sheet says of its own size is often wrong.
     sheet.reset_dimensions()
     with _openpyxl_errors(guard.source):
-        for number, row in enumerate(sheet.iter_rows(min_row=first, max_col=width, values_only=True), first):
+        rows = sheet.iter_rows(min_row=first, max_row=last, max_col=width, values_only=True)
+        for number, row in enumerate(rows, first):
             if number > _LAST_ROW:
                 raise UserError(
                     f"{guard.source}: the sheet {sheet.title!r} has a row beyond {_LAST_ROW:,}, the last one of Excel; "
@@ -89,7 +89,7 @@ def _rows(sheet: Any, first: int, width: int, guard: Guard) -> Iterator[tuple[in
 
 def _header(sheet: Any, guard: Guard) -> tuple[int, list[str]]:
     """Return number and cells of the first row that is not empty; no cells if there is none."""
-    for number, row in islice(_rows(sheet, 1, guard.limits.max_columns + 1, guard), _HEADER_ROWS):
+    for number, row in _rows(sheet, 1, _HEADER_ROWS, guard.limits.max_columns + 1, guard):
         if any(row) and any(names := [cell_text(cell) for cell in row]):
             while not names[-1]:
                 names.pop()
