@@ -89,6 +89,29 @@ KEEP_DUPLICATES = False
 # "replay" repeats the logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
+# Limits of what reading a log may take; a log beyond one is refused with its name. They protect from files that are
+# small and become huge. Raise one for a genuine log, lower them for logs of strangers.
+# Bytes of the log, unpacked. Integer >= 1.
+LOG_MAX_BYTES = 8_000_000_000
+
+# Bytes that one byte of a gzip file or workbook may become, once there are 100 MB. Integer >= 1. Logs rarely pass 50.
+LOG_MAX_UNPACKING = 200
+
+# Bytes by which this process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB;
+# JSON takes most, 10 times its size.
+LOG_MAX_MEMORY = 4_000_000_000
+
+# Rows or events, columns, sheets of a workbook. Integers >= 1.
+LOG_MAX_ROWS = 50_000_000
+LOG_MAX_COLUMNS = 1_000
+LOG_MAX_SHEETS = 100
+
+# Elements of XML, or lists and objects of JSON, inside each other. Integer >= 10.
+LOG_MAX_NESTING = 100
+
+# Seconds in which no new row is found. Number >= 0; 0 for no limit.
+LOG_MAX_SECONDS = 60.0
+
 # ---------------------------------------------------------------------------------------------- the policy
 # "mlp" acts on the present observation alone. "mingru" also remembers what it has seen in the episode (minimal gated
 # recurrent units); take it where the observation hides a part of the state. It takes three times the parameters and

@@ -45,6 +45,14 @@ class Config(BaseModel):
     skip_bad_rows: bool = False
     keep_duplicates: bool = False
     log_arrivals: Literal["weekly", "replay"] = "weekly"
+    log_max_bytes: int = Field(default=8_000_000_000, ge=1, lt=2**63)
+    log_max_unpacking: int = Field(default=200, ge=1, lt=2**63)
+    log_max_memory: int = Field(default=4_000_000_000, ge=1, lt=2**63)
+    log_max_rows: int = Field(default=50_000_000, ge=1, lt=2**63)
+    log_max_columns: int = Field(default=1_000, ge=1, le=1_000_000)
+    log_max_sheets: int = Field(default=100, ge=1, le=1_000_000)
+    log_max_nesting: int = Field(default=100, ge=10, le=100_000)
+    log_max_seconds: float = Field(default=60.0, ge=0, le=threading.TIMEOUT_MAX)
     policy_network: Literal["mlp", "mingru", "transformer", "pointer"] = "mlp"
     policy_prior: Literal["auto", "rule", "fifo", "spt", "logged"] = "auto"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)

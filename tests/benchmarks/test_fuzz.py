@@ -36,5 +36,5 @@ def test_an_input_that_hangs_is_a_failure(monkeypatch):
     monkeypatch.setitem(fuzz.KINDS, "csv", (lambda: b"case", read))
     monkeypatch.setattr(fuzz, "SECONDS", 1)
     fuzz.signal.signal(fuzz.signal.SIGALRM, fuzz._too_long)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(fuzz.TooLongError):
         fuzz.try_input("csv", b"other", Counter())

@@ -3,6 +3,7 @@
 import copy
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,7 +196,20 @@ def test_a_folder_is_not_a_scenario_file(tmp_path):
         load_scenario(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{'a': 1}", b"[" * 100_000], ids=["empty", "open", "quotes", "deep"])
+@pytest.mark.parametrize("inside", ["[" * 100_000, "[" * 900 + "]" * 900], ids=["not closed", "closed"])
+def test_a_deep_file_is_refused(tmp_path, inside):
+    path = tmp_path / "s.json"
+    path.write_text(f'{{"name": {inside}}}')
+    with pytest.raises(UserError, match=r"s\.json is refused because it nests more than 100 levels deep\.$"):
+        load_scenario(path)
+
+
+def test_a_device_is_no_scenario():
+    with pytest.raises(UserError, match="/dev/zero is a device or a pipe"):
+        load_scenario(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{'a': 1}", b"1" * 5000], ids=["empty", "open", "quotes", "digits"])
 def test_a_file_that_is_not_json_is_refused(tmp_path, content):
     path = tmp_path / "s.json"
     path.write_bytes(content)

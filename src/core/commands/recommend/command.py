@@ -14,7 +14,8 @@ from core.commands.recommend.table import print_advice
 from core.config import Config
 from core.errors import UserError
 from core.simulators.process.event_logs.open_events import read_open_events
-from core.simulators.process.event_logs.reading.decode import kind_of, readable
+from core.simulators.process.event_logs.reading.decode import kind_of, read_log, readable
+from core.simulators.process.event_logs.reading.limits import Guard
 from core.simulators.process.event_logs.reading.options import parse_log_columns
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.process.snapshots.from_log import state_of_log
@@ -107,7 +108,8 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     if not path.is_file():
         raise UserError(f"There is no file {path} with a state or a log.")
     with readable(path):
-        content = path.read_bytes() if kind_of(path) == "json" else b""
+        guard = Guard(log_reading(config).limits, str(path))
+        content = read_log(path, guard) if kind_of(path, guard) == "json" else b""
     if content and b'"objectTypes"' not in content:
         for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
             if given is not None:

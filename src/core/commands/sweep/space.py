@@ -16,6 +16,7 @@ _OF_ALL_TRIALS = (
     *("seed", "run_directory", "checkpoints_kept", "evaluate_every", "evaluation_episodes", "preset", "time_budget"),
     *("simulator", "simulator_options", "scenario", "event_log", "log_columns", "time_format", "time_zone"),
     *("object_type", "skip_bad_rows", "keep_duplicates", "log_arrivals"),
+    *(name for name in Config.model_fields if name.startswith("log_max_")),
 )
 """Settings that all trials have in common: their scores would not compare otherwise."""
 

@@ -1,6 +1,5 @@
 """Reads and writes scenario files; every problem is a sentence that names the place."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from core.errors import UserError, suggestion
+from core.simulators.process.event_logs.reading.json_content import parse_json
+from core.simulators.process.event_logs.reading.limits import Guard, LogLimits
 from core.simulators.process.parameters import build_parameters
 from core.simulators.process.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario
 from core.simulators.process.world.calendar import Absence
@@ -28,15 +29,19 @@ def load_scenario(path: Path) -> Scenario:
     Raises:
         UserError: the file is missing, is not JSON, or describes an impossible process.
     """
+    guard = Guard(LogLimits(), str(path), has_settings=False)
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{path} is a device or a pipe; save the scenario as a file and name that.")
+        guard.require_memory(path.stat().st_size)
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"There is no scenario file {path}.") from None
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read the scenario file {path}: {error}.") from None
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(text, guard)
+    except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}.") from None
     return parse_scenario(data, str(path))
 

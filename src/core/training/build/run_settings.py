@@ -1,12 +1,14 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from core.config import Config, flags_of, load_values
 from core.errors import UserError, this_command
-from core.escaping import shell_command
+from core.escaping import shell_command, shell_word
 from core.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
+from core.simulators.process.event_logs.reading.limits import LogLimits
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.text import Say
 from core.training.run_directory.directory import RunDirectory
@@ -15,6 +17,7 @@ from core.training.run_directory.read_json import SETTINGS, read_json
 _NOT_LEARNED = (
     *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
     *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts", "rollout_wire"),
+    *(f"log_{limit.name}" for limit in fields(LogLimits)),
 )
 """Settings that change no bit of the parameters on the CPU."""
 
@@ -49,6 +52,7 @@ def log_reading(config: Config) -> LogReading:
         object_type=config.object_type,
         skip_bad_rows=config.skip_bad_rows,
         keep_duplicates=config.keep_duplicates,
+        limits=LogLimits(**{limit.name: getattr(config, f"log_{limit.name}") for limit in fields(LogLimits)}),
     )
 
 

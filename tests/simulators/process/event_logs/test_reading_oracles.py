@@ -233,6 +233,7 @@ def test_duplicates_are_those_of_a_set(rows):
 def test_numbers_of_rows_name_the_line_of_the_file(tmp_path):
     """With blank lines and quoted newlines, as a count of newlines says."""
     from core.simulators.process.event_logs.reading.formats.csv_table import csv_table
+    from core.simulators.process.event_logs.reading.limits import Guard, LogLimits
 
     cells = ['"a\nb"', "", "c", '"d\r\ne"', "f", "", '"""g"""'] * 3
     lines = count(2)
@@ -246,4 +247,6 @@ def test_numbers_of_rows_name_the_line_of_the_file(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(("x,y\n" + "".join(f"{cell},1\n" if cell else "\n" for cell in cells)).encode())
     with path.open("rb") as file:
-        assert [n for block in csv_table(file, "log", {}).blocks([0]) for n in block.numbers] == expected
+        assert [
+            n for block in csv_table(file, Guard(LogLimits(), "log"), {}).blocks([0]) for n in block.numbers
+        ] == expected

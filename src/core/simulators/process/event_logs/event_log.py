@@ -9,7 +9,9 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
+from core.simulators.process.event_logs.reading.bad_rows import moment_of, require_years
 from core.simulators.process.event_logs.reading.collect import Coded
+from core.simulators.process.event_logs.reading.decode import readable
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.read_records import Reading, read_records
 from core.simulators.process.event_logs.reading.table import BadRow
@@ -69,7 +71,8 @@ def read_event_log(path: Path, columns: Mapping[str, str] | None = None, reading
         UserError: the file cannot be read, lacks a column or resources, or has a bad row; the message names file and
             row (the line of a CSV, header = 1; the row of a workbook; the number of the event otherwise).
     """
-    return _event_log(str(path), read_records(path, columns or {}, reading or LogReading()))
+    with readable(path):
+        return _event_log(str(path), read_records(path, columns or {}, reading or LogReading()))
 
 
 def _event_log(source: str, reading: Reading) -> EventLog:
@@ -123,11 +126,12 @@ def _require_one_century(source: str, start: np.ndarray, end: np.ndarray) -> Non
     """Refuse dates that can only be wrong, before they become calendars of thousands of years."""
     if end.max() - start.min() > _LONGEST:
         event, other = start.argmin(), end.argmax()
-        first, last = (_EPOCH + timedelta(seconds=float(t)) for t in (start[event], end[other]))
+        first, last = (moment_of(float(t)) for t in (start[event], end[other]))
         raise UserError(
             f"{source} goes from {first.date()} to {last.date()} (events {event + 1} and {other + 1}), more "
             f"than a hundred years; mend or remove the events whose dates are wrong, or add {SKIP_OPTION}."
         )
+    require_years(source, float(start.min()), float(end.max()))
 
 
 def _monday(clock: float) -> datetime:

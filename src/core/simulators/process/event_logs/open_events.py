@@ -15,9 +15,11 @@ from core.simulators.process.event_logs.reading.bad_rows import (
     find_bad_rows,
     of_another_century,
     require_good_rows,
+    require_years,
     seconds,
 )
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
+from core.simulators.process.event_logs.reading.decode import readable
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events, pair_lifecycles
@@ -68,7 +70,12 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
         UserError: the file cannot be read, a column is missing, there is a bad row that is not to be skipped, or
             nothing has happened by that time.
     """
-    source, read = str(path), read_rows(path, columns, options)
+    with readable(path):
+        return _open_events(str(path), read_rows(path, columns, options), options, at)
+
+
+def _open_events(source: str, read: ReadRows, options: LogReading, at: str | None) -> OpenEvents:
+    """Return what a log says up to a time."""
     times, rows = read.times, read.rows
     bad = find_bad_rows(rows, _filled(read), read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
@@ -81,6 +88,7 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
     left_out = bad.mask | wrong.mask
     start, end = (np.where(left_out, np.nan, column) for column in (start, end))
     notes = [*read.table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), read.table.unit), *read.notes]
+    require_years(source, float(np.nanmin([start, end])), float(np.nanmax([start, end])))
     now, clock = _present(times, start, end, at, source)
     notes += _long_silent(np.concatenate([start, end]), now, clock)
     repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
@@ -239,6 +247,8 @@ def _present(
             moment = datetime.fromisoformat(at)
         except ValueError:
             raise UserError(f"--at: {at[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
+        if not 1000 < moment.year < 9000:
+            raise UserError(f"--at: {at[:60]!r} is not in the years that are read, 1001 to 8999.")
         if moment.tzinfo is not None and not has_offset:
             raise UserError(f"--at: {at} has a UTC offset, but the times of {source} have none; leave it out.")
         ahead = moment.utcoffset()

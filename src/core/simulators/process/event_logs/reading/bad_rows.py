@@ -1,6 +1,7 @@
 """Rows that cannot be events: the first one is an error, or all of them are left out with their reasons."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,11 @@ HALF_A_CENTURY = 50 * 365.25 * 86_400.0
 
 ANOTHER_CENTURY = "has a date of another century than the log's median event"
 """What is wrong with such a row."""
+
+
+_YEAR_1000, _YEAR_9000 = -30_610_224_000.0, 221_845_392_000.0
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+"""Ends of Python's calendar, the years 1 and 9999, in seconds since 1970."""
 
 
 class BadRows(NamedTuple):
@@ -93,6 +99,24 @@ def of_another_century(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         return np.zeros(0, np.bool_)
     middle = np.median(end)
     return np.asarray((np.abs(end - middle) > HALF_A_CENTURY) | (np.abs(start - middle) > HALF_A_CENTURY))
+
+
+def moment_of(clock: float) -> datetime:
+    """Return a wall-clock time in seconds since 1970; the first or last one of Python's calendar beyond its ends."""
+    return datetime(1970, 1, 1) + timedelta(seconds=min(max(clock, _FIRST), _LAST))
+
+
+def require_years(source: str, first: float, last: float) -> None:
+    """Refuse times with which no calendar of weeks can be made; arguments are seconds since 1970.
+
+    Raises:
+        UserError: a time is before the year 1000 or after the year 9000.
+    """
+    if first < _YEAR_1000 or last > _YEAR_9000:
+        raise UserError(
+            f"{source} goes from {moment_of(first).date()} to {moment_of(last).date()}; years from 1000 to 9000 are "
+            f"read, so correct these dates, or leave their rows out with {OPTION} if others are right."
+        )
 
 
 def _without_text(column: Coded) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.simulators.process.event_logs.reading.decode import mended
+from core.simulators.process.event_logs.reading.limits import Guard
 from core.simulators.process.event_logs.reading.options import FIELDS
 from core.simulators.process.event_logs.reading.table import BadRow, Table
 
@@ -53,14 +54,19 @@ class Rows(NamedTuple):
         )
 
 
-def collect(table: Table, columns: dict[str, str]) -> Rows:
-    """Read all rows of a table; ``columns`` is the column of each field."""
+def collect(table: Table, columns: dict[str, str], guard: Guard) -> Rows:
+    """Read all rows of a table; ``columns`` is the column of each field.
+
+    Raises:
+        UserError: the table is over a limit.
+    """
     fields = list(columns)
     numbers: list[np.ndarray] = [np.empty(0, np.int64)]
     seen = {field: _Numbers(count().__next__) for field in fields if field not in TIME_FIELDS}
     parts: dict[str, list[np.ndarray]] = {field: [] for field in fields}
     bad: list[BadRow] = []
     for block in table.blocks([table.names.index(columns[field]) for field in fields]):
+        guard.count_rows(len(block.numbers) + len(block.bad))
         bad += block.bad
         if not len(block.numbers):
             continue

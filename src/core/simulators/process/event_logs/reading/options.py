@@ -1,8 +1,9 @@
-"""What a user says about a log: columns, time format, time zone, object type, bad rows, duplicates."""
+"""What a user says about a log: columns, time format, time zone, object type, bad rows, duplicates, limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.errors import UserError, suggestion
+from core.simulators.process.event_logs.reading.limits import LogLimits
 
 FIELDS = ("case", "activity", "resource", "start", "end", "transition", "instance")
 """Fields of an event; the last two are needed only where starts and completions have rows of their own."""
@@ -20,6 +21,7 @@ class LogReading:
         object_type: type of the objects of an object-centric log that become cases, or "".
         skip_bad_rows: whether bad rows are left out; otherwise the first one is an error.
         keep_duplicates: whether events that are equal in all fields are all kept.
+        limits: what reading the log may take.
     """
 
     time_format: str = ""
@@ -27,6 +29,7 @@ class LogReading:
     object_type: str = ""
     skip_bad_rows: bool = False
     keep_duplicates: bool = False
+    limits: LogLimits = field(default_factory=LogLimits)
 
 
 def parse_log_columns(text: str) -> dict[str, str]:

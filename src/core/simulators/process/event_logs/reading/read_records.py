@@ -18,19 +18,24 @@ from core.simulators.process.event_logs.reading.bad_rows import (
 from core.simulators.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from core.simulators.process.event_logs.reading.choose_columns import choose_columns
 from core.simulators.process.event_logs.reading.collect import Rows, collect
-from core.simulators.process.event_logs.reading.decode import is_packed, kind_of, open_log, readable
+from core.simulators.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.formats import xes_table as xes
 from core.simulators.process.event_logs.reading.formats.csv_table import csv_table
 from core.simulators.process.event_logs.reading.formats.excel_table import excel_table
-from core.simulators.process.event_logs.reading.formats.ocel import ocel_json_table, ocel_sqlite_table
+from core.simulators.process.event_logs.reading.formats.ocel_json import ocel_json_table
+from core.simulators.process.event_logs.reading.formats.ocel_sqlite import ocel_sqlite_table
 from core.simulators.process.event_logs.reading.formats.parquet_table import parquet_table
+from core.simulators.process.event_logs.reading.limits import Guard
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.parse_times import TimeReader, Times
 from core.simulators.process.event_logs.reading.records import Records, make_records
 from core.simulators.process.event_logs.reading.table import BadRow, Table
 from core.simulators.process.event_logs.reading.time_zones import OPTION as ZONE_OPTION
 from core.simulators.process.event_logs.reading.time_zones import find_zone, in_zone
+
+_ARCHIVES = ("excel", "parquet")
+"""Kinds of files that are read in no order."""
 
 
 class Reading(NamedTuple):
@@ -81,33 +86,35 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
     """Read the rows of a log of any kind, good and bad ones; arguments and errors are those of :func:`read_records`."""
     reader, source = TimeReader(options.time_format), str(path)
     with readable(path):
-        kind = kind_of(path)
-        with open_log(path) as file:
-            table = _table(kind, file, path, columns, options)
+        guard = Guard(options.limits, source)
+        kind = kind_of(path, guard)
+        with open_archive(path, guard) if kind in _ARCHIVES else open_log(path, guard) as file:
+            table = _table(kind, file, path, columns, options, guard)
+            guard.require_columns(len(table.names))
             chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
-            rows = collect(table, chosen)
-    times, notes = reader.read(rows, source, table.unit)
-    return ReadRows(
-        table, rows, _in_one_zone(times, rows, source, table.unit, options.time_zone), reader.describe, notes
-    )
+            rows = collect(table, chosen, guard)
+        times, notes = reader.read(rows, source, table.unit)
+        times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
+    return ReadRows(table, rows, times, reader.describe, notes)
 
 
-def _table(kind: str, file: IO[bytes], path: Path, columns: Mapping[str, str], options: LogReading) -> Table:
+def _table(
+    kind: str, file: IO[bytes], path: Path, columns: Mapping[str, str], options: LogReading, guard: Guard
+) -> Table:
     """Return the table of a file of some kind."""
-    source = str(path)
     if kind == "xes":
-        return xes.xes_table(file, source)
+        return xes.xes_table(file, guard)
     if kind == "excel":
-        return excel_table(file, source, columns)
+        return excel_table(file, guard, columns)
     if kind == "parquet":
-        return parquet_table(file, source)
+        return parquet_table(file, guard)
     if kind == "json":
-        return ocel_json_table(file, source, options.object_type)
+        return ocel_json_table(path, guard, options.object_type)
     if kind == "sqlite":
         if is_packed(path):
-            raise UserError(f"{source} is a packed SQLite database; unpack it with gunzip.")
-        return ocel_sqlite_table(path, source, options.object_type)
-    return csv_table(file, source, columns)
+            raise UserError(f"{path} is a packed SQLite database; unpack it with gunzip.")
+        return ocel_sqlite_table(path, guard, options.object_type)
+    return csv_table(file, guard, columns)
 
 
 def _in_one_zone(times: dict[str, Times], rows: Rows, source: str, unit: str, zone: str) -> dict[str, Times]:

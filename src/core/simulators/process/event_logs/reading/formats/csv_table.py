@@ -10,10 +10,10 @@ from typing import IO, Any
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.choose_columns import count_recognised
 from core.simulators.process.event_logs.reading.decode import encoding_of, mended
+from core.simulators.process.event_logs.reading.limits import LONGEST_TEXT, Guard
 from core.simulators.process.event_logs.reading.table import BLOCK_ROWS, BadRow, Block, Table
 
 _SEPARATORS = (",", ";", "\t", "|")
-_LONGEST_LINE = 1_000_000
 _HEAD = 1024
 _EXCELS_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*')
 
@@ -33,15 +33,15 @@ class _Lines:
     def _pieces(self) -> Iterator[Iterator[str]]:
         """Yield the lines of pieces of the text that end with a line."""
         number, rest = 1, ""
-        while more := self._text.read(_LONGEST_LINE):
+        while more := self._text.read(LONGEST_TEXT):
             text = rest + more
             # A carriage return at the very end may be the first half of a line's end.
             end = 1 + max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1))
             piece, rest = text[:end], text[end:]
             number += piece.count("\n")
-            if len(rest) >= _LONGEST_LINE:
+            if len(rest) >= LONGEST_TEXT:
                 raise UserError(
-                    f"{self._source}: line {number} is longer than {_LONGEST_LINE:,} characters; this is no event log."
+                    f"{self._source}: line {number} is longer than {LONGEST_TEXT:,} characters; this is no event log."
                 )
             yield io.StringIO(piece, newline="")
         yield io.StringIO(rest, newline="")
@@ -52,17 +52,18 @@ def _errors(head: bytes) -> str:
     return "surrogateescape" if encoding_of(head) == "utf-8-sig" else "strict"
 
 
-def csv_table(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Table:
+def csv_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Table:
     """Return the table of a CSV file.
 
     Args:
         file: unpacked file, seekable; UTF-8 or UTF-16 with or without a byte-order mark, Latin-1 or Windows-1252.
-        source: name of the file, for messages.
+        guard: limits, and the name of the file for messages.
         columns: column names that the user gave, by field; they help to find the separator.
 
     Raises:
-        UserError: a line or a quoted cell does not end. Other malformed rows are in the blocks.
+        UserError: a line or a quoted cell does not end, or a limit is passed. Other malformed rows are in the blocks.
     """
+    source = guard.source
     lines = _Lines(file, source)
     reading = iter(lines)
     header = next(reading, "")
@@ -70,13 +71,17 @@ def csv_table(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Table
     if said := _EXCELS_FIRST_LINE.fullmatch(header):
         header, separators = next(reading, ""), (said[1],)
     separator, names = _read_header(header, separators, columns)
+    guard.require_columns(len(names))
     before = 2 if said else 1
 
     def blocks(wanted: list[int]) -> Iterator[Block]:
         reader = csv.reader(reading, delimiter=separator, strict=True)
-        more = True
+        more, last = True, 0
         while more:
             rows, numbers, bad, more = _some_rows(reader, before, len(names), source)
+            last = reader.line_num if rows or bad else last
+            if reader.line_num - last > LONGEST_TEXT:
+                raise UserError(f"{source} has more than {LONGEST_TEXT:,} empty lines in a row; this is no event log.")
             cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
             yield Block(numbers, [list(map(str.strip, cells[i])) for i in wanted], bad)
 
@@ -85,9 +90,17 @@ def csv_table(file: IO[bytes], source: str, columns: Mapping[str, str]) -> Table
 
 def _read_header(header: str, separators: tuple[str, ...], columns: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the separator under which most columns are recognised, and the column names."""
-    splits = {s: [n.strip() for n in next(csv.reader([header], delimiter=s), [])] for s in separators}
+    splits = {s: [n.strip() for n in _cells(header, s)] for s in separators}
     best = max(separators, key=lambda s: (count_recognised(splits[s], columns), len(splits[s])))
     return best, splits[best]
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """Return the cells of one line; the line itself if it is not valid CSV."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return [line]
 
 
 def _some_rows(
