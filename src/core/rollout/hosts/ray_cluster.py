@@ -18,7 +18,6 @@ _SOURCES = str(Path(__file__).resolve().parents[3])
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "error",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
