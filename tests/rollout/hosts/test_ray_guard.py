@@ -1,5 +1,6 @@
 """The guard of Ray's processes, with other processes in their place: which end is told, and by whom."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -17,7 +18,8 @@ def raylet():
     """A process that lives until it is killed."""
     process = psutil.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     yield process
-    process.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
     process.communicate()
 
 

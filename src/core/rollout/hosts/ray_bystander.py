@@ -5,37 +5,34 @@ lets it go. If the input ends without one, the learner has ended. It then says t
 """
 
 import json
+import os
 import select
 import sys
 from collections.abc import Mapping
 
-import psutil
 
-INTERVAL = 0.1
-"""Seconds between two looks at Ray's processes."""
+def first_to_end(numbers: Mapping[str, int]) -> str:
+    """Wait until the guard speaks, the learner ends or a process ends; return the name of that process, else empty.
 
-
-def has_ended(process: psutil.Process) -> bool:
-    """Return whether a process is gone, or would be if its parent had looked."""
-    try:
-        return not process.is_running() or bool(process.status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
-
-
-def first_ended(processes: Mapping[str, psutil.Process]) -> str:
-    """Return the name of a process that has ended; empty while all live."""
-    return next((name for name, process in processes.items() if has_ended(process)), "")
+    The kernel tells of processes in the order in which they end, as the learner's end is soon followed by Ray's.
+    """
+    if not hasattr(os, "pidfd_open"):  # outside of Linux the guard's thread alone speaks
+        return ""
+    watched: dict[int, str] = {}
+    for name, number in numbers.items():
+        try:
+            watched[os.pidfd_open(number)] = name
+        except ProcessLookupError:
+            return name
+    ready = select.select([sys.stdin, *watched], [], [])[0]
+    return next((watched[each] for each in ready if each in watched), "")
 
 
 def stand_by() -> None:
     """Wait for the guard's word or for the end of the learner, and print the sentence if Ray ended it."""
     sentence, numbers = json.loads(sys.stdin.readline())
-    processes = {name: psutil.Process(number) for name, number in numbers.items() if psutil.pid_exists(number)}
-    ended = ""
-    while not select.select([sys.stdin], [], [], INTERVAL)[0]:
-        ended = ended or first_ended(processes)
-    if not sys.stdin.readline() and (name := ended or first_ended(processes)):
+    name = first_to_end(numbers)
+    if not sys.stdin.readline() and name:
         print(f"error: {sentence.format(name)}", file=sys.stderr, flush=True)
 
 

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 import psutil
 
 from core.rollout.hosts import ray_bystander
-from core.rollout.hosts.ray_bystander import INTERVAL, first_ended
+
+INTERVAL = 0.1
+"""Seconds between two looks at Ray's processes."""
 
 _EXIT = 2
 
@@ -35,6 +37,19 @@ def processes_here(raylet_socket: str) -> dict[str, psutil.Process]:
         if name == "gcs_server" and process.info["ppid"] == os.getpid():
             found["GCS"] = process
     return found
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Return whether a process is gone, or would be if its parent had looked."""
+    try:
+        return not process.is_running() or bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def first_ended(processes: Mapping[str, psutil.Process]) -> str:
+    """Return the name of a process that has ended; empty while all live."""
+    return next((name for name, process in processes.items() if has_ended(process)), "")
 
 
 class RayGuard:
