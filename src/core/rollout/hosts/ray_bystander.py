@@ -1,7 +1,7 @@
 """A small process that says why a run has ended if Ray ended it; it imports nothing of this package.
 
 It reads a line from the guard: a sentence with a place for a name, and Ray's processes by their names. A second line
-lets it go. If the input ends without one, the learner has ended. It then says the sentence if Ray ended before.
+lets it go. If the input ends without one, the learner has ended. It then says the sentence if Ray ended with it.
 """
 
 import json
@@ -12,10 +12,7 @@ from collections.abc import Mapping
 
 
 def first_to_end(numbers: Mapping[str, int]) -> str:
-    """Wait until the guard speaks, the learner ends or a process ends; return the name of that process, else empty.
-
-    The kernel tells of processes in the order in which they end, as the learner's end is soon followed by Ray's.
-    """
+    """Wait until the guard speaks, the learner ends or a process ends; return that process's name, else empty."""
     if not hasattr(os, "pidfd_open"):  # outside of Linux the guard's thread alone speaks
         return ""
     watched: dict[int, str] = {}
@@ -29,7 +26,7 @@ def first_to_end(numbers: Mapping[str, int]) -> str:
 
 
 def stand_by() -> None:
-    """Wait for the guard's word or for the end of the learner, and print the sentence if Ray ended it."""
+    """Wait for the guard's word or for the end of the learner, and print the sentence if Ray ended with it."""
     sentence, numbers = json.loads(sys.stdin.readline())
     name = first_to_end(numbers)
     if not sys.stdin.readline() and name:

@@ -1,7 +1,7 @@
 """Says why a run ends if a process of Ray on this machine dies, because Ray then ends the learner without a word.
 
 A thread looks for Ray's processes and ends the run with a sentence. Ray's own code is faster if the learner is just
-reading from a connection that closes: it leaves the process at once. A bystander says the same sentence then.
+reading from a connection that closes: it leaves the process at once. A bystander says so then.
 """
 
 import contextlib
@@ -25,6 +25,12 @@ _SENTENCE = (
     "Ray's {} on this machine has ended, and Ray ends this run with it; finished iterations are saved: start again "
     "with --resume."
 )
+
+_TOGETHER = (
+    "The run has ended together with Ray's {} on this machine; finished iterations are saved: start again with "
+    "--resume."
+)
+"""What the bystander says. It cannot know whether Ray ended the learner or another program killed it: both end at once then."""
 
 
 def processes_here(raylet_socket: str) -> dict[str, psutil.Process]:
@@ -60,7 +66,7 @@ class RayGuard:
         # Python's -P keeps the modules of this folder from hiding those of the same names.
         command = [sys.executable, "-P", ray_bystander.__file__]
         self._bystander = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-        self._say(json.dumps([_SENTENCE, {name: process.pid for name, process in watched.items()}]))
+        self._say(json.dumps([_TOGETHER, {name: process.pid for name, process in watched.items()}]))
         self._thread = threading.Thread(target=self._run, name="ray", daemon=True)
         self._thread.start()
 
