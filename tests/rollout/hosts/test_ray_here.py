@@ -131,12 +131,12 @@ def test_all_players_are_stopped(tmp_path):
 def test_a_run_whose_learner_was_killed_goes_on_to_the_same_bits(tmp_path):
     ends = {}
     for name in ("undisturbed", "killed"):
-        run = train(tmp_path / name, iterations=30 if name == "undisturbed" else ENDLESS)
+        run = train(tmp_path / name, iterations=100)
         if name == "killed":
             run.kill()
             run.wait(60)
             assert "has ended, and Ray ends this run" not in said(tmp_path / name)  # it was not Ray
-            run = train(tmp_path / name, "--resume", iterations=30)
+            run = train(tmp_path / name, "--resume", iterations=100)
         assert run.wait(LONG) == 0
         ends[name] = [record["trajectory_sha256"] for record in read_metrics(tmp_path / name)]
     assert ends["killed"] == ends["undisturbed"]

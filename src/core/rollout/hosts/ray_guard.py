@@ -30,7 +30,7 @@ _TOGETHER = (
     "The run has ended together with Ray's {} on this machine; finished iterations are saved: start again with "
     "--resume."
 )
-"""What the bystander says. It cannot know whether Ray ended the learner or another program killed it: both end at once then."""
+"""What the bystander says. It cannot know whether Ray ended the learner, as Ray also ends with a killed learner."""
 
 
 def processes_here(raylet_socket: str) -> dict[str, psutil.Process]:
