@@ -13,16 +13,19 @@ from core.escaping import shell_command, shell_word
 _SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
 """The command's script in a source checkout; an installed package has none."""
 
+_RANKS, _RANKS_SCRIPT = "longstride-torchrun", _SCRIPT.with_name("torchrun.py")
+"""What starts several processes: torchrun with a store that this machine alone can reach."""
+
 
 def this_command(processes: int = 1) -> str:
     """Return the command that runs this program, as a user types it in the present working folder.
 
-    Several processes of a host are started by torchrun.
+    Several processes of a host are started by our torchrun.
     """
     if processes > 1:
         *python, program = shlex.split(this_command())
-        start = ["torchrun", f"--nproc-per-node={processes}", *([] if python else ["--no-python"])]
-        return shell_command([*start, program])
+        start = [*python, shlex.split(_path(str(_RANKS_SCRIPT)))[0]] if python else [_RANKS]
+        return shell_command([*start, f"--nproc-per-node={processes}", *([] if python else ["--no-python"]), program])
     if Path(sys.argv[0]).stem == "longstride":
         return _typed(sys.argv[0])
     return f"{_typed(sys.executable)} {_path(str(_SCRIPT))}" if _SCRIPT.is_file() else "longstride"

@@ -3,8 +3,11 @@
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 pytest.importorskip("pydantic")
@@ -23,6 +26,7 @@ from core.training.run_directory.metrics_log import read_metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
 
+ROOT = Path(__file__).resolve().parents[2]
 ITERATIONS, DIES_BEFORE = 5, 4
 
 
@@ -57,7 +61,8 @@ def test_a_run_whose_rank_is_killed_starts_again_and_ends_the_same_to_the_bit(un
     assert "torchrun has started the processes again (1 of 2 times): training from the last checkpoint." in first
     assert first.count("Resuming after iteration") == 1  # the first rank alone prints
     assert "error: This process (rank 0 of 2) cannot go on, because another rank has ended" in first
-    assert "is untouched. Resume with: torchrun --nproc-per-node=2 " in first
+    assert "is untouched. Resume with: python " in first
+    assert "scripts/torchrun.py --nproc-per-node=2 " in first
     assert second == ""
     compare(undisturbed, tmp_path / "killed")
     assert [record["iteration"] for record in read_metrics(tmp_path / "killed")] == [*range(1, ITERATIONS + 1)]
@@ -68,6 +73,34 @@ def test_without_restarts_the_last_checkpoint_is_left_intact(tmp_path):
         torchrun(tmp_path / "run", 0, DIES_BEFORE)
     assert not any("Traceback" in text for text in printed(tmp_path / "run"))
     assert load_checkpoint(tmp_path / "run")[1]["iteration"] in (DIES_BEFORE - 1, DIES_BEFORE - 2)
+
+
+def test_nothing_of_a_run_on_this_host_listens_beyond_it(tmp_path):
+    """Neither the store of torchrun nor the ports of the ranks, whatever address the host's name has."""
+    command = [sys.executable, str(ROOT / "scripts" / "torchrun.py"), "--nproc-per-node=2"]
+    command += [str(ROOT / "scripts" / "train.py"), "--mode", "train", *SMALL, "--training-episodes", "1000000"]
+    run = psutil.Popen([*command, "--no-report", "--run-directory", str(tmp_path / "run")])
+    try:
+        end = time.monotonic() + 240
+        while not (tmp_path / "run" / "metrics.jsonl").exists():
+            assert run.poll() is None and time.monotonic() < end
+            time.sleep(0.1)
+        everyone = [run, *run.children(recursive=True)]
+        listening = [
+            connection.laddr.ip
+            for process in everyone
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert len(listening) >= 3 and set(listening) == {"127.0.0.1"}
+        ranks = [process for process in everyone if "RANK" in process.environ()]
+        assert len(ranks) == 2
+        ranks[0].send_signal(signal.SIGTERM)
+        run.wait(120)
+        assert load_checkpoint(tmp_path / "run")[1]["iteration"] >= 1
+    finally:
+        for process in [*run.children(recursive=True), run] if run.poll() is None else []:
+            process.kill()
 
 
 def test_what_is_refused_at_once_is_said_once_on_each_host(monkeypatch, capsys):

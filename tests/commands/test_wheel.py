@@ -65,7 +65,11 @@ def test_the_public_api_is_in_the_wheel(wheel, tmp_path):
 
 def test_the_command_is_named_in_the_wheel(wheel):
     (file,) = wheel.glob("*.dist-info/entry_points.txt")
-    assert file.read_text().split() == ["[console_scripts]", "longstride", "=", "core.commands.cli:installed"]
+    assert file.read_text().split("\n")[:3] == [
+        "[console_scripts]",
+        "longstride = core.commands.cli:installed",
+        "longstride-torchrun = core.learning.distributed.loopback:main",
+    ]
 
 
 def run_installed(wheel, folder, *arguments):

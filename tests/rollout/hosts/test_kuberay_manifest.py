@@ -27,6 +27,15 @@ WORKERS = {
         "groupName": {"type": "string"},
     },
 }
+AUTHENTICATION = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "mode": {"enum": ["disabled", "token"]},
+        "secretName": {"type": "string"},
+        "enableK8sTokenAuth": {"type": "boolean"},
+    },
+}
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
@@ -45,6 +54,7 @@ SCHEMA = {
                 "rayVersion": {"type": "string"},
                 "enableInTreeAutoscaling": {"type": "boolean"},
                 "suspend": {"type": "boolean"},
+                "authOptions": AUTHENTICATION,
             },
         },
     },
@@ -69,6 +79,10 @@ def test_the_frame_has_the_fields_of_kuberay(manifest):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(manifest, SCHEMA)
     del manifest["spec"]["workerGroupSpecs"][0]["replica"]
+
+
+def test_its_processes_ask_for_a_token(manifest):
+    assert manifest["spec"]["authOptions"] == {"mode": "token"}
 
 
 def test_its_pods_are_those_of_kubernetes(manifest):

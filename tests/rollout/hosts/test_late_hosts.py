@@ -24,7 +24,10 @@ from core.rollout.hosts.same_code import code_here
 )
 def test_a_host_that_joins_later(monkeypatch, changes, problem, plays, line):
     monkeypatch.setattr(RayPool, "_get", lambda self, actor, answer: answer)
-    handle = SimpleNamespace(code=SimpleNamespace(remote=lambda: code_here() | changes))
+    handle = SimpleNamespace(
+        code=SimpleNamespace(remote=lambda: code_here() | changes),
+        process=SimpleNamespace(remote=lambda: "sign of life"),
+    )
     pool, place, host = RayPool("auto", 1), Place("b", "b", 2), Host(1, "b", 2)
     pool._cluster = SimpleNamespace(
         places=lambda *_: [place], ray=SimpleNamespace(wait=lambda receipts, timeout: (receipts, []))

@@ -47,6 +47,8 @@ class ProcessGroup:
         self.rank, self.size = launch.rank, launch.size
         self.host_rank, self.host_size = launch.host_rank, launch.host_size
         self._advice: Callable[[], str] = lambda: "Nothing was learned yet; start again."
+        if launch.host_size == launch.size:
+            stay_on_loopback()
         try:
             store, *_ = next(rendezvous("env://", timeout=_JOINING))
             # Torchrun may keep its store when it starts the processes again, with the addresses of those that died; and
@@ -186,6 +188,21 @@ class ProcessGroup:
     def abandon(self) -> None:
         """Leave the others without waiting for them, so that they notice."""
         self._watch.stop()
+
+
+def stay_on_loopback() -> None:
+    """Let gloo and NCCL open their ports on the loopback interface, where the user names no other one.
+
+    Gloo takes the address of the host's name otherwise, which other machines may reach.
+    """
+    interfaces = [name for name, addresses in psutil.net_if_addrs().items() if any(map(_is_loopback, addresses))]
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        if interfaces:
+            os.environ.setdefault(name, interfaces[0])
+
+
+def _is_loopback(address: Any) -> bool:
+    return bool(address.address == "127.0.0.1")
 
 
 def _has_ended(number: int) -> bool:

@@ -2,10 +2,16 @@
 
 import contextlib
 import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import UserError, one_line
+from core.rollout.hosts.ray_guard import RayGuard, processes_here
+from core.rollout.hosts.ray_privacy import exposure, private_cluster
 
 LOCAL = "local:"
 _SOURCES = str(Path(__file__).resolve().parents[3])
@@ -20,6 +26,10 @@ _QUIET = {
 
 _LEAST_STORE, _MOST_STORE = 80 << 20, 2 << 30
 """Bytes of the object store of a cluster on this machine: as Ray demands; more than waits there at once."""
+
+
+_ANSWER = 2.0
+"""Seconds in which a machine accepts a connection."""
 
 
 class Place(NamedTuple):
@@ -88,22 +98,34 @@ class Cluster:
     def __init__(self, address: str) -> None:
         self.ray = import_ray()
         self._address, self._count, self._began = address, local_count(address), not self.ray.is_initialized()
+        self._open = contextlib.ExitStack()
+        self._guard: RayGuard | None = None
+        self.note = ""  # sentence for the user
         if self._began:
             self._begin()
 
     def _begin(self) -> None:
-        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
         try:
-            if self._count:
-                self._find_code()
-                self.ray.init(address="local", num_cpus=self._count, object_store_memory=_store_bytes(), **quiet)
-            else:
-                self.ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise UserError(
-                f"There is no Ray cluster that ROLLOUT_HOSTS = {self._address!r} can join ({one_line(error)}); start "
-                "one with `ray start --head`, or see docs/how-to/play-on-several-hosts.md."
-            ) from None
+            with _own_sigterm():
+                self._connect()
+        except (ConnectionError, RuntimeError, ValueError, OSError, self.ray.exceptions.RayError) as error:
+            self._open.close()
+            raise UserError(_no_cluster(self._address, one_line(error))) from None
+        self._guard = RayGuard(processes_here(self.ray._private.worker.global_worker.node.raylet_socket_name))
+
+    def _connect(self) -> None:
+        if self._count:
+            self._start_here()
+        else:
+            self.ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
+
+    def _start_here(self) -> None:
+        """Start a cluster that this machine alone can reach."""
+        self._find_code()
+        self._open.enter_context(private_cluster(self.ray))
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        self.ray.init(address="local", num_cpus=self._count, object_store_memory=_store_bytes(), **quiet)
+        self.note = exposure(self.ray)
 
     def _find_code(self) -> None:
         """Let the processes that Ray starts here find this package where it is not installed."""
@@ -128,9 +150,49 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster, or end it where it was started here."""
+        if self._guard is not None:
+            self._guard.stop()
         if self._began:
             with contextlib.suppress(Exception):  # it is over in any case
                 self.ray.shutdown()
+        self._open.close()
+
+
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep what SIGTERM does: Ray ends the process in place of it, and aborts."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _no_cluster(address: str, reason: str) -> str:
+    """Return a sentence about a cluster that cannot be joined, for a reason in Ray's words."""
+    if "authentication" in reason.lower() or _answers(address):
+        return (
+            f"The Ray cluster at ROLLOUT_HOSTS = {address!r} does not let this machine in ({reason}); set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a file with the cluster's token, and install its version "
+            "of Ray."
+        )
+    return (
+        f"There is no Ray cluster that ROLLOUT_HOSTS = {address!r} can join ({reason}); start one with `ray start "
+        "--head`, or see docs/how-to/play-on-several-hosts.md."
+    )
+
+
+def _answers(address: str) -> bool:
+    """Return whether something accepts connections at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return False
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _ANSWER):
+            return True
+    except (OSError, OverflowError):
+        return False
 
 
 def _store_bytes() -> int:

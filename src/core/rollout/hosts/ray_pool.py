@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from core.rollout.hosts.wire import Task
 _START = 180.0
 """Seconds that a host may take to start a player, which compiles the loop."""
 
+PATIENCE = 30.0
+"""Seconds without an answer to a question after which a player counts as lost: its process may be stopped."""
+
 _PROBE_BYTES = 16 << 20
 """Bytes that each host sends to measure the wire."""
 
@@ -29,6 +32,10 @@ class _Actor:
     host: Host
     handle: Any  # Ray's handle of the actor
     ready: Any = None  # receipt of its preparation; None once it is prepared
+    sign: Any = None  # receipt of a question that it answers at once if it lives; None before the first
+    asked: float = 0.0  # seconds of the clock when it was asked
+    silent: bool = False  # whether it has not answered for too long
+    holds: set[Any] = field(default_factory=set)  # receipts of its tasks
 
 
 class RayPool:
@@ -37,13 +44,15 @@ class RayPool:
     Args:
         address: ``auto``, ``HOST:PORT`` or ``local:N``.
         threads: cores of this machine that players may use, where they are here.
+        patience: seconds without an answer after which a player counts as lost.
 
     Raises:
         UserError: the address is not written like one.
     """
 
-    def __init__(self, address: str, threads: int) -> None:
+    def __init__(self, address: str, threads: int, patience: float = PATIENCE) -> None:
         check_address(address)
+        self._patience = patience
         self._address, self._threads = address, threads
         self._cluster: Cluster | None = None
         self._actors: dict[Place, _Actor] = {}
@@ -77,7 +86,7 @@ class RayPool:
             actor.ready = None
         self._bandwidth = self._measure()
         cores = sum(place.cores for place in places)
-        return [f"Hosts: {len(places)} players with {cores} threads play.", *filter(None, notes)]
+        return [f"Hosts: {len(places)} players with {cores} threads play.", *filter(None, [self._cluster.note, *notes])]
 
     def _begin(self, place: Place) -> _Actor:
         """Start a player and its preparation."""
@@ -138,7 +147,19 @@ class RayPool:
         for place, actor in list(self._actors.items()):
             if actor.ready is not None and self._ray.wait([actor.ready], timeout=0)[0]:
                 self._join(place, actor)
+        for actor in self._actors.values():
+            self._look_at(actor)
         return [actor.host for actor in self._actors.values() if actor.ready is None]
+
+    def _look_at(self, actor: _Actor) -> None:
+        """Ask a player for a sign of life, and note if it has given none for too long."""
+        now = time.monotonic()
+        if actor.ready is not None:
+            return
+        if actor.sign is None or self._ray.wait([actor.sign], timeout=0)[0]:
+            actor.sign, actor.asked = actor.handle.process.remote(), now
+        elif now - actor.asked > self._patience:
+            actor.silent = True
 
     def _join(self, place: Place, actor: _Actor) -> None:
         """Let a host that came later play if it can."""
@@ -167,10 +188,15 @@ class RayPool:
     def submit(self, host: Host, task: Task, parameters: tuple[int, Any]) -> Any:
         """Let a host play a task."""
         [actor] = [actor for actor in self._actors.values() if actor.host.key == host.key]
-        return actor.handle.play.remote(task, *parameters)
+        receipt = actor.handle.play.remote(task, *parameters)
+        actor.holds.add(receipt)
+        return receipt
 
     def wait(self, receipts: Sequence[Any], seconds: float) -> list[Any]:
-        """Return receipts whose answer is here."""
+        """Return receipts whose answer is here, or will not come."""
+        lost = set[Any]().union(*(actor.holds for actor in self._actors.values() if actor.silent))
+        if dead := [receipt for receipt in receipts if receipt in lost]:
+            return dead[:1]
         ready, _ = self._ray.wait(list(receipts), num_returns=1, timeout=seconds)
         return list(ready)
 
@@ -178,6 +204,10 @@ class RayPool:
         """Return an answer, whose arrays lie in the object store as long as they are used."""
         errors = self._ray.exceptions
         lost = errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.RaySystemError
+        for actor in self._actors.values():
+            if receipt in actor.holds and actor.silent:
+                raise LostError(f"no sign of life for {self._patience:.0f} s")
+            actor.holds.discard(receipt)
         try:
             answer: Answer = self._ray.get(receipt)
         except lost as error:
