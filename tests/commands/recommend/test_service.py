@@ -27,8 +27,8 @@ from uvicorn.server import ServerState
 from core import __version__
 from core.commands.recommend.recommender import Recommender
 from core.commands.recommend.service import connection
-from core.commands.recommend.service.app import create_app
 from core.commands.recommend.service.access_log import AccessLog
+from core.commands.recommend.service.app import create_app
 from core.commands.recommend.service.connections import Connections
 from core.commands.recommend.service.counts import Counts
 from core.commands.recommend.service.guard import Guard, guard_of
@@ -428,9 +428,7 @@ def test_other_machines_need_a_token(monkeypatch, tmp_path):
     assert guard_of("127.0.0.1", None).tokens == guard_of("::", None).tokens == (TOKEN,)
     for content in ("short", "\u00e9" * 20, "two lines of some\nlength", " \n"):
         file.write_text(content)
-        with pytest.raises(
-            UserError, match="token must be one line of at least 16 ASCII characters|expected a token of at least 16"
-        ):
+        with pytest.raises(UserError, match=r"token (must be one line )?of at least 16 "):
             guard_of("0.0.0.0", str(file))
     with pytest.raises(UserError, match="the file cannot be read"):
         guard_of("0.0.0.0", str(tmp_path / "missing"))

@@ -1,5 +1,6 @@
 """The outermost layer of the application: request ids, admission, the access log and counts."""
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,21 @@ OPEN_TO_ALL = ("/health", "/ready")
 """Paths that need no token."""
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+_LEFT = 499
+"""Status of a request in the log whose client left before it had its answer, as nginx has it."""
+
+_CLOSED = "handler is closed"
+"""Part of uvloop's message about a connection that ended while an answer waited to be written."""
+
+
+_NOTICED = 0.1
+"""Seconds after which uvicorn has noticed that a connection has ended, and asks for no more of its answer."""
+
+
+class _LeftError(Exception):
+    """The client has left."""
 
 
 class Front:
@@ -57,7 +73,10 @@ class Front:
                 response = await self._recommend(request)
         except RefusedError as error:
             response = problem(error.status, str(error))
-        await response(scope, receive, sent)
+        try:
+            await response(scope, receive, sent)
+        except _LeftError:  # it is logged like any answer, in one line
+            await asyncio.sleep(_NOTICED)
 
     def _note(self, scope: Any, sent: "_Sent", seconds: float) -> None:
         """Count and log an answer; of the path only what the service itself has is logged."""
@@ -91,7 +110,13 @@ class _Sent:
             message = {**message, "headers": headers}
         else:
             self.size += len(message.get("body", b""))
-        await self._send(message)
+        try:
+            await self._send(message)
+        except (RuntimeError, OSError) as error:
+            if isinstance(error, OSError) or _CLOSED in str(error):
+                self.status = _LEFT
+                raise _LeftError from None
+            raise
 
 
 def _id_of(request: Request) -> str:

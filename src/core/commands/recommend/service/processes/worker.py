@@ -1,6 +1,7 @@
 """A worker: answers requests until it is told to stop, and then those that are on their way."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -87,6 +88,7 @@ class Worker:
         try:
             while not self._server.started:
                 await asyncio.sleep(0.001)
+            gc.freeze()
             self._tell_ready()
             while not self._connections.stopping:
                 self._connections.check()
