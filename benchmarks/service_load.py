@@ -71,7 +71,9 @@ class Service:
 
     def workers(self) -> list[int]:
         """Return the process ids of the workers."""
-        return [child.pid for child in psutil.Process(self.process.pid).children()]
+        while not (found := [child.pid for child in psutil.Process(self.process.pid).children()]):
+            time.sleep(0.01)
+        return found
 
     def end(self) -> int:
         """End the service by SIGTERM and return its exit code."""

@@ -213,7 +213,7 @@ def test_more_connections_than_allowed_are_told_to_come_again(run):
 
 def test_large_bodies_delay_nobody(run):
     """Each took over a second, in which nobody else was answered; here they are refused while others are."""
-    bad = b'{"time":1,"next_changes":{' + b",".join(b'"%d":[]' % i for i in range(60_000)) + b"}}"
+    bad = b'{"time":1,"next_changes":{' + b",".join(b'"%d":[]' % i for i in range(25_000)) + b"}}"
     keys = b'{"time":1,' + b",".join(b'"k%d":1' % i for i in range(60_000)) + b"}"
     with service(run) as found, httpx.Client(base_url=f"http://localhost:{found.port}") as client:
         for body, sentence in (
@@ -221,6 +221,10 @@ def test_large_bodies_delay_nobody(run):
             (keys, "the body: k0 is an unknown key."),
             (b'{"time":1,"x' + b"y" * 900_000 + b'":1}', "the body: x"),
             (b"{" + b",".join(b'"%d":1' % i for i in range(99_000)) + b"}", "the body: it has 99,000 colons; "),
+            (
+                b'{"time":1,"memory":[' + b"[]," * 300_000 + b"[]]}",
+                "the body: it has 300,002 lists; expected at most 30,000",
+            ),
         ):
             refused = client.post("/recommend", content=body)
             assert (refused.status_code, refused.json()["error"][: len(sentence)]) == (422, sentence)

@@ -26,7 +26,7 @@ from core.errors import UserError
 from core.simulators.process.snapshots.large_state import parse_bounded
 from core.simulators.process.snapshots.schema import ProcessState
 
-LARGE_BYTES = 32_768
+LARGE_BYTES = 16_384
 """A body that is larger goes to a second thread."""
 
 _LARGE = ThreadPoolExecutor(1, "large bodies")

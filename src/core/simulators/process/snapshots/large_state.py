@@ -20,8 +20,8 @@ DIRECT_BYTES = 8_192
 _PIECE = 200
 """Entries of a list that are checked at once."""
 
-_MOST_COLONS = 80_000
-"""Colons of a text, one for each key and two for each time of day: reading more of them takes over 50 ms."""
+_MOST = {"colons": (b":", 80_000), "lists": (b"[", 30_000), "objects": (b"{", 30_000), "commas": (b",", 100_000)}
+"""Signs of a text; a megabyte of tasks has fewer. Reading more of them takes over 50 ms, in which nothing else runs."""
 
 _PRESENT = {"time": 0.0}
 
@@ -38,10 +38,21 @@ def parse_bounded(text: bytes, source: str) -> ProcessState:
     """
     if len(text) <= DIRECT_BYTES:
         return parse_state(text, source)
-    if (colons := text.count(b":")) > _MOST_COLONS:
-        raise UserError(f"{source}: it has {colons:,} colons; expected at most {_MOST_COLONS:,}, send fewer cases.")
+    for name, (sign, most) in _MOST.items():
+        if (count := text.count(sign)) > most:
+            raise UserError(f"{source}: it has {count:,} {name}; expected at most {most:,}, send fewer cases.")
+    enabled = gc.isenabled()
+    gc.disable()  # or the collector walks through all values again and again while they are made
     try:
-        values = _read(text)
+        return _state(text, source)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _state(text: bytes, source: str) -> ProcessState:
+    try:
+        values = from_json(text, cache_strings="keys")
     except ValueError:
         return parse_state(text, source)  # which stops where the JSON ends being JSON
     if not isinstance(values, dict):
@@ -50,17 +61,6 @@ def parse_bounded(text: bytes, source: str) -> ProcessState:
     if "time" not in fields:
         raise UserError(f"{source}: time is missing.")
     return ProcessState.model_construct(**fields)
-
-
-def _read(text: bytes) -> Any:
-    """Return JSON values; the collector would walk through all of them again and again while they are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return from_json(text, cache_strings="keys")
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _checked(key: str, value: Any, source: str) -> Iterator[tuple[str, Any]]:

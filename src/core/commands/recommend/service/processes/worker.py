@@ -26,6 +26,8 @@ BACKLOG = 2048
 """Connections that wait until a worker accepts them."""
 
 _CHECK_SECONDS = 0.1
+_COLLECTION = 100_000, 20, 20
+"""Thresholds of the garbage collector: a large body would start it again and again, and it halts all threads."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Worker:
             while not self._server.started:
                 await asyncio.sleep(0.001)
             gc.freeze()
+            gc.set_threshold(*_COLLECTION)
             self._tell_ready()
             while not self._connections.stopping:
                 self._connections.check()
