@@ -151,7 +151,8 @@ def _check_figures(state, assignment, scenario):
     [
         (422, "{", "the body: this is not JSON: EOF while parsing an object at line 1 column 1."),
         (422, "[]", "the body: Input should be an object"),
-        (422, "[" * 100_000, "the body: this is not JSON: recursion limit exceeded"),
+        (422, "[" * 25_000, "the body: this is not JSON: recursion limit exceeded"),
+        (422, "[" * 100_000, "the body: it has 100,000 lists; expected at most 30,000, send fewer cases."),
         (422, b"\xff\xfe", "the body: this is not JSON"),
         (422, "{}", "the body: time is missing."),
         (422, '{"time": 1, "tiem": 2}', "the body: tiem is an unknown key; did you mean time?"),

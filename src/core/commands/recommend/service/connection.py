@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from core.commands.recommend.service.connections import Connections
 from core.commands.recommend.service.limits import MOST_HEAD_BYTES, MOST_SECONDS, STOPPING
-
-if TYPE_CHECKING:
-    from core.commands.recommend.service.connections import Connections
 
 _END = b"\r\n\r\n"
 """End of the head of a request."""
@@ -28,8 +26,9 @@ class Connection(asyncio.Protocol):
         arguments: those that uvicorn gives its own protocol.
     """
 
-    def __init__(self, connections: "Connections", **arguments: Any) -> None:
-        self._all, self._inner = connections, AutoHTTPProtocol(**arguments)  # type: Any, Any
+    def __init__(self, connections: Connections, **arguments: Any) -> None:
+        self._all = connections
+        self._inner: Any = AutoHTTPProtocol(**arguments)
         self._read = 0  # bytes of a head that is not complete
         self._tail = b""  # the last of them, which may begin the end of the head
         self._blocked_since = 0.0  # when the client was first seen not to receive; 0 if it does

@@ -3,17 +3,24 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from core.commands.recommend.service.access_log import AccessLog
 from core.commands.recommend.service.counts import Counts
 from core.commands.recommend.service.limits import Limits
 
-if TYPE_CHECKING:
-    from core.commands.recommend.service.connection import Connection
-
 _REFUSED_AT_ONCE = 200
 """Connections beyond the limit that are told why they are refused; further ones are closed."""
+
+
+class Checked(Protocol):
+    """A connection, as all of them together see it."""
+
+    def check(self, now: float) -> None:
+        """End the connection if its time is over."""
+
+    def end(self) -> None:
+        """End the connection."""
 
 
 class Connections:
@@ -31,17 +38,17 @@ class Connections:
     def __init__(self, limits: Limits, counts: Counts, log: AccessLog) -> None:
         self.limits, self.counts, self.log = limits, counts, log
         self.stopping = False
-        self._open: set[Connection] = set()
+        self._open: set[Checked] = set()
         self.now: Callable[[], float] = time.monotonic
 
-    def admit(self, connection: "Connection") -> bool:
+    def admit(self, connection: Checked) -> bool:
         """Add a connection; return whether its requests are answered."""
         self._open.add(connection)
         if len(self._open) > self.limits.connections + _REFUSED_AT_ONCE:
             asyncio.get_running_loop().call_soon(connection.end)
         return len(self._open) <= self.limits.connections
 
-    def forget(self, connection: "Connection") -> None:
+    def forget(self, connection: Checked) -> None:
         """Remove a connection that has ended."""
         self._open.discard(connection)
 
