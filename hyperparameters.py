@@ -363,3 +363,17 @@ ROLLOUT_LAG = 0
 # most 512 units, otherwise eager, as measured (docs/benchmarks.md); on a GPU the first update tries them and keeps the
 # fastest that computes what eager steps do. The results agree but for rounding: a run can be resumed with another one.
 UPDATE_EXECUTION = "auto"
+
+# Connections that each worker of a service keeps open. Integer 1 .. 100000. Further ones get status 503 with
+# Retry-After.
+SERVICE_CONNECTIONS = 1000
+
+# Seconds that a client of a service may take to receive an answer; then its connection is closed. Number > 0.
+SERVICE_WRITE_SECONDS = 20.0
+
+# Seconds that a service has for requests in progress after SIGTERM. Number > 0.
+SERVICE_DRAIN_SECONDS = 10.0
+
+# Seconds between the checks whether the run has a newer checkpoint, which the service then loads. Number >= 0; 0 loads
+# one only at SIGHUP.
+SERVICE_RELOAD_SECONDS = 0.0

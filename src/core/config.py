@@ -112,6 +112,10 @@ class Config(BaseModel):
     rollout_wire: Literal["auto", "rows", "actions"] = "auto"
     rollout_lag: int = Field(default=0, ge=0, le=1)
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
+    service_connections: int = Field(default=1000, ge=1, le=100_000)
+    service_write_seconds: float = Field(default=20.0, gt=0, le=3600)
+    service_drain_seconds: float = Field(default=10.0, gt=0, le=3600)
+    service_reload_seconds: float = Field(default=0.0, ge=0, le=86_400)
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 

@@ -5,12 +5,14 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from core.commands.interrupts import Interrupt, remembered_interrupt
+from core.commands.recommend.service.processes.signals import end_well_while_starting
 from core.config import Config, Parser, add_flags, load_config
 from core.errors import (
     PLAYING,
@@ -30,6 +32,9 @@ from core.text import Say
 _HELD_OUT = ("finalists", "held_out_seeds")
 """Flags of the comparison at the end of a sweep."""
 
+_SERVICE = ("serve", "host", "token_file", "workers", "access_log")
+"""Flags of a service of recommendations."""
+
 _USES: dict[str, tuple[str, ...]] = {
     "train": ("resume", "no_report", "verbose", "trust_simulator"),
     "evaluate": ("checkpoint", "policy", "no_report", "trust_simulator"),
@@ -39,7 +44,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "doctor": ("trust_simulator",),
     "replay": ("iteration", "trust_simulator"),
     "ab": ("a", "b", "pairs"),
-    "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", "serve", "host", "token_file"),
+    "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", *_SERVICE),
     "export": ("checkpoint", "output", "format"),
     "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
     "track": ("to", "follow"),
@@ -211,11 +216,7 @@ def _run_named(
 
         return run_export(config, sources, own["checkpoint"], own["output"], own["format"], console, say)
     if mode == "recommend":
-        from core.commands.recommend.command import Asked as AskedOfTheState
-        from core.commands.recommend.command import run_recommend
-
-        of_the_state = AskedOfTheState(**{name: own[name] for name in _USES[mode]})
-        return run_recommend(config, sources, of_the_state, console, say)
+        return _run_recommend(config, sources, own, console, say)
     if mode == "plan":
         from core.commands.plan.command import Wanted, run_plan
 
@@ -235,6 +236,14 @@ def _say_settings(file: Path | None, say: Say) -> None:
     """Say that the settings file of the working folder was run; that of a checkout is named by its whole path."""
     if file and not file.is_absolute() and os.environ.get("RANK", "0") == "0":
         say(f"Settings from {file} of this folder.")
+
+
+def _run_recommend(config: Config, sources: dict[str, str], own: dict[str, Any], console: Console, say: Say) -> int:
+    """Recommend once, or serve; a service ends well at a signal, from before it imports what takes seconds."""
+    with nullcontext() if own["serve"] is None else end_well_while_starting():
+        from core.commands.recommend.command import Asked, run_recommend
+
+        return run_recommend(config, sources, Asked(**{name: own[name] for name in _USES["recommend"]}), console, say)
 
 
 def _compare_settings(
@@ -299,7 +308,10 @@ def _parser() -> Parser:
     parser.add_argument("--top", type=int, metavar="N", help="recommend: assignments to show, 0 for all (default: 10)")
     parser.add_argument("--serve", type=int, metavar="PORT", help="recommend: the port of a service, 0 for a free one")
     parser.add_argument("--host", metavar="ADDRESS", help="recommend: where to serve (default: this machine alone)")
-    parser.add_argument("--token-file", metavar="FILE", help="recommend: the token that requests must show")
+    parser.add_argument("--token-file", metavar="FILE", help="recommend: the tokens of requests, one a line")
+    parser.add_argument("--workers", type=int, metavar="N", help="recommend: processes that answer (default: 1)")
+    log = "recommend: file for a line of JSON about each answer, - for the standard output (default: none)"
+    parser.add_argument("--access-log", metavar="FILE", help=log)
     iteration = ("--iteration", "--episode")  # the second is the name in earlier versions, for one version
     parser.add_argument(*iteration, type=int, metavar="N", help="replay: the iteration to repeat")
     parser.add_argument("--policy", metavar="NAME,...", help="evaluate, whatif: heuristics to play (default: all)")

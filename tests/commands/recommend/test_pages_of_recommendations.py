@@ -14,6 +14,7 @@ from helpers.documentation import blocks, commands, names, page, rows, section
 from helpers.played_states import save_policy, some_policy
 
 pytest.importorskip("fastapi")
+pytest.importorskip("prometheus_client")
 pytest.importorskip("uvicorn")
 
 import uvicorn
@@ -22,6 +23,7 @@ from core.commands.cli import main
 from core.commands.recommend.recommender import Recommender
 from core.commands.recommend.service.app import create_app
 from core.commands.recommend.service.guard import guard_of
+from core.commands.recommend.service.limits import Served
 from core.simulators.loading import find_scenario
 from core.simulators.process.simulator import ProcessSimulator
 from core.simulators.process.snapshots.schema import OpenCase, ProcessState, RestingTask, TaskInWork, WaitingTask
@@ -72,9 +74,8 @@ def test_the_programs_of_the_guide(elsewhere, policy, capsys):
     by_http, by_python = blocks(TEXT, "python")
     exec(by_python, {})
     recommended = eval(capsys.readouterr().out)
-    app = create_app(
-        Recommender(*policy), guard_of("localhost", None), {"scenario": "x", "policy": "mlp", "iteration": 1}
-    )
+    about = {"scenario": "x", "policy": "mlp", "iteration": 1}
+    app = create_app(Served(Recommender(*policy), about), guard_of("localhost", None))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,5 +1,6 @@
 """--mode recommend on the command line and from Python: tables, JSON, logs, and what is refused."""
 
+import hashlib
 import json
 import sys
 
@@ -11,6 +12,7 @@ from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 
 import longstride
+from core import __version__
 from core.commands.cli import main
 from core.simulators.process.simulator import ProcessSimulator
 from core.training.run_directory.checkpoint import seal, unseal
@@ -121,7 +123,9 @@ def test_the_same_from_python(recommend, run):
     recommender = longstride.load_recommender(run)
     assert isinstance(recommender, longstride.Recommender)
     answer = json.loads(recommend(json.dumps(STATE), "--json")[1])
-    assert {**recommender.recommend(STATE), "notes": []} == answer
+    digest = hashlib.sha256((run / "checkpoints" / "last" / "policy.safetensors").read_bytes()).hexdigest()
+    identity = {"policy_sha256": digest, "version": __version__}
+    assert {**recommender.recommend(STATE), **identity, "notes": []} == answer
     with pytest.raises(longstride.UserError, match=r"The state: waiting\[0\]: Input should"):
         recommender.recommend({"time": 1, "waiting": [1]})
 
@@ -175,6 +179,7 @@ def test_runs_that_recommend_nothing(run, tmp_path, capsys):
 
 def test_serve_without_its_packages_names_the_extra(run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "core.commands.recommend.service.server", raising=False)
+    for module in [name for name in sys.modules if name.startswith("core.commands.recommend.service.")]:
+        monkeypatch.delitem(sys.modules, module)
     assert main(["--mode", "recommend", "--serve", "0", "--run-directory", str(run)]) == 2
     assert "pip install 'longstride[service]'" in capsys.readouterr().err

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
+pytest.importorskip("prometheus_client")
 
 import httpx
 import uvicorn
@@ -23,14 +24,19 @@ from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 from uvicorn.server import ServerState
 
+from core import __version__
 from core.commands.recommend.recommender import Recommender
 from core.commands.recommend.service import connection
+from core.commands.recommend.service.access_log import AccessLog
 from core.commands.recommend.service.app import create_app
-from core.commands.recommend.service.guard import MOST_BYTES, Guard, guard_of
+from core.commands.recommend.service.connections import Connections
+from core.commands.recommend.service.counts import Counts
+from core.commands.recommend.service.guard import Guard, guard_of
+from core.commands.recommend.service.limits import MOST_BYTES, Limits, Served
 from core.errors import UserError
 from core.simulators.process.simulator import ProcessSimulator
 
-ABOUT = {"scenario": "office", "policy": "mlp", "iteration": 7}
+ABOUT = {"scenario": "office", "policy": "mlp", "iteration": 7, "policy_sha256": "0" * 64}
 WEEK = 7 * 1440.0
 ROOT = Path(__file__).resolve().parents[3]
 REPLAYS = ("office:mingru:40", "office:transformer:40", "office:pointer:40", "clinic:mingru:40", "clinic:pointer:60")
@@ -66,7 +72,8 @@ class Client:
 
 @pytest.fixture(scope="module")
 def client(recommender):
-    return Client(create_app(recommender, guard_of("127.0.0.1", None), ABOUT), base_url="http://localhost")
+    served = Served(recommender, ABOUT, recommender)  # one request after another, so both threads may share it
+    return Client(create_app(served, guard_of("127.0.0.1", None)), base_url="http://localhost")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +151,8 @@ def _check_figures(state, assignment, scenario):
     [
         (422, "{", "the body: this is not JSON: EOF while parsing an object at line 1 column 1."),
         (422, "[]", "the body: Input should be an object"),
-        (422, "[" * 100_000, "the body: this is not JSON: recursion limit exceeded"),
+        (422, "[" * 25_000, "the body: this is not JSON: recursion limit exceeded"),
+        (422, "[" * 100_000, "the body: it has 100,000 lists; expected at most 30,000, send fewer cases."),
         (422, b"\xff\xfe", "the body: this is not JSON"),
         (422, "{}", "the body: time is missing."),
         (422, '{"time": 1, "tiem": 2}', "the body: tiem is an unknown key; did you mean time?"),
@@ -293,6 +301,9 @@ class Transport(asyncio.Transport):
     def is_closing(self):
         return self.closed
 
+    def get_write_buffer_size(self):
+        return 0
+
     def pause_reading(self):
         pass
 
@@ -306,13 +317,15 @@ async def _sent(app, pieces, seconds):
     config.load()
     server, transport = ServerState(), Transport()
     loop = asyncio.get_running_loop()
-    found = connection.Connection(config=config, server_state=server, app_state={}, _loop=loop)
+    every = Connections(Limits(), Counts(), AccessLog())
+    found = connection.Connection(every, config=config, server_state=server, app_state={}, _loop=loop)
     found.connection_made(transport)
     for piece in pieces:
         if not transport.closed:
             found.data_received(piece)
         await asyncio.sleep(0.02)
     await asyncio.sleep(seconds)
+    every.check()
     closed = transport.closed
     found.connection_lost(None)
     return transport.written, closed
@@ -323,7 +336,7 @@ HEAD = b"POST /recommend HTTP/1.1\r\nHost: localhost\r\n"
 
 def test_a_head_that_is_too_long_or_slow_ends_the_connection(recommender, monkeypatch):
     """Uvicorn would keep all of it, for ever, before anybody asked for a token."""
-    app = create_app(recommender, guard_of("127.0.0.1", None), ABOUT)
+    app = create_app(Served(recommender, ABOUT), guard_of("127.0.0.1", None))
 
     def sent(*pieces, seconds=0.0):
         return asyncio.run(_sent(app, pieces, seconds))
@@ -375,7 +388,9 @@ def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     assert client.get("/etc/passwd").json()["error"].startswith("Not Found")
     assert client.post(path="/recommend/").json()["error"].startswith("Not Found")
     health = client.get("/health").json()
-    assert {**health, "answered": 0} == {"status": "ok", **ABOUT, "answered": 0}
+    assert health == {
+        "status": "ok", "version": __version__, **ABOUT, "checkpoint_age_seconds": None, "answered": health["answered"],
+    }  # fmt: skip
     assert client.post('{"time": 1}').status_code == 200
     assert client.get("/health").json()["answered"] == health["answered"] + 1
     form = client.get("/openapi.json").json()
@@ -384,7 +399,7 @@ def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     assert client.post(headers={"Host": "example.org:80"}).status_code == 400
     for host in ("[::1]", "[::1]:8080", "LOCALHOST", "127.0.0.1:1"):
         assert client.post(headers={"Host": host}).status_code == 422
-    guarded = Client(create_app(recommender, Guard(TOKEN), ABOUT), base_url="http://example.org")
+    guarded = Client(create_app(Served(recommender, ABOUT), Guard((TOKEN,))), base_url="http://example.org")
     for given in (
         {},
         {"Authorization": "Bearer x"},
@@ -399,19 +414,22 @@ def test_other_paths_names_and_machines(client, recommender, monkeypatch):
 
 def test_other_machines_need_a_token(monkeypatch, tmp_path):
     monkeypatch.delenv("LONGSTRIDE_TOKEN", raising=False)
-    assert guard_of("127.0.0.1", None).token == guard_of("::1", None).token == guard_of("localhost", None).token == ""
+    assert (
+        guard_of("127.0.0.1", None).tokens == guard_of("::1", None).tokens == guard_of("localhost", None).tokens == ()
+    )
     for host in ("0.0.0.0", "192.168.1.5", "example.org", "::"):
         with pytest.raises(UserError, match="needs a token; set LONGSTRIDE_TOKEN or name a --token-file"):
             guard_of(host, None)
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
-    assert guard_of("0.0.0.0", str(file)) == Guard(TOKEN)
-    assert TOKEN not in repr(Guard(TOKEN))
+    file.chmod(0o600)
+    assert guard_of("0.0.0.0", str(file)) == Guard((TOKEN,))
+    assert TOKEN not in repr(Guard((TOKEN,)))
     monkeypatch.setenv("LONGSTRIDE_TOKEN", TOKEN)
-    assert guard_of("127.0.0.1", None).token == guard_of("::", None).token == TOKEN
-    for content in ("short", "\u00e9" * 20, "two lines of some\nlength"):
+    assert guard_of("127.0.0.1", None).tokens == guard_of("::", None).tokens == (TOKEN,)
+    for content in ("short", "\u00e9" * 20, "two lines of some\nlength", " \n"):
         file.write_text(content)
-        with pytest.raises(UserError, match="the token must be one line of at least 16 ASCII characters"):
+        with pytest.raises(UserError, match=r"token (must be one line )?of at least 16 "):
             guard_of("0.0.0.0", str(file))
     with pytest.raises(UserError, match="the file cannot be read"):
         guard_of("0.0.0.0", str(tmp_path / "missing"))

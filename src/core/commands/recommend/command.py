@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from core import __version__
 from core.commands.checkpoint_simulator import require_process, simulator_of
 from core.commands.recommend.recommender import TOP, Recommender
 from core.commands.recommend.table import print_advice
@@ -23,9 +24,11 @@ from core.simulators.process.snapshots.schema import ProcessState, parse_state
 from core.text import Say
 from core.training.build.run_settings import log_reading
 from core.training.evaluation.trained_policy import trained_policy
-from core.training.run_directory.checkpoint import load_arrays, policy_folder
+from core.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
+from core.training.run_directory.directory import checkpoint_files
 
 LOCALHOST = "127.0.0.1"
+MOST_WORKERS = 256
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Asked:
     top: int | None = None  # most assignments; 0 for all
     serve: int | None = None  # port
     host: str | None = None  # address to listen at
-    token_file: str | None = None  # file with the token that requests must show
+    token_file: str | None = None  # file with the tokens that requests must show
+    workers: int | None = None  # processes that answer
+    access_log: str | None = None  # file for a line of each answer, "-" for the standard output
 
 
 def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
@@ -56,17 +61,21 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
         raise UserError("--mode recommend needs either --state FILE, a state or a log of open cases, or --serve PORT.")
     if asked.top is not None and asked.top < 0:
         raise UserError(f"--top is {asked.top}; expected a number of assignments, 0 for all.")
-    for flag, given in (("--host", asked.host), ("--token-file", asked.token_file)):
-        if given is not None and asked.serve is None:
-            raise UserError(f"{flag} goes with --serve PORT.")
+    for flag in ("host", "token_file", "workers", "access_log"):
+        if getattr(asked, flag) is not None and asked.serve is None:
+            raise UserError(f"--{flag.replace('_', '-')} goes with --serve PORT.")
+    if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
+        raise UserError(f"--workers is {asked.workers}; expected 1 to {MOST_WORKERS}.")
+    if asked.serve is not None:
+        _serve(Path(directory), config, sources, asked, say)
+        return 0
     of_the_run = list[str]()  # with --json nothing else is printed
     recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if asked.json else say)
-    if asked.serve is not None:
-        return _serve(recommender, about, asked, say)
     state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
     advice = recommender.advise(state, TOP if asked.top is None else asked.top)
     if asked.json:
-        print(json.dumps({**advice.as_json(), "notes": [*of_the_run, *notes]}, indent=2))
+        identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
+        print(json.dumps({**advice.as_json(), **identity, "notes": [*of_the_run, *notes]}, indent=2))
     else:
         print_advice(advice, console, say)
         for note in notes:
@@ -82,7 +91,16 @@ def recommender_of(
     Raises:
         UserError: there is no intact checkpoint, or it is of no process.
     """
-    tensors, metadata = load_arrays(policy_folder(directory, say), say)
+    recommenders, about = _recommenders(directory, config, sources, say, 1)
+    return recommenders[0], about
+
+
+def _recommenders(
+    directory: Path, config: Config, sources: dict[str, str], say: Say, count: int
+) -> tuple[list[Recommender], dict[str, Any]]:
+    """Return some recommenders with the same policy, one for each thread, and what the service says of it."""
+    folder = policy_folder(directory, say)
+    tensors, metadata = load_arrays(folder, say)
     missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
@@ -95,8 +113,10 @@ def recommender_of(
         "scenario": simulator.scenario.name,
         "policy": trained.spec.family,
         "iteration": int(metadata["iteration"]),
+        "policy_sha256": str(metadata["tensors_sha256"]),
+        "saved": checkpoint_files(checkpoint_folder(folder))[0].stat().st_mtime,
     }
-    return Recommender(simulator, trained), about
+    return [Recommender(simulator, trained) for _ in range(count)], about
 
 
 def read_state(path: Path, asked: Asked, recommender: Recommender, config: Config) -> tuple[ProcessState, list[str]]:
@@ -129,16 +149,29 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     return state, [summary, *events.notes, *found.notes]
 
 
-def _serve(recommender: Recommender, about: dict[str, Any], asked: Asked, say: Say) -> int:
+def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Asked, say: Say) -> None:
     from core.commands.recommend.service.guard import guard_of
 
     host = asked.host or LOCALHOST
-    guard = guard_of(host, asked.token_file)
+    guard_of(host, asked.token_file)
     try:
-        from core.commands.recommend.service.server import serve
+        from core.commands.recommend.service.limits import Limits, Served
+        from core.commands.recommend.service.server import Wanted, serve
     except ImportError as error:
         raise UserError(
             f"{error.name or error} is not installed, which --serve needs; pip install 'longstride[service]' adds it."
         ) from None
-    serve(recommender, guard, about, (host, asked.serve or 0), say)
-    return 0
+
+    def load() -> Served:
+        (recommender, other), about = _recommenders(directory, config, sources, say, 2)
+        return Served(recommender, about, other)
+
+    def fingerprint() -> object:
+        newest = checkpoint_files(checkpoint_folder(policy_folder(directory)))[0]
+        return newest, newest.stat().st_mtime_ns
+
+    limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)
+    wanted = Wanted(
+        host, asked.serve or 0, asked.workers or 1, asked.access_log or "", limits, config.service_reload_seconds
+    )
+    serve(wanted, load, lambda address: guard_of(address, asked.token_file), fingerprint, say)

@@ -54,6 +54,8 @@ class Answer(BaseModel):
     time_unit: str = Field(description="unit of the times; empty where the scenario has none")
     action: int = Field(description="number of the chosen action of the simulator, -1 if there was nothing to decide")
     memory: str = Field(description="to be given with the next state, if it is not empty")
+    policy_sha256: str = Field(description="digest of the policy's parameters")
+    version: str = Field(description="version of Longstride")
 
 
 class Health(BaseModel):
@@ -62,8 +64,11 @@ class Health(BaseModel):
     status: str
     scenario: str
     policy: str
+    version: str = Field(description="version of Longstride")
     iteration: int = Field(description="iteration of the checkpoint")
-    answered: int = Field(description="recommendations since it started")
+    policy_sha256: str = Field(default="", description="digest of the policy's parameters")
+    checkpoint_age_seconds: float | None = Field(default=None, description="since the checkpoint was written")
+    answered: int = Field(description="recommendations of all workers since the service started")
 
 
 class Problem(BaseModel):

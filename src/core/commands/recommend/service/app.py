@@ -1,98 +1,121 @@
 """The service as an ASGI application: recommendations, health, and a page about both."""
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from core import __version__
 from core.commands.recommend.recommender import TOP, Recommender
+from core.commands.recommend.service.access_log import AccessLog
 from core.commands.recommend.service.answers import Answer, Health, Problem
-from core.commands.recommend.service.guard import MOST_BYTES, Guard, RefusedError, body_of
+from core.commands.recommend.service.connections import Connections
+from core.commands.recommend.service.counts import Counts
+from core.commands.recommend.service.front import Front, problem
+from core.commands.recommend.service.guard import Guard, RefusedError, body_of
+from core.commands.recommend.service.limits import MOST_BYTES, Limits, Served
 from core.errors import UserError
-from core.simulators.process.snapshots.schema import ProcessState, parse_state
+from core.simulators.process.snapshots.large_state import parse_bounded
+from core.simulators.process.snapshots.schema import ProcessState
+
+LARGE_BYTES = 16_384
+"""A body that is larger goes to a second thread."""
+
+_LARGE = ThreadPoolExecutor(1, "large bodies")
+
+_PAGES = "there are POST /recommend, GET /health, GET /ready, GET /metrics and GET /docs."
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "a name is unknown, or the state contradicts itself or the scenario"},
     401: {"model": Problem, "description": "the token is missing or wrong"},
     413: {"model": Problem, "description": f"the body is larger than {MOST_BYTES:,} bytes"},
     422: {"model": Problem, "description": "the body is no JSON of this form"},
+    503: {"model": Problem, "description": "the service is stopping, or has too many connections"},
 }
 
 
-def create_app(recommender: Recommender, guard: Guard, about: dict[str, Any]) -> FastAPI:
+def create_app(served: Served, guard: Guard, connections: Connections | None = None, lifespan: Any = None) -> FastAPI:
     """Return the application.
 
-    All requests are answered by one thread, one after another: a recommendation takes less than a millisecond.
+    Requests are answered by one thread, one after another: a recommendation takes less than a millisecond. A body of
+    more than ``LARGE_BYTES`` goes to a second thread, so that it delays no other request.
 
     Args:
-        recommender: what answers.
+        served: the policy that answers.
         guard: who may ask.
-        about: ``scenario``, ``policy`` and ``iteration`` for the health page.
+        connections: those of this worker; None without limits and without a log.
+        lifespan: FastAPI's, what begins and ends with the application.
     """
     words = "Who should do what next."
-    app = FastAPI(title="Longstride", version=__version__, description=words, redoc_url=None, redirect_slashes=False)
-    answered = 0
+    about = {name: value for name, value in served.about.items() if name != "saved"}
+    connections = connections or Connections(Limits(), Counts(), AccessLog())
+    app = FastAPI(
+        title="Longstride", version=__version__, description=words, redoc_url=None, redirect_slashes=False,
+        lifespan=lifespan,
+    )  # fmt: skip
 
     async def recommend(request: Request) -> Response:
         """Return the policy's recommendation in a state; ``top`` limits the assignments, 0 gives all."""
-        nonlocal answered
         body = await body_of(request)
         top = _top(request.query_params.get("top"))
-        try:
-            state = parse_state(body, "the body")
-        except UserError as error:
-            raise RefusedError(422, str(error)) from None
-        try:
-            answer = recommender.advise(state, top).as_json()
-        except UserError as error:
-            raise RefusedError(400, str(error)) from None
-        answered += 1
-        return Response(to_json(answer), media_type="application/json")
+        if len(body) > LARGE_BYTES and served.other is not None:
+            content = await asyncio.get_running_loop().run_in_executor(
+                _LARGE, answer_to, served.other, body, top, about
+            )
+        else:
+            content = answer_to(served.recommender, body, top, about)
+        return Response(content, media_type="application/json")
 
     async def health() -> Health:
         """Return what is served, and that it is alive; needs no token."""
-        return Health(status="ok", **about, answered=answered)
+        age = max(0.0, time.time() - served.about["saved"]) if "saved" in served.about else None
+        answered = connections.counts.answered()
+        return Health(status="ok", version=__version__, **about, checkpoint_age_seconds=age, answered=answered)
+
+    async def ready() -> Response:
+        """Return whether new requests should come here, status 503 if the service is stopping; needs no token."""
+        return JSONResponse({"status": "stopping"}, 503) if connections.stopping else JSONResponse({"status": "ready"})
+
+    async def metrics() -> Response:
+        """Return the counts of all workers in the text format of Prometheus."""
+        return Response(connections.counts.text(served.about), media_type=CONTENT_TYPE_LATEST)
 
     app.add_api_route(
         "/recommend", recommend, methods=["POST"], responses={200: {"model": Answer}, **_PROBLEMS},
         openapi_extra=_request_body(), response_class=JSONResponse,
     )  # fmt: skip
-    app.add_api_route("/health", health, methods=["GET"])
+    for path, function in (("/health", health), ("/ready", ready), ("/metrics", metrics)):
+        app.add_api_route(path, function, methods=["GET"])
+        app.add_api_route(path, function, methods=["HEAD"], include_in_schema=False)
     _answer_unknown(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.add_middleware(_Guarded, guard=guard, recommend=recommend)
+    app.add_middleware(Front, guard=guard, recommend=recommend, connections=connections)
     return app
 
 
-class _Guarded:
-    """Lets pass what a guard admits, and answers ``POST /recommend`` itself.
+def answer_to(recommender: Recommender, body: bytes, top: int, about: dict[str, Any]) -> bytes:
+    """Return the answer to a body as JSON, with the version and the digest of the policy.
 
-    A plain ASGI application: a question does not need the way through FastAPI's routes, which takes time.
+    Raises:
+        RefusedError: it is no state, or does not fit the scenario.
     """
-
-    def __init__(self, app: Any, guard: Guard, recommend: Callable[[Request], Awaitable[Response]]) -> None:
-        self._app, self._guard, self._recommend = app, guard, recommend
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or scope["path"] == "/health":
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        try:
-            self._guard.check(request)
-            if scope["path"] == "/recommend" and scope["method"] == "POST":
-                response = await self._recommend(request)
-            else:
-                response = self._app
-        except RefusedError as error:
-            response = _problem(error.status, str(error))
-        await response(scope, receive, send)
+    try:
+        state = parse_bounded(body, "the body")
+    except UserError as error:
+        raise RefusedError(422, str(error)) from None
+    try:
+        answer = recommender.advise(state, top).as_json()
+    except UserError as error:
+        raise RefusedError(400, str(error)) from None
+    return to_json({**answer, "policy_sha256": about.get("policy_sha256", ""), "version": __version__})
 
 
 def _answer_unknown(app: FastAPI) -> None:
@@ -100,14 +123,7 @@ def _answer_unknown(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
-        return _problem(error.status_code, f"{error.detail}: there are POST /recommend, GET /health and GET /docs.")
-
-
-def _problem(status: int, sentence: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    # A body that was not read to its end would be taken for the next request.
-    headers |= {"Connection": "close"} if status in (401, 408, 413) else {}
-    return JSONResponse({"error": sentence}, status, headers)
+        return problem(error.status_code, f"{error.detail}: {_PAGES}")
 
 
 def _top(text: str | None) -> int:

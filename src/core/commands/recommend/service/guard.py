@@ -1,28 +1,19 @@
-"""What stands before the service: who may ask, and how large a question may be."""
+"""Admission to the service: who may ask, and how large a question may be."""
 
 import asyncio
 import hmac
 import ipaddress
-import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.commands.recommend.service.limits import MOST_BYTES, MOST_SECONDS, STOPPING
+from core.commands.recommend.service.tokens import TOKEN_VARIABLE, read_tokens
 from core.errors import UserError
 from core.text import format_bytes
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-TOKEN_VARIABLE = "LONGSTRIDE_TOKEN"
-MOST_BYTES = 2**20
-"""Bytes of a body: a state with about 8,000 tasks."""
-
-MOST_SECONDS = 10.0
-"""Time in which the head of a request must arrive, and then its body."""
-
-_SHORTEST_TOKEN = 16
 
 _PORT = re.compile(r":\d*$")
 
@@ -45,25 +36,26 @@ class Guard:
     """Who may ask.
 
     Attributes:
-        token: what requests must show; empty for none.
-        hosts: names under which the service may be addressed; empty for any. A page of the web could reach a service
-            of this machine under a name of its own (DNS rebinding).
+        tokens: each request must show one of them; empty for none.
+        hosts: names under which the service may be addressed; empty for any. A web page could reach a service of this
+            machine under a name of its own (DNS rebinding). Starlette's TrustedHostMiddleware does not know ``[::1]``.
     """
 
-    token: str = field(default="", repr=False)
+    tokens: tuple[str, ...] = field(default=(), repr=False)
     hosts: frozenset[str] = frozenset()
 
     def check(self, request: "Request") -> None:
-        """Refuse a request without the token, or under another name.
+        """Refuse a request without a token, or under another name.
 
         Raises:
             RefusedError: it is refused.
         """
         if self.hosts and _PORT.sub("", request.headers.get("host", "")).lower() not in self.hosts:
             raise RefusedError(400, "This service answers on this machine only; address it as localhost.")
-        if self.token:
+        if self.tokens:
             given = request.headers.get("authorization", "").encode("utf-8", "replace")
-            if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+            # All of them are compared: the time says nothing about which one is close.
+            if not any([hmac.compare_digest(given, f"Bearer {token}".encode()) for token in self.tokens]):
                 raise RefusedError(401, "The header Authorization: Bearer TOKEN is missing or its token is wrong.")
 
 
@@ -91,6 +83,8 @@ async def body_of(request: "Request") -> bytes:
         raise RefusedError(400, "The body was cut off.") from None
     except TimeoutError:
         raise RefusedError(408, f"The body did not arrive within {MOST_SECONDS:.0f} seconds.") from None
+    except asyncio.CancelledError:  # at the end of the time for requests in progress
+        raise RefusedError(503, STOPPING) from None
     return b"".join(parts)
 
 
@@ -99,30 +93,20 @@ def guard_of(host: str, token_file: str | None) -> Guard:
 
     Args:
         host: address or name to listen at.
-        token_file: file that holds the token; None for the environment variable ``LONGSTRIDE_TOKEN``.
+        token_file: file with tokens, one a line; None for the environment variable ``LONGSTRIDE_TOKEN``.
 
     Raises:
-        UserError: other machines could ask without a token, the file cannot be read, or the token is short.
+        UserError: other machines could ask without a token, or the tokens cannot be used.
     """
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    source = TOKEN_VARIABLE
-    if token_file is not None:
-        source = f"--token-file {token_file}"
-        try:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise UserError(f"{source}: the file cannot be read ({error}).") from None
-    given = token_file is not None or token
-    if given and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise UserError(f"{source}: the token must be one line of at least {_SHORTEST_TOKEN} ASCII characters.")
+    tokens = read_tokens(token_file)
     if is_loopback(host):
-        return Guard(token, frozenset({"localhost", "127.0.0.1", "[::1]", host.lower()}))
-    if not token:
+        return Guard(tokens, frozenset({"localhost", "127.0.0.1", "[::1]", host.lower()}))
+    if not tokens:
         raise UserError(
             f"--host {host}: other machines can reach this address, so the service needs a token; set {TOKEN_VARIABLE} "
             "or name a --token-file, or leave out --host."
         )
-    return Guard(token)
+    return Guard(tokens)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,64 +1,100 @@
 """Runs the service until SIGTERM or Ctrl-C: what was asked before is answered, then the process ends."""
 
 import gc
-import signal
+import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-import uvicorn
-
-from core.commands.recommend.recommender import Recommender
-from core.commands.recommend.service.app import create_app
-from core.commands.recommend.service.connection import Connection
+from core.commands.recommend.service.access_log import AccessLog
+from core.commands.recommend.service.counts import Counts
 from core.commands.recommend.service.guard import Guard
+from core.commands.recommend.service.limits import Limits, Load, Served
+from core.commands.recommend.service.processes.master import Master, Reloading, rows_of
+from core.commands.recommend.service.processes.systemd import inherited_listener
+from core.commands.recommend.service.processes.worker import BACKLOG, Work, Worker
 from core.errors import UserError
 from core.text import Say
 
-_GRACE = 5
-"""Seconds in which requests that are under way can end."""
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the service is to be."""
+
+    host: str  # address to listen at
+    port: int  # 0 for any free one
+    workers: int = 1  # processes that answer
+    access_log: str = ""  # file, "-" for the standard output, empty for none
+    limits: Limits = field(default_factory=Limits)  # limits that settings name
+    reload_seconds: float = 0.0  # between looks for a newer checkpoint; 0 for none
 
 
-def serve(recommender: Recommender, guard: Guard, about: dict[str, Any], address: tuple[str, int], say: Say) -> None:
-    """Answer requests at an address (host and port, 0 for any free one) until a signal ends it.
+def serve(
+    wanted: Wanted, load: Load, guard_at: Callable[[str], Guard], fingerprint: Callable[[], object], say: Say
+) -> None:
+    """Answer requests until a signal ends it.
+
+    Args:
+        wanted: what the service is to be.
+        load: reads the newest intact checkpoint.
+        guard_at: returns who may ask at an address, with the present tokens.
+        fingerprint: returns another value once there is another checkpoint.
+        say: prints a line.
 
     Raises:
-        UserError: the address is not available.
+        UserError: the address or the access log is not available.
     """
-    listener = _listen(*address)
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    recommender.compile()
-    app = create_app(recommender, guard, about)
-    config = uvicorn.Config(
-        app, http=Connection, access_log=False, log_level="error", lifespan="off", ws="none", server_header=False,
-        timeout_graceful_shutdown=_GRACE, backlog=2048,
-    )  # fmt: skip
-    gc.collect()
-    gc.freeze()  # what is here now stays; walking through it would delay an answer
-    with _signals_end_the_process_well(), listener:
-        say(f"Serving {about['scenario']} on http://{shown}:{port} (POST /recommend, GET /health, GET /docs).")
-        uvicorn.Server(config).run(sockets=[listener])
+    listener = inherited_listener()
+    host = wanted.host if listener is None else listener.getsockname()[0]
+    guard, listener = guard_at(host), listener or _bound(wanted.host, wanted.port)
+    AccessLog(wanted.access_log)  # is refused before anything is served
+    served = _ready(load())
+    _open(listener, wanted)
+    counts = Counts(rows_of(wanted.workers))
+    work = Work(listener, served, guard, wanted.limits, wanted.access_log, counts)
+    reloading = Reloading(lambda: (_ready(load()), guard_at(host)), fingerprint, wanted.reload_seconds)
+    line = f"Serving {served.about['scenario']} on {_shown(listener)} (POST /recommend, GET /health, GET /docs)."
+    if hasattr(os, "fork"):
+        Master(work, wanted.workers, reloading, say, line).run()
+    else:
+        Worker(work, lambda: say(line), -1).run()
     say("Stopped.")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _ready(served: Served) -> Served:
+    """Compile what answers, and let workers share its memory."""
+    for recommender in (served.recommender, served.other):
+        if recommender is not None:
+            recommender.compile()
+    gc.collect()
+    gc.freeze()  # what is here now stays; walking through it would delay an answer and copy it into each worker
+    return served
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket with an address that accepts nothing yet: the port opens when the service is ready."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=2048)
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"--serve {port}: {host} port {port} is not available ({reason}); name another.") from None
+        raise _not_available(host, port, error) from None
+    return listener
 
 
-@contextmanager
-def _signals_end_the_process_well() -> Iterator[None]:
-    """Ignore SIGTERM and SIGINT, which uvicorn handles and then raises a second time."""
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: None) for number in signals}
+def _open(listener: socket.socket, wanted: Wanted) -> None:
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise _not_available(wanted.host, wanted.port, error) from None
+
+
+def _not_available(host: str, port: int, error: Exception) -> UserError:
+    reason = getattr(error, "strerror", None) or error
+    return UserError(f"--serve {port}: {host} port {port} is not available ({reason}); name another.")
+
+
+def _shown(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -107,16 +107,23 @@ def as_state(state: Any) -> ProcessState:
         raise UserError(f"The state: {sentence_of(error)}") from None
 
 
-def sentence_of(error: ValidationError) -> str:
-    """Turn the first problem that pydantic found into a sentence with its place."""
+def sentence_of(error: ValidationError, skipped: int = 0) -> str:
+    """Turn the first problem that pydantic found into a sentence with its place.
+
+    Args:
+        error: problems that pydantic found.
+        skipped: entries of the list in question that come before those that were validated.
+    """
     problem = error.errors(include_url=False, include_context=False)[0]
     place, kind = problem["loc"], problem["type"]
+    if skipped:
+        place = tuple(part + skipped if i == 1 and isinstance(part, int) else part for i, part in enumerate(place))
     if kind == "json_invalid":
         return f"this is not JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
     # A time may be a number or a text: pydantic complains of both and names each in its place.
     where = _named([part for part in place if part not in ("float", "str", "constrained-str")])
     if kind == "extra_forbidden":
-        return f"{where} is an unknown key{suggestion(str(place[-1]), _known_keys(place))}"
+        return f"{where} is an unknown key{suggestion(str(place[-1])[:100], _known_keys(place))}"
     if kind == "missing":
         return f"{where} is missing."
     what = f"{where}: " if where else ""
@@ -131,17 +138,21 @@ def _named(place: Sequence[int | str]) -> str:
     return text[:120]
 
 
+ENTRIES: dict[str, type[BaseModel]] = {
+    "waiting": WaitingTask,
+    "in_work": TaskInWork,
+    "cases": OpenCase,
+    "resting": RestingTask,
+}
+"""Lists of objects in a state, with the form of their entries."""
+
+
 def _known_keys(place: Sequence[int | str]) -> list[str]:
-    parts: dict[str, type[BaseModel]] = {
-        "waiting": WaitingTask,
-        "in_work": TaskInWork,
-        "cases": OpenCase,
-        "resting": RestingTask,
-    }
-    kind = parts.get(str(place[0]), ProcessState) if len(place) > 1 else ProcessState
+    kind = ENTRIES.get(str(place[0]), ProcessState) if len(place) > 1 else ProcessState
     return list(kind.model_fields)
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    """Return the beginning of a value as text; a long list is cut before it is written out."""
+    text = repr(value[:60]) if isinstance(value, str | bytes | list) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
