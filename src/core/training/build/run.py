@@ -1,7 +1,7 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -162,8 +162,7 @@ def build_run(
     with ExitStack() as on_error, report_gpu_loss():
         inputs = config.scenario, config.event_log, str(file or "")
         lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
-        for line in [*given.notes, *ranks.from_first(partial(_hints, config, given))]:
-            say(line)
+        _say_all([*given.notes, *ranks.from_first(partial(_hints, config, given))], say)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
         machine = shared_machine(detect_machine(), ranks.host_size)
@@ -174,8 +173,7 @@ def build_run(
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
         lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
-        for line in [*lines, *_rank_lines(setup, plan, machine, ranks)]:
-            say(line)
+        _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
         with _scenario_kept(given if lock else None, directory, config.seed, say):
             require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
@@ -190,8 +188,7 @@ def build_run(
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         seconds = host_first(ranks, trainer.compile)
         trainer.utilization.play_with(playing_threads(trainer.collector, plan))
-        for line in [*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)]:
-            say(line)
+        _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)], say)
         if lock:
             _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
@@ -199,6 +196,11 @@ def build_run(
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock)
+
+
+def _say_all(lines: Iterable[str], say: Say) -> None:
+    for line in lines:
+        say(line)
 
 
 def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:

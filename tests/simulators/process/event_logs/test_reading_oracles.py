@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.simulators.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
-from core.simulators.process.event_logs.reading.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
 from core.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
 from core.simulators.process.event_logs.reading.parse_times import TimeReader
 from core.simulators.process.event_logs.reading.time_layouts import pattern_of

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.simulators.process.event_logs.estimate_starts import estimate_starts
 from core.simulators.process.event_logs.reading.bad_rows import seconds
 from core.simulators.process.event_logs.reading.choose_columns import listed
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
-from core.simulators.process.event_logs.reading.estimate_starts import estimate_starts
 from core.simulators.process.event_logs.reading.options import COLUMNS_OPTION
 from core.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
 from core.simulators.process.event_logs.reading.parse_times import Times
