@@ -13,9 +13,9 @@ from core.simulators.process.event_logs.estimate_starts import LONGEST_IN_MEDIAN
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
-from core.simulators.process.event_logs.reading.parse_times import TimeReader
-from core.simulators.process.event_logs.reading.time_layouts import pattern_of
-from core.simulators.process.event_logs.reading.time_zones import in_zone
+from core.simulators.process.event_logs.reading.times.parse_times import TimeReader
+from core.simulators.process.event_logs.reading.times.time_layouts import pattern_of
+from core.simulators.process.event_logs.reading.times.time_zones import in_zone
 
 EPOCH = datetime(1970, 1, 1)
 TIMES = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))

@@ -23,11 +23,11 @@ from core.simulators.process.event_logs.reading.decode import readable
 from core.simulators.process.event_logs.reading.duplicates import first_of_equals
 from core.simulators.process.event_logs.reading.options import LogReading
 from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events, pair_lifecycles
-from core.simulators.process.event_logs.reading.parse_times import Times
 from core.simulators.process.event_logs.reading.read_records import ReadRows, on_refused, read_rows
 from core.simulators.process.event_logs.reading.records import people_of
 from core.simulators.process.event_logs.reading.table import BadRow
-from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
+from core.simulators.process.event_logs.reading.times.parse_times import Times
+from core.simulators.process.event_logs.reading.times.time_layouts import MICROSECOND
 
 _ENABLED = frozenset({"schedule", "scheduled", "enable", "enabled"})
 """Transitions of a task that begins to wait."""

@@ -9,9 +9,9 @@ import numpy as np
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
 from core.simulators.process.event_logs.reading.pair_lifecycles import makes_events
-from core.simulators.process.event_logs.reading.parse_times import Times
 from core.simulators.process.event_logs.reading.table import BadRow
-from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
+from core.simulators.process.event_logs.reading.times.parse_times import Times
+from core.simulators.process.event_logs.reading.times.time_layouts import MICROSECOND
 
 OPTION = "--skip-bad-rows"
 

@@ -28,11 +28,11 @@ from core.simulators.process.event_logs.reading.formats.ocel_sqlite import ocel_
 from core.simulators.process.event_logs.reading.formats.parquet_table import parquet_table
 from core.simulators.process.event_logs.reading.limits import Guard
 from core.simulators.process.event_logs.reading.options import LogReading
-from core.simulators.process.event_logs.reading.parse_times import TimeReader, Times
 from core.simulators.process.event_logs.reading.records import Records, make_records
 from core.simulators.process.event_logs.reading.table import BadRow, Table
-from core.simulators.process.event_logs.reading.time_zones import OPTION as ZONE_OPTION
-from core.simulators.process.event_logs.reading.time_zones import find_zone, in_zone
+from core.simulators.process.event_logs.reading.times.parse_times import TimeReader, Times
+from core.simulators.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
+from core.simulators.process.event_logs.reading.times.time_zones import find_zone, in_zone
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that are read in no order."""

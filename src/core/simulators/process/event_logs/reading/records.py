@@ -10,7 +10,7 @@ from core.simulators.process.event_logs.reading.choose_columns import listed
 from core.simulators.process.event_logs.reading.collect import Coded, Rows
 from core.simulators.process.event_logs.reading.options import COLUMNS_OPTION
 from core.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
-from core.simulators.process.event_logs.reading.parse_times import Times
+from core.simulators.process.event_logs.reading.times.parse_times import Times
 
 _WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
 

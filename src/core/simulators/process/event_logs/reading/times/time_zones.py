@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from core.errors import UserError
-from core.simulators.process.event_logs.reading.parse_times import Times
-from core.simulators.process.event_logs.reading.time_layouts import MICROSECOND
+from core.simulators.process.event_logs.reading.times.parse_times import Times
+from core.simulators.process.event_logs.reading.times.time_layouts import MICROSECOND
 
 OPTION = "--time-zone"
 _MINUTE = 60

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.simulators.process.event_logs.reading.collect import Rows
-from core.simulators.process.event_logs.reading.time_layouts import (
+from core.simulators.process.event_logs.reading.times.time_layouts import (
     MICROSECOND,
     PATTERNS,
     Layout,
