@@ -1,6 +1,5 @@
 """``--mode recommend``: reads a state and prints a recommendation, or serves them."""
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from core.commands.recommend.recommender import TOP, Recommender
 from core.commands.recommend.table import print_advice
 from core.config import Config
 from core.errors import UserError
+from core.escaping import json_text
 from core.simulators.process.event_logs.open_events import read_open_events
 from core.simulators.process.event_logs.reading.decode import kind_of, read_log, readable
 from core.simulators.process.event_logs.reading.limits import Guard
@@ -75,7 +75,7 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     advice = recommender.advise(state, TOP if asked.top is None else asked.top)
     if asked.json:
         identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
-        print(json.dumps({**advice.as_json(), **identity, "notes": [*of_the_run, *notes]}, indent=2))
+        print(json_text({**advice.as_json(), **identity, "notes": [*of_the_run, *notes]}, indent=2))
     else:
         print_advice(advice, console, say)
         for note in notes:

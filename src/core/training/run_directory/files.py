@@ -1,11 +1,11 @@
 """Writing files so that a crash or a full disk loses nothing that was there before."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.escaping import json_text
 from core.own_files.opening import open_own
 
 
@@ -17,7 +17,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+        write_atomically(path, (json_text(content, indent=1) + "\n").encode())
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from None
 

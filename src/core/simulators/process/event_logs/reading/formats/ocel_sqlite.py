@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError, one_line
+from core.escaping import sql_identifier
 from core.simulators.process.event_logs.reading.formats.ocel import Event, Objects, flattened
 from core.simulators.process.event_logs.reading.limits import LONGEST_TEXT, Guard
 from core.simulators.process.event_logs.reading.table import BLOCK_ROWS, Table
@@ -119,8 +120,3 @@ def _authorize(action: int, name: str | None, *_: object) -> int:
     """Allow reading and nothing else: no function, no recursion, no change."""
     allowed = action in _READING or (action == sqlite3.SQLITE_PRAGMA and name == "table_xinfo")
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
-def sql_identifier(text: str) -> str:
-    """Return a name as a quoted identifier of SQL."""
-    return '"' + text.replace('"', '""') + '"'
