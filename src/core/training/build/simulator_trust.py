@@ -6,7 +6,6 @@ simulator that this user has trained on is remembered outside of all run directo
 
 import json
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from core.config import Config
 from core.errors import UserError
+from core.escaping import shell_word
 from core.simulators.gym.adapter import PREFIX
 from core.simulators.loading import is_built_in
 from core.simulators.source_files import SOURCE_SHA256, main_file, source_sha256
@@ -133,7 +133,7 @@ def _file_of(name: str) -> Path | None:
 def _ways(name: str, consent: Consent, same: bool) -> str:
     if consent.from_python:
         return f"pass simulator={name!r} or trust_simulator=True" if same else "pass trust_simulator=True"
-    return f"name it with --simulator {shlex.quote(name)} or add --trust-simulator" if same else "add --trust-simulator"
+    return f"name it with --simulator {shell_word(name)} or add --trust-simulator" if same else "add --trust-simulator"
 
 
 def _key(source: Mapping[str, Any]) -> str:
