@@ -20,6 +20,7 @@ pytest.importorskip("pydantic")
 
 from core.commands import cli, gpu_monitor
 from core.commands.cli import main
+from core.commands.flags import make_parser
 from core.config import Config, load_config
 from core.learning.divergence import Fallback
 from core.learning.oom_recovery import OutOfMemory
@@ -49,7 +50,7 @@ def test_every_command_is_understood():
     for path in PAGES:
         for program, *flags in commands(path.read_text(encoding="utf-8")):
             if program == "longstride":
-                own = vars(cli._parser().parse_known_flags(cli._joined(flags)))
+                own = vars(make_parser(list(cli._USES)).parse_known_flags(cli._joined(flags)))
                 load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
                 modes.add(own["mode"])
             elif program == "make":
@@ -57,7 +58,7 @@ def test_every_command_is_understood():
                 assert all(f"\n{target.replace('.venv', '$(VENV)')}:" in makefile for target in targets), flags
             elif program == "torchrun":
                 own = flags[flags.index("scripts/train.py") + 1 :]
-                assert vars(cli._parser().parse_known_flags(own))["mode"] == "train"
+                assert vars(make_parser(list(cli._USES)).parse_known_flags(own))["mode"] == "train"
             elif program == "python" and flags[0] == "scripts/gpu_monitor.py":
                 gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags[1:]))
             elif program == "python":

@@ -67,7 +67,7 @@ def test_the_command_is_named_in_the_wheel(wheel):
     (file,) = wheel.glob("*.dist-info/entry_points.txt")
     assert file.read_text().split("\n")[:3] == [
         "[console_scripts]",
-        "longstride = core.commands.cli:installed",
+        "longstride = longstride.__main__:run",
         "longstride-torchrun = core.learning.distributed.loopback:main",
     ]
 

@@ -21,7 +21,6 @@ from core.own_files.opening import make_own_folder
 from core.text import Say
 from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
-from core.training.run_directory.read_json import FACTS, require_shape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,9 +125,32 @@ def unseal(content: bytes) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
         metadata = json.loads(content)
         if isinstance(metadata, dict) and metadata.pop("sha256", None) and seal(metadata) == content:
-            require_shape(metadata, FACTS)
+            _require_facts(metadata)
             return metadata
     raise ValueError("it was cut or changed")
+
+
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("iteration", "ranks"), int),
+    **dict.fromkeys(("tensors", "tensors_sha256", "best_judged_by", "main_metric"), str),
+    **dict.fromkeys(("simulator", "source", "policy"), dict),
+    "best": int | float | None,
+}
+"""Types of the facts that other code relies on; pydantic is not at hand where a policy is only loaded."""
+
+
+def _require_facts(metadata: dict[str, Any]) -> None:
+    """Check the types of facts; a count is from 0 to 2^53.
+
+    Raises:
+        ValueError: one has another type.
+    """
+    for name, kind in _FACTS.items():
+        value = metadata.get(name)
+        if name in metadata and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise ValueError(f"{name} has another type")
+        if kind is int and not 0 <= metadata.get(name, 0) <= 2**53:
+            raise ValueError(f"{name} is no count")
 
 
 def _read(path: Path, parse: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, Any]]:
