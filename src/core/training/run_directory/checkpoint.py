@@ -20,7 +20,6 @@ from core.errors import UserError, one_line
 from core.text import Say
 from core.training.run_directory.directory import RunDirectory, checkpoint_files, checkpoint_name, is_of_earlier_version
 from core.training.run_directory.files import write_atomically
-from core.training.run_directory.read_json import FACTS, require_shape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +29,17 @@ T = TypeVar("T")
 FORMAT = "longstride-checkpoint/3"
 _OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler")
 """Metadata that every checkpoint of a training run has."""
+
+
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("tensors", "tensors_sha256", "best_judged_by", "main_metric"), str),
+    **dict.fromkeys(("simulator", "source", "policy"), dict),
+    **{"iteration": int, "ranks": int, "best": int | float | None},
+}
+"""Types of metadata, if a checkpoint has them."""
+
+_MOST_ITERATIONS = 2**53
+"""The largest integer that every JSON reader knows exactly."""
 
 
 def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any], kept: int = 1) -> None:
@@ -125,9 +135,22 @@ def unseal(content: bytes) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
         metadata = json.loads(content)
         if isinstance(metadata, dict) and metadata.pop("sha256", None) and seal(metadata) == content:
-            require_shape(metadata, FACTS)
+            _require_facts(metadata)
             return metadata
     raise ValueError("it was cut or changed")
+
+
+def _require_facts(metadata: dict[str, Any]) -> None:
+    """Check the types of the metadata that others rely on; by hand, as policies are loaded without pydantic.
+
+    Raises:
+        ValueError: one has another type than a run writes.
+    """
+    for name, kind in _KINDS.items():
+        if name in metadata and (not isinstance(metadata[name], kind) or isinstance(metadata[name], bool)):
+            raise ValueError(f"its {name} is not what a run writes")
+    if not 0 <= metadata.get("iteration", 0) <= _MOST_ITERATIONS:
+        raise ValueError("its iteration is not what a run writes")
 
 
 def _read(path: Path, parse: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, Any]]:
