@@ -1,7 +1,7 @@
 """What a policy is: its family, sizes and action space, without its parameters."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -164,7 +164,24 @@ class PolicySpec:
             KeyError, TypeError, ValueError: the values describe none.
         """
         hidden = {name: tuple(map(int, values[name])) for name in ("actor_hidden", "critic_hidden")}
-        return cls(**{**values, **hidden, "action_space": _space_from_json(values["action_space"])})
+        spec = cls(**{**values, **hidden, "action_space": _space_from_json(values["action_space"])})
+        _require_scalars(spec)
+        return spec
+
+
+def _require_scalars(spec: PolicySpec) -> None:
+    """Check the types of a spec's own values.
+
+    Raises:
+        TypeError: a size is no integer from 0 on, or another value is no text or number.
+    """
+    for each in fields(spec):
+        value = getattr(spec, each.name)
+        if each.name in ("actor_hidden", "critic_hidden", "action_space"):
+            continue
+        whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+        if not (whole if each.type in (int, "int") else isinstance(value, str | int | float)):
+            raise TypeError(f"{each.name} is {value!r:.50}")
 
 
 def spec_for(

@@ -41,9 +41,9 @@ def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> T
     """
     try:
         spec = PolicySpec.from_json(metadata["policy"])
-    except (LookupError, TypeError, ValueError, AttributeError):
+        layout = layout_of(spec)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise UserError("The checkpoint is damaged: it does not describe its policy.") from None
-    layout = layout_of(spec)
     params = np.zeros(layout.actor_size, np.float32)
     for name, offset in layout.offsets.items():
         if offset < layout.actor_size:

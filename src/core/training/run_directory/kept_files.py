@@ -24,5 +24,7 @@ class KeptFiles:
     def restore(self) -> None:
         """Write again each file that is missing; one that has changed stays as it is."""
         for path, content in self._contents.items():
-            if not path.exists() and self._retry.attempt(path.name, lambda: write_atomically(path, content)):  # noqa: B023
+            if path.exists():
+                self._retry.unsaved.pop(path.name, None)  # where the directory was away for a while
+            elif path.parent.exists() and self._retry.attempt(path.name, lambda: write_atomically(path, content)):  # noqa: B023
                 self._retry.tell(f"{path.name} was removed by another program; it is written again.")
