@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 _SOURCE = str(Path(__file__).resolve().parents[1] / "src")
 _DAY, _MORNING, _OPEN = 86_400, 8 * 3600, 9 * 3600
 _TEAMS = 4
-"""Activities that one person does, at most; nobody of a firm of thousands does everything."""
+"""Activities that one person does, at most; in a firm of thousands no person does everything."""
 
 
 class Shape(NamedTuple):

@@ -54,7 +54,9 @@ HARMFUL = [
     "[/red]",
     ":smile:",
 ]
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def shown(text):
@@ -71,9 +73,7 @@ def test_no_control_character_of_unicode_is_left(escape):
 
 @given(TEXT)
 def test_terminals_show_ordinary_text_as_it_is(text):
-    assert re.sub(r"\\u(061c|200e|200f|fffe|ffff)", lambda m: chr(int(m[1], 16)), terminal_text(text)) == re.sub(
-        r"\\u(061c|200e|200f|fffe|ffff)", lambda m: chr(int(m[1], 16)), shown(text)
-    )
+    assert terminal_text(text) == shown(text)
 
 
 @given(TEXT)

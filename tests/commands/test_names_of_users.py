@@ -63,7 +63,7 @@ def test_nothing_ran_and_no_file_holds_a_control_character(run, monkeypatch):
     assert len(texts) >= 9
     for path in texts:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", path.read_text(encoding="utf-8")), path
-    assert json.loads((run / "scenario.json").read_text())["activities"] is not None
+    assert set(ACTIVITIES) <= set(json.loads((run / "scenario.json").read_text())["activities"])
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
@@ -76,8 +76,7 @@ def test_the_exported_names_are_the_names(run, tmp_path):
     sources = [tmp_path / "main.c", tmp_path / "c" / "policy.c"]
     subprocess.run(["cc", "-I", tmp_path / "c", *sources, "-o", tmp_path / "main"], check=True)
     printed = subprocess.run([tmp_path / "main"], cwd=tmp_path, capture_output=True, check=True).stdout.decode()
-    names = [json.loads(f'"{name}"') if "\\u" in name else name for name in ACTIVITIES]
-    assert all(" ".join(name.split()) in printed or name in printed for name in names)
+    assert all(name in printed for name in ACTIVITIES)
     assert not [*tmp_path.rglob("INJECTED")]
 
 

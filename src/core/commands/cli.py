@@ -58,7 +58,7 @@ _NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate 
 """Words of errors that Python, torch and the loader of libraries raise where a limit of the system is met."""
 
 _RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
-"""Modes that do their work as well if nobody reads what they print."""
+"""Modes whose work is complete even if their output cannot be written."""
 
 _READ_SETTINGS = ("train", "plan", "sweep", "ab", "doctor")
 """The modes that read a hyperparameters file which the command line does not name."""

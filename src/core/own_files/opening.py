@@ -14,13 +14,15 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # a pipe without a reader would be waited for
 
 
-def open_own(path: Path, mode: str, encoding: str | None = None, errors: str | None = None) -> IO[Any]:
+def open_own(
+    path: Path, mode: str, encoding: str | None = None, errors: str | None = None, buffering: int = -1
+) -> IO[Any]:
     """Open a regular file as :func:`open` does, made if the mode says so; nothing is cut off before it is checked.
 
     Raises:
         OSError: it cannot be opened, or it is a link, a pipe or a device; ``strerror`` names the file then.
     """
-    return open(path, mode, encoding=encoding, errors=errors, opener=_open_regular)
+    return open(path, mode, buffering, encoding=encoding, errors=errors, opener=_open_regular)
 
 
 def make_own_folder(path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from core.errors import UserError
 from core.simulators.simulator import Simulator
 
 
@@ -50,4 +51,4 @@ def _lists(given: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _unplayable(*arguments: object) -> None:
-    raise NotImplementedError
+    raise UserError("A simulator that is only described cannot be played.")

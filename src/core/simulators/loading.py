@@ -67,7 +67,7 @@ class LoadedSimulator:
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a simulator's name runs code of this package or of Gymnasium itself, and of nobody else."""
+    """Return whether a simulator's name runs code of this package or of Gymnasium alone."""
     return name == PROCESS or _built_in(name) is not None or is_gymnasiums_own(name)
 
 

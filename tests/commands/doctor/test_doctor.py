@@ -279,5 +279,5 @@ def test_a_second_gpu_is_named_where_it_would_save_time(examined):
     found = checks.gpus(replace(two, another_pays=True))
     assert found.level == "warning"
     assert found.measured == "one of 2 is used. A second GPU may pay: 1 of 2 s"
-    assert found.remedy == "torchrun --nproc-per-node=2 starts a process for each"
+    assert found.remedy == "longstride-torchrun --nproc-per-node=2 starts a process for each"
     assert "not known" in checks.gpus(replace(two, another="")).measured

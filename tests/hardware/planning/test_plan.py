@@ -353,7 +353,7 @@ def test_episodes_are_played_side_by_side_where_there_are_more_than_threads(epis
 def test_one_gpu_of_several_is_used():
     here = replace(machine(), gpus=(T4, H200))
     assert plan(here).device_name == "Tesla T4"
-    another = "torchrun --nproc-per-node=2 would use all"
+    another = "longstride-torchrun --nproc-per-node=2 would use all"
     assert plan(here).reasons["device"].startswith(f"a GPU is here, the first of 2; {another} (tier low)")
 
 

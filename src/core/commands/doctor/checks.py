@@ -71,7 +71,9 @@ def gpus(run: DoctorInput) -> Finding:
     if run.gpu is None or count < 2:
         return Finding(name, "ok", _NO_GPU if run.gpu is None else "one GPU is here")
     measured = f"one of {count} is used. {run.another.rstrip('.') or 'What a second one saves is not known'}"
-    return warn_if(run.another_pays, name, measured, f"torchrun --nproc-per-node={count} starts a process for each")
+    return warn_if(
+        run.another_pays, name, measured, f"longstride-torchrun --nproc-per-node={count} starts a process for each"
+    )
 
 
 def precision(run: DoctorInput) -> Finding:

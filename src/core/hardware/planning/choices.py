@@ -39,7 +39,9 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
         )
     else:
         count = len(machine.gpus)
-        more = f", the first of {count}; torchrun --nproc-per-node={count} would use all" if count > 1 else ""
+        more = (
+            f", the first of {count}; longstride-torchrun --nproc-per-node={count} would use all" if count > 1 else ""
+        )
         return gpu, f"a GPU is here{more} (tier {tier_of(gpu)}): {_free_memory(gpu)}"
     if settings.device == "cuda":
         raise UserError(f"DEVICE is cuda, but {problem}; {remedy}.")

@@ -52,5 +52,5 @@ def in_words(second: SecondGpu, instances: int) -> str:
         f"{format_duration(second.exchange)} (assumed, not measured)"
     )
     if second.is_worth_it:
-        return f"A second GPU may pay: {figures}. Start with torchrun --nproc-per-node=2."
+        return f"A second GPU may pay: {figures}. Start with longstride-torchrun --nproc-per-node=2."
     return f"A second GPU brings nothing: {figures}."

@@ -162,6 +162,6 @@ def _state_file() -> Path | None:
         return Path(given).resolve() / "simulators.json"
     try:
         folder = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
-    except RuntimeError:  # nobody knows the home of this user
+    except RuntimeError:  # this user has no home directory
         return None
     return folder / "longstride" / "simulators.json"

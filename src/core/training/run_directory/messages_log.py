@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from core.own_files.opening import open_own
 from core.training.run_directory.directory import RunDirectory
 
 
@@ -27,13 +28,9 @@ class MessagesLog:
             OSError: it cannot be written; the file is as it was before.
         """
         self._require()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        descriptor = os.open(self._path, flags, 0o666)
-        try:
-            size = os.fstat(descriptor).st_size
+        with open_own(self._path, "ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
             content = f"{datetime.now().astimezone().isoformat(timespec='seconds')} {line}\n".encode()
-            if os.write(descriptor, content) < len(content):
-                os.ftruncate(descriptor, size)  # a full disk takes a part
+            if file.write(content) < len(content):
+                file.truncate(size)  # a full disk takes a part
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        finally:
-            os.close(descriptor)

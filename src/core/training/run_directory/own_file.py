@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from core.own_files.opening import open_own
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.files import write_atomically
 
@@ -21,7 +22,7 @@ class OwnFile:
     def __init__(self, path: Path, content: bytes, retry: WriteRetry) -> None:
         self._path, self._retry = path, retry
         write_atomically(path, content)
-        self._file = path.open("r+b", buffering=0)
+        self._file = open_own(path, "r+b", buffering=0)
         self._size, self._failed = len(content), False
 
     def append(self, content: bytes) -> None:
@@ -63,7 +64,7 @@ class OwnFile:
         self._file.seek(0)
         content = self._file.read(self._size)
         write_atomically(self._path, content)
-        file = self._path.open("r+b", buffering=0)
+        file = open_own(self._path, "r+b", buffering=0)
         with suppress(OSError):
             self._file.close()
         self._file, self._size = file, len(content)

@@ -3,7 +3,6 @@
 Inside a run directory the names of :class:`RunDirectory` are Longstride's; every other name is the user's and stays.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +13,19 @@ from core.own_files.marker import Claim, claim_folder, kind_of, mark_folder, req
 from core.own_files.removal import remove_marked, remove_own_files, require_removable
 from core.training.run_directory.directory import RunDirectory
 from core.training.run_directory.lock import RunLock
+from core.training.run_directory.read_json import read_json
 
 _FILES = (
     *("config.json", "plan.json", "scenario.json", "fidelity.json", "fidelity.md", "refused_rows.csv"),
-    *("metrics.jsonl", "learning_curve.png", "report.html", "comparison.html", "evaluation.json", "whatif.json"),
+    *(
+        "metrics.jsonl",
+        "messages.log",
+        "learning_curve.png",
+        "report.html",
+        "comparison.html",
+        "evaluation.json",
+        "whatif.json",
+    ),
     *("checkpoints/last/iteration-*.json", "checkpoints/last/iteration-*.safetensors"),
     *("checkpoints/best/iteration-*.json", "checkpoints/best/iteration-*.safetensors"),
     "tensorboard/events.out.tfevents.*",
@@ -139,7 +147,6 @@ def _is_unmarked_run(directory: Path) -> bool:
 
 def object_in(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one if there is none."""
-    with suppress(OSError, ValueError, RecursionError):
-        content = json.loads(path.read_bytes())
-        return content if isinstance(content, dict) else {}
+    with suppress(OSError, ValueError):
+        return read_json(path)
     return {}

@@ -135,7 +135,7 @@ class Master:
             os.kill(child.pid, signal.SIGTERM)
 
     def _bury(self) -> None:
-        """Forget workers that have ended, and say so if nobody told them to."""
+        """Forget workers that have ended, and report those that were not told to end."""
         for child in list(self._children):
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if not pid:

@@ -29,7 +29,7 @@ def notify(*lines: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto("\n".join(lines).encode(), address)
     except OSError:
-        return  # the service serves, whether or not somebody wants to hear it
+        return  # serving does not depend on whether systemd listens
 
 
 def notify_reloading() -> None:
