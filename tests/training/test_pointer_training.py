@@ -56,13 +56,22 @@ def test_every_update_finds_the_probabilities_of_its_rollout(run):
 
 
 def test_it_is_replayed_to_the_same_hash(run, capsys):
-    assert main(["--mode", "replay", "--run-directory", str(run), "--iteration", "4"]) == 0
+    assert main(["--mode", "replay", "--trust-simulator", "--run-directory", str(run), "--iteration", "4"]) == 0
     assert "Iteration 4: the same 140 steps as in the run" in capsys.readouterr().out
 
 
 def evaluated(run, tmp_path, *flags):
     """Evaluate a run on three episodes; return what evaluation.json says of the policies."""
-    arguments = ["--mode", "evaluate", "--checkpoint", str(run), "--run-directory", str(tmp_path), *flags]
+    arguments = [
+        "--mode",
+        "evaluate",
+        "--trust-simulator",
+        "--checkpoint",
+        str(run),
+        "--run-directory",
+        str(tmp_path),
+        *flags,
+    ]
     assert main([*arguments, "--evaluation-episodes", "3", "--policy", "order_up"]) == 0
     return json.loads((tmp_path / "evaluation.json").read_text())["policies"]
 

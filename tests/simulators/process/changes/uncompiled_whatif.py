@@ -73,8 +73,8 @@ def test_a_policy_with_an_output_for_each_pair_plays_what_it_can(folder, capsys)
     assert "'clerk 3', with the skills, times and working hours of 'clerk 1'" in out
     # An episode has the same luck everywhere: the base scenario as a file is the base scenario.
     again = [str(folder / "desk.json"), "--change", "people +1 clerk"]
-    assert whatif("--run-directory", str(folder), "--scenario", *again) == 0
-    other = json.loads((folder / "whatif.json").read_text())["scenarios"]
+    assert whatif("--run-directory", str(folder / "files"), "--scenario", *again) == 0
+    other = json.loads((folder / "files" / "whatif.json").read_text())["scenarios"]
     for scenario, name in zip(other, by_name, strict=False):
         assert scenario["per_episode"]["spt"] == by_name[name]["per_episode"]["spt"]
 
