@@ -119,8 +119,8 @@ SMALL = Hyperparameters(
 def own(tmp_path_factory):
     """Return a folder with a simulator in two files and a run of it; nothing is remembered of it."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "beside.py").write_text("from oracles.toy_simulators import Shop\n")
-    (folder / "mine.py").write_text("from beside import Shop\n\n\nclass Mine(Shop):\n    pass\n")
+    (folder / "beside_mine.py").write_text("from oracles.toy_simulators import Shop\n")
+    (folder / "mine.py").write_text("from beside_mine import Shop\n\n\nclass Mine(Shop):\n    pass\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGSTRIDE_STATE", "off")
         train(f"{folder / 'mine.py'}:Mine", SMALL, run_directory=folder / "run", quiet=True, report=False)
@@ -138,7 +138,7 @@ def test_a_simulator_that_the_user_names_runs_while_it_is_unchanged(own, monkeyp
     assert play(own) == 2
     assert f"name it with --simulator {name} or add --trust-simulator." in capsys.readouterr().err
     assert play(own, "--simulator", name) == 0
-    for file in ("mine.py", "beside.py"):  # what it imports counts
+    for file in ("mine.py", "beside_mine.py"):  # what it imports counts
         text = (own / file).read_text()
         (own / file).write_text(text + "# changed\n")
         capsys.readouterr()
@@ -158,12 +158,12 @@ def test_a_run_of_ones_own_needs_no_flag(own, monkeypatch, tmp_path, capsys):
     assert play(own) == 0
     assert main(["--mode", "replay", "--run-directory", run, "--iteration", "1"]) == 0
     assert main(["--mode", "train", "--resume", "--run-directory", run, "--training-episodes", "3"]) == 0
-    text = (own / "beside.py").read_text()
-    (own / "beside.py").write_text(text + "# of somebody else\n")
+    text = (own / "beside_mine.py").read_text()
+    (own / "beside_mine.py").write_text(text + "# of another user\n")
     capsys.readouterr()
     assert play(own) == 2
     assert "has changed since you trained on it; if you trust it, add --trust-simulator." in capsys.readouterr().err
-    (own / "beside.py").write_text(text)
+    (own / "beside_mine.py").write_text(text)
 
 
 def test_a_report_shows_units_and_names_that_the_checkpoint_has(own, monkeypatch, capsys):

@@ -12,6 +12,8 @@ import html5lib
 import pytest
 from markdown_it import MarkdownIt
 
+pytest.importorskip("pydantic")
+
 from core.commands.cli import main
 
 pytest.importorskip("matplotlib")

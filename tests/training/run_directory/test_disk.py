@@ -168,7 +168,7 @@ def test_a_disk_that_is_too_full_to_begin_is_a_sentence(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)),
     )
     assert done.returncode == 2
-    assert re.fullmatch(r"error: Cannot write \S+config\.json: File too large\.\n", done.stderr)
+    assert re.fullmatch(r"error: Cannot write in \S+: File too large\.\n", done.stderr)
 
 
 @pytest.fixture

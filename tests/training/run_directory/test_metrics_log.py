@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from core.errors import UserError
 from core.training.run_directory.checkpoint_writer import WriteRetry
 from core.training.run_directory.metrics_log import MetricsLog, NewRecords, read_metrics, scalars

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+pytest.importorskip("pydantic")
 pytest.importorskip("tensorboard")
 
 from core.training.run_directory.metrics_log import TensorBoardLog
