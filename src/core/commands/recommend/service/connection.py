@@ -16,6 +16,31 @@ _IDLE_AT_STOP = 1.0
 """Seconds that a connection must be idle before a service that stops closes it: no request is on its way then."""
 
 
+class _Channel:
+    """A transport that drops what is written after its end, as that of asyncio does; uvloop's raises an error.
+
+    Args:
+        transport: transport of the connection.
+
+    Attributes:
+        dropped: whether something was dropped.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport, self.dropped = transport, False
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the transport has under a name."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write data, or drop them."""
+        if self._transport.is_closing():
+            self.dropped = True
+        else:
+            self._transport.write(data)
+
+
 class Connection(asyncio.Protocol):
     """Uvicorn's protocol behind limits.
 
@@ -24,22 +49,25 @@ class Connection(asyncio.Protocol):
     Args:
         connections: all connections of this process; they check this one several times a second.
         arguments: those that uvicorn gives its own protocol.
+
+    Requests find their connection as ``scope["state"]["connection"]``.
     """
 
     def __init__(self, connections: Connections, **arguments: Any) -> None:
         self._all = connections
+        arguments["app_state"] = {**arguments["app_state"], "connection": self}
         self._inner: Any = AutoHTTPProtocol(**arguments)
         self._read = 0  # bytes of a head that is not complete
         self._tail = b""  # the last of them, which may begin the end of the head
         self._blocked_since = 0.0  # when the client was first seen not to receive; 0 if it does
-        self._refused = False
+        self._refused = self._lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
-        self._transport: Any = transport
+        self._transport: Any = _Channel(transport)
         self._waits_since = self._idle_since = self._all.now()  # the first is 0 between two requests
         self._refused = not self._all.admit(self)
-        self._inner.connection_made(transport)
+        self._inner.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, as long as the head of a request is not too long."""
@@ -75,8 +103,14 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass the end of the connection on."""
+        self._lost = True
         self._all.forget(self)
         self._inner.connection_lost(exc)
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has left before it had its answer."""
+        return self._lost or bool(self._transport.dropped)
 
     def pause_writing(self) -> None:
         """Pass on that the client receives too slowly."""

@@ -1,6 +1,5 @@
 """The outermost layer of the application: request ids, admission, the access log and counts."""
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -22,17 +21,6 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 _LEFT = 499
 """Status of a request in the log whose client left before it had its answer, as nginx has it."""
-
-_CLOSED = "handler is closed"
-"""Part of uvloop's message about a connection that ended while an answer waited to be written."""
-
-
-_NOTICED = 0.1
-"""Seconds after which uvicorn has noticed that a connection has ended, and asks for no more of its answer."""
-
-
-class _LeftError(Exception):
-    """The client has left."""
 
 
 class Front:
@@ -58,7 +46,7 @@ class Front:
             await self._app(scope, receive, send)
             return
         begin, request = time.perf_counter(), Request(scope, receive)
-        sent = _Sent(send, _id_of(request), self._connections)
+        sent = _Sent(send, scope, _id_of(request), self._connections)
         try:
             await self._answer(request, sent, scope, receive)
         finally:
@@ -73,10 +61,7 @@ class Front:
                 response = await self._recommend(request)
         except RefusedError as error:
             response = problem(error.status, str(error))
-        try:
-            await response(scope, receive, sent)
-        except _LeftError:  # it is logged like any answer, in one line
-            await asyncio.sleep(_NOTICED)
+        await response(scope, receive, sent)
 
     def _note(self, scope: Any, sent: "_Sent", seconds: float) -> None:
         """Count and log an answer; of the path only what the service itself has is logged."""
@@ -96,8 +81,9 @@ class Front:
 class _Sent:
     """Passes an answer on with the headers that each answer has, and remembers what it was."""
 
-    def __init__(self, send: Any, request_id: str, connections: Connections) -> None:
+    def __init__(self, send: Any, scope: Any, request_id: str, connections: Connections) -> None:
         self._send, self.request_id, self._connections = send, request_id, connections
+        self._connection = scope.get("state", {}).get("connection")  # None in an application without a server
         self.status, self.size = 0, 0
 
     async def __call__(self, message: Any) -> None:
@@ -110,13 +96,9 @@ class _Sent:
             message = {**message, "headers": headers}
         else:
             self.size += len(message.get("body", b""))
-        try:
-            await self._send(message)
-        except (RuntimeError, OSError) as error:
-            if isinstance(error, OSError) or _CLOSED in str(error):
-                self.status = _LEFT
-                raise _LeftError from None
-            raise
+        await self._send(message)
+        if self._connection is not None and self._connection.left:
+            self.status = _LEFT
 
 
 def _id_of(request: Request) -> str:
