@@ -19,11 +19,13 @@ def leave_out_working_folder() -> None:
     the Python API leaves the path of its program alone.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
-    here = _real(os.curdir)
+    here, entries = _real(os.curdir), os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if here in map(_real, _NEEDED) or os.path.basename(here) in _INSTALLED:
         return
-    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    named = any(os.path.isabs(entry) and _real(entry) == here for entry in entries)
+    entries = [os.path.abspath(entry) for entry in entries if os.path.isabs(entry) or _real(entry or os.curdir) != here]
+    if "PYTHONPATH" in os.environ:  # for the programs that this process starts
+        os.environ["PYTHONPATH"] = os.pathsep.join(entries)
+    named = here in map(_real, entries)
     sys.path[:] = [entry for entry in sys.path if _real(entry or os.curdir) != here] + ([here] if named else [])
 
 

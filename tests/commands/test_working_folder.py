@@ -62,6 +62,18 @@ def test_a_planted_module_runs_in_no_mode(arguments, folder):
     assert (ran(folder), "Traceback" in done.stderr) == ([], False), done.stderr
 
 
+@pytest.mark.slow
+def test_a_planted_module_does_not_run_in_the_players_of_ray(folder):
+    """Ray puts the folder in which it is begun first on the path of its workers; a simulator's helper comes last."""
+    pytest.importorskip("ray")
+    (folder / "walk.py").write_text("from beside_it import Shop\n")
+    (folder / "beside_it.py").write_text((ROOT / "tests" / "oracles" / "toy_simulators.py").read_text())
+    small = ["--episodes-per-update", "4", "--training-episodes", "4", "--device", "cpu"]
+    words = ["--mode", "train", "--simulator", "walk.py:Shop", "--rollout-hosts", "local:1", *small]
+    done = command("script", folder, *words)
+    assert (ran(folder), done.returncode) == ([], 0), done.stderr
+
+
 def test_a_planted_module_does_not_run_in_the_processes_of_sweep_and_ab(folder, monkeypatch):
     monkeypatch.chdir(folder)
     code, _ = fresh_process.run_fresh(["--mode", "plan", "--simulator", "cartpole"], folder / "log")

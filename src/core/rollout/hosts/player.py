@@ -48,6 +48,7 @@ class Order(NamedTuple):
     spec: dict[str, Any]
     plan: list[Any]  # fields of the RolloutPlan without branches
     places: int  # tasks that are played at once
+    folder: str  # working folder of the run; a host that has one of this name works in it
 
 
 class Player:
@@ -81,6 +82,8 @@ class Player:
         return ""
 
     def _prepare(self, order: Order, actor_params: np.ndarray) -> None:
+        if os.path.isdir(order.folder):
+            os.chdir(order.folder)
         if file_digest(order.source) != order.file_digest:
             raise UserError("its simulator file differs; put the same file at the same path on every host")
         simulator = from_source(order.source).simulator
@@ -133,7 +136,7 @@ def order_of(simulator: Simulator, source: dict[str, Any], spec: PolicySpec, pla
     """Return the JSON text of an :class:`Order`; the source is that of ``portable_source``."""
     fields = list(plan._replace(branches=None, threads=1))
     digests = file_digest(source), simulator_digest(simulator)
-    return json.dumps(Order(source, *digests, spec.to_json(), fields, places)._asdict())
+    return json.dumps(Order(source, *digests, spec.to_json(), fields, places, os.getcwd())._asdict())
 
 
 _ERRORS = {kind.__name__: kind for kind in (PolicyNotFiniteError, SimulatorError, UserError)}

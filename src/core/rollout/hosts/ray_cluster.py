@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,7 +107,7 @@ class Cluster:
 
     def _begin(self) -> None:
         try:
-            with _own_sigterm():
+            with _own_sigterm(), _in_folder(self._open.enter_context(tempfile.TemporaryDirectory())):
                 self._connect()
         except (ConnectionError, RuntimeError, ValueError, OSError, self.ray.exceptions.RayError) as error:
             self._open.close()
@@ -167,6 +168,17 @@ def _own_sigterm() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    """Work in an empty folder: Ray lets players import first from the folder that it is begun in."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _no_cluster(address: str, reason: str) -> str:
