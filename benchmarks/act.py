@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from core.policies.compiled.forward import align_params, build_forward, workspace
-from core.policies.loaded_policy import LoadedPolicy
-from core.policies.parameter_layout import layout_of
-from core.policies.spec import PolicySpec
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.policies.compiled.forward import align_params, build_forward, workspace
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 CALLS, ROUNDS, BATCH = 500, 200, 256
 POLICIES = {

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 import numpy as np
 import torch
@@ -26,9 +26,9 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 import longstride
-from core.policies.networks import ActorCritic
-from core.simulators.queueing.n_model import N_MODEL
-from core.training.trainer import Trainer
+from longstride.policies.networks import ActorCritic
+from longstride.simulators.queueing.n_model import N_MODEL
+from longstride.training.trainer import Trainer
 
 SIZE = 141
 N1, N2 = (axis.ravel() for axis in np.indices((SIZE, SIZE)))

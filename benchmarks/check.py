@@ -78,16 +78,16 @@ def main() -> int:
 
 def kernels() -> dict[str, Work]:
     """Return what is measured: of an episode of the loan desk each decision, of updates a step, of GAE a sample."""
-    sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS.parent / "src")]
+    sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS.parent / "src" / "core")]
     import torch
     from collection import Fused, Parts
     from cpu_steps import DESK, SMALL, WAYS, Row, stepping
 
-    from core.learning.advantages import gae
-    from core.policies.networks import ActorCritic, initialise
-    from core.policies.spec import spec_for
-    from core.simulators.loading import find_scenario
-    from core.simulators.process.simulator import ProcessSimulator
+    from longstride.learning.advantages import gae
+    from longstride.policies.networks import ActorCritic, initialise
+    from longstride.policies.spec import spec_for
+    from longstride.simulators.loading import find_scenario
+    from longstride.simulators.process.simulator import ProcessSimulator
 
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))

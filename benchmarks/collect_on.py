@@ -13,23 +13,23 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
 
-from core.hardware.planning.choices import MOST_SIDE_BY_SIDE
-from core.learning.steps.cuda_graph import CudaGraphs
-from core.policies.batched_forward import TorchForward
-from core.policies.compiled.forward import align_params
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import spec_for
-from core.rollout.batched.arrays import half_batches
-from core.rollout.batched.collector import BatchedCollector
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.simulators.classic_control.pendulum import Pendulum
+from longstride.hardware.planning.choices import MOST_SIDE_BY_SIDE
+from longstride.learning.steps.cuda_graph import CudaGraphs
+from longstride.policies.batched_forward import TorchForward
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import spec_for
+from longstride.rollout.batched.arrays import half_batches
+from longstride.rollout.batched.collector import BatchedCollector
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.simulators.classic_control.pendulum import Pendulum
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ["LONGSTRIDE_KERNEL_CACHE"] = "off"  # compilation is timed
 
@@ -27,18 +27,18 @@ import torch
 from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
-from core.policies.compiled.forward import align_params, new_actor_arrays
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import spec_for
-from core.rollout.collect_steps import build_collect_steps
-from core.rollout.episode_loop import build_policy_chooser
-from core.rollout.loop_arrays import new_loop_arrays
-from core.rollout.trajectory import allocate
-from core.seeding import stream
-from core.simulators.loading import find_scenario
-from core.simulators.observe import Observed, build_observe_state, new_guarded
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.policies.compiled.forward import align_params, new_actor_arrays
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import spec_for
+from longstride.rollout.collect_steps import build_collect_steps
+from longstride.rollout.episode_loop import build_policy_chooser
+from longstride.rollout.loop_arrays import new_loop_arrays
+from longstride.rollout.trajectory import allocate
+from longstride.seeding import stream
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.observe import Observed, build_observe_state, new_guarded
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 def main() -> None:

@@ -27,14 +27,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.same_bits import parameters_sha256
-from core.config import load_config
-from core.learning.algorithms.interface import RolloutBatch
-from core.rollout.trajectory import Trajectory
-from core.simulators.loading import bundled_scenarios
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.build.run import Run, build_run
-from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.statistics import Paired, paired_difference
+from longstride.config import load_config
+from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.loading import bundled_scenarios
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.build.run import Run, build_run
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.evaluation.statistics import Paired, paired_difference
 
 ROOT = Path(__file__).resolve().parents[1]
 

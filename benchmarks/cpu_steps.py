@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from numba import njit
 
-from core.hardware.cpu import detect_bf16
-from core.hardware.planning.choices import CPU_MICROBATCH
-from core.learning.algorithms.interface import Samples
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.minibatches import Minibatches
-from core.learning.step_selection.executor import Executor
-from core.learning.steps.cpu_kernels.mlp import hold_to_one_thread
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.interface import UpdateSettings
-from core.learning.steps.torch_step import TorchStepper
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec
-from core.simulators.spaces import ActionSpace, Discrete
+from longstride.hardware.cpu import detect_bf16
+from longstride.hardware.planning.choices import CPU_MICROBATCH
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.minibatches import Minibatches
+from longstride.learning.step_selection.executor import Executor
+from longstride.learning.steps.cpu_kernels.mlp import hold_to_one_thread
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import ActionSpace, Discrete
 
 Network = tuple[tuple[int, ...], tuple[int, ...], str]
 """Sizes of actor and critic, and the activation function."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.queue_control import Model, State
-from core.errors import UserError
+from longstride.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.report import machine_facts
 from benchmarks.peers.work import Work
-from core.hardware.cpu import detect_bf16
+from longstride.hardware.cpu import detect_bf16
 
 TRAINERS = {
     "longstride": "whole_longstride",

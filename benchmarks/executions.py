@@ -13,21 +13,21 @@ from statistics import median
 import numpy as np
 import torch
 
-from core.hardware.detect import has_bf16
-from core.hardware.planning.gpu_catalog import card_of
-from core.hardware.planning.roofline import seconds
-from core.hardware.planning.work import step_work
-from core.hardware.types import Execution, Gpu, Precision
-from core.learning.algorithms.interface import Samples
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.device_transfer import synchronise
-from core.learning.minibatches import minibatch_shape, split
-from core.learning.step_selection.executor import Executor
-from core.learning.steps.interface import UpdateSettings
-from core.learning.steps.torch_step import TorchStepper
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec
-from core.simulators.spaces import Discrete
+from longstride.hardware.detect import has_bf16
+from longstride.hardware.planning.gpu_catalog import card_of
+from longstride.hardware.planning.roofline import seconds
+from longstride.hardware.planning.work import step_work
+from longstride.hardware.types import Execution, Gpu, Precision
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.device_transfer import synchronise
+from longstride.learning.minibatches import minibatch_shape, split
+from longstride.learning.step_selection.executor import Executor
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import Discrete
 
 DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu")
 DESK_WITH_FEATURES = replace(DESK, action_features=2)

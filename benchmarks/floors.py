@@ -21,7 +21,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -29,22 +29,22 @@ import torch
 from numba import njit
 from streams import Drift
 
-from core.learning.steps.cpu_kernels.mlp import hold_to_one_thread
-from core.policies.compiled.forward import (
+from longstride.learning.steps.cpu_kernels.mlp import hold_to_one_thread
+from longstride.policies.compiled.forward import (
     align_params,
     build_network,
     new_actor_arrays,
     new_policy_states,
     workspace,
 )
-from core.policies.compiled.products import tanh
-from core.policies.networks import ActorCritic, initialise
-from core.policies.parameter_layout import OBSERVATION_CLIP
-from core.policies.spec import PolicySpec
-from core.rollout.episode_loop import build_policy_chooser
-from core.simulators.observe import Observed
-from core.simulators.simulator import new_state
-from core.simulators.spaces import Discrete
+from longstride.policies.compiled.products import tanh
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.parameter_layout import OBSERVATION_CLIP
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.episode_loop import build_policy_chooser
+from longstride.simulators.observe import Observed
+from longstride.simulators.simulator import new_state
+from longstride.simulators.spaces import Discrete
 
 SIZES = (32, 128, 128, 128, 8)
 STREAMS = (1, 2, 4, 8, 16, 32)

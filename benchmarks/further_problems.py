@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 LONG = 50_000
 """Steps of an episode of a process without an end."""

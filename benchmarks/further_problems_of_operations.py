@@ -7,8 +7,8 @@ from scipy.linalg import solve_discrete_are
 from scipy.stats import poisson
 
 from benchmarks.further_problems import LONG, NONE, Constants, best_mean
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 class Perishable(Simulator):

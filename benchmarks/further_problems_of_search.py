@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.further_problems import LONG, NONE, Constants
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 
 class Maze(Simulator):

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from types import FunctionType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -34,19 +34,19 @@ from hypothesis import strategies as st
 
 from benchmarks import fuzz_many, fuzz_tables
 from benchmarks.fuzz_inputs import LOG, mutate, mutate_values, ocel, xes
-from core.config import Config, load_config
-from core.errors import UserError
-from core.hardware.types import Machine
-from core.simulators.loading import bundled_scenarios, from_source, load_simulator
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.scenario_file import load_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.build.components import build_trainer
-from core.training.build.plan import plan_run
-from core.training.build.setup import set_up
-from core.training.resume import resume_run
-from core.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
+from longstride.config import Config, load_config
+from longstride.errors import UserError
+from longstride.hardware.types import Machine
+from longstride.simulators.loading import bundled_scenarios, from_source, load_simulator
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.scenario_file import load_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.build.components import build_trainer
+from longstride.training.build.plan import plan_run
+from longstride.training.build.setup import set_up
+from longstride.training.resume import resume_run
+from longstride.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
 
 SECONDS = 10
 
@@ -188,7 +188,9 @@ def cover(kind: str, seconds: int) -> None:
 
     for name, module in list(sys.modules.items()):
         for key, value in (
-            list(vars(module).items()) if name.startswith(("core.simulators.process", "core.training")) else ()
+            list(vars(module).items())
+            if name.startswith(("longstride.simulators.process", "longstride.training"))
+            else ()
         ):
             if isinstance(value, FunctionType) and value.__module__ == name:
                 setattr(module, key, atheris.instrument_func(value))

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from core.errors import UserError
+from longstride.errors import UserError
 
 _CHUNK = 5_000
 _IN_MEMORY = Path("/dev/shm")

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-_SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+_SOURCE = str(Path(__file__).resolve().parents[1] / "src" / "core")
 _DAY, _MORNING, _OPEN = 86_400, 8 * 3600, 9 * 3600
 _TEAMS = 4
 """Activities that one person does, at most; in a firm of thousands no person does everything."""
@@ -90,8 +90,8 @@ def stages(path: Path) -> dict[str, float]:
 
     Seconds of the processor are about the same if other programs run on the machine.
     """
-    from core.simulators.process.event_logs.event_log import read_event_log
-    from core.simulators.process.event_logs.mine_scenario import mine_scenario
+    from longstride.simulators.process.event_logs.event_log import read_event_log
+    from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
 
     begin = time.process_time()
     log = read_event_log(path)
@@ -131,7 +131,7 @@ def measure(name: str, shape: Shape, folder: Path, limit: float, train: bool) ->
     trained = "-"
     if train:
         with tempfile.TemporaryDirectory(dir=folder) as run:
-            start = "from core.commands.cli import installed; installed()"
+            start = "from longstride.commands.cli import installed; installed()"
             command = [sys.executable, "-c", start, "--mode", "train", "--event-log", str(path)]
             command += ["--training-episodes", "1", "--run-directory", f"{run}/run", "--device", "cpu"]
             text, seconds, memory = _run(command, limit)

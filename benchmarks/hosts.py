@@ -18,23 +18,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import psutil
 import torch
 
-from core.policies.compiled.forward import align_params
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import spec_for
-from core.rollout.collector import RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.hosts.collector import HostsCollector
-from core.rollout.hosts.pool import Job
-from core.rollout.hosts.ray_pool import RayPool
-from core.rollout.hosts.wire import pack
-from core.rollout.trajectory import digest
-from core.simulators.loading import LoadedSimulator, load_simulator
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import spec_for
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.hosts.pool import Job
+from longstride.rollout.hosts.ray_pool import RayPool
+from longstride.rollout.hosts.wire import pack
+from longstride.rollout.trajectory import digest
+from longstride.simulators.loading import LoadedSimulator, load_simulator
 
 THREADS = 2
 SLOW = Path(__file__).with_name("slow_simulator.py")

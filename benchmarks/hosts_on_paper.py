@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from core.hardware.planning.gpu_catalog import Card, find_card
-from core.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
-from core.hardware.planning.work import update_work
-from core.policies.parameter_layout import layout_of
-from core.policies.spec import PolicySpec
-from core.simulators.spaces import Discrete
+from longstride.hardware.planning.gpu_catalog import Card, find_card
+from longstride.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
+from longstride.hardware.planning.work import update_work
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import Discrete
 
 EXCHANGE_SECONDS = 20e-6
 """Least time in which several GPUs add up their gradients: assumed."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(ROOT / "src" / "core"))
 
 PIECES, PAUSE, LIFE, ITERATIONS_PER_KILL = 4, 0.003, 0.8, 6
 """Pieces in which a file is written, seconds after each; longest life after the start; rounds that make a run last."""
@@ -88,7 +88,7 @@ def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
 
 def start(directory: Path, arguments: list[str], slow: bool = False) -> "subprocess.Popen[str]":
     """Begin or go on with a run in a process of its own."""
-    from core.training.run_directory.directory import RunDirectory
+    from longstride.training.run_directory.directory import RunDirectory
 
     resume = ["--resume"] if RunDirectory(directory).holds_run() else []
     child = [sys.executable, __file__, "--child", "slow" if slow else "fast", "--mode", "train"]
@@ -125,7 +125,7 @@ def kill(process: "subprocess.Popen[str]", rng: random.Random) -> str:
 
 def last_iteration(directory: Path) -> int:
     """Return the last iteration in a run's metrics.jsonl; 0 where there is none."""
-    from core.training.run_directory.metrics_log import read_metrics
+    from longstride.training.run_directory.metrics_log import read_metrics
 
     return max((record["iteration"] for record in read_metrics(directory)), default=0)
 
@@ -166,8 +166,8 @@ def moment(out: str, unfinished: set[tuple[str, int]]) -> str:
 
 def compare(undisturbed: Path, killed: Path) -> None:
     """Check that two runs made the same."""
-    from core.training.run_directory.checkpoint import load_checkpoint
-    from core.training.run_directory.metrics_log import read_metrics
+    from longstride.training.run_directory.checkpoint import load_checkpoint
+    from longstride.training.run_directory.metrics_log import read_metrics
 
     for which in ("last", "best"):  # the facts hold the digest of the tensor file
         a, b = (load_checkpoint(run / "checkpoints" / which)[1] for run in (undisturbed, killed))
@@ -189,8 +189,8 @@ def without_times(value: Any) -> Any:
 
 def child(disk: str, arguments: list[str]) -> int:
     """Be the command line, on a slow disk if that is asked for, without TensorBoard, whose import takes seconds."""
-    from core.commands.cli import main as command_line
-    from core.training.run_directory import files
+    from longstride.commands.cli import main as command_line
+    from longstride.training.run_directory import files
 
     def write_in_pieces(path: Path, content: bytes) -> None:
         size = max(1, -(-len(content) // PIECES))

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+sys.path[:0] = [str(ROOT), str(ROOT / "src" / "core")]
 
 from benchmarks import kill  # noqa: E402
 from benchmarks.kill import LostError  # noqa: E402
@@ -70,7 +70,7 @@ def run_with_kills(directory: Path, seed: int, kills: int, output: int) -> Count
     Raises:
         LostError: something was lost, the two runs differ, or a foreign file changed.
     """
-    from core.training.run_directory.directory import RunDirectory
+    from longstride.training.run_directory.directory import RunDirectory
 
     rng, tally = random.Random(seed), Counter(runs=1)
     arguments = [*kill.SMALL, "--seed", str(seed), "--training-episodes", str(kill.ITERATIONS_PER_KILL * kills)]
@@ -117,7 +117,7 @@ def kill_once(directory: Path, arguments: list[str], output: int, rng: random.Ra
 
 def start(directory: Path, arguments: list[str], output: int) -> "subprocess.Popen[bytes]":
     """Begin or go on with a run on a slow disk whose output cannot be written."""
-    from core.training.run_directory.directory import RunDirectory
+    from longstride.training.run_directory.directory import RunDirectory
 
     resume = ["--resume"] if RunDirectory(directory).holds_run() else []
     child = [sys.executable, kill.__file__, "--child", "slow", "--mode", "train"]

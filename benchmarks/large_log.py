@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from core.simulators.process.event_logs.doubts import doubts
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.event_logs.doubts import doubts
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
 
 HEADER = "event_id,case_id,activity,resource,start_time,end_time,amount,department\n"
 

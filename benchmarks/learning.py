@@ -105,7 +105,7 @@ def tasks(problem: Problem, trained: list[Side], options: argparse.Namespace) ->
 def train(side: Side, task: Task, warm: bool = False) -> dict[str, Any]:
     """Run a task in a process of its own and return what it printed last; warm, it may load compiled kernels."""
     name, python, module, _ = side
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "src" / "core")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     environment |= {} if warm else {"LONGSTRIDE_KERNEL_CACHE": "off"}
     command = [str(python), "-m", module, json.dumps(dataclasses.asdict(task))]

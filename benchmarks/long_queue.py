@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 QUEUES, EPISODE, RATE, _BLOCK = 8, 62_000, 0.11, 4096
 

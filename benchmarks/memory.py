@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 from rich.console import Console
 from rich.table import Table
@@ -31,8 +31,8 @@ from benchmarks.memory_problems import (
     RepeatPreviousSeen,
     StillCartPole,
 )
-from core.simulators.classic_control import CartPole
-from core.simulators.inventory import LostSales
+from longstride.simulators.classic_control import CartPole
+from longstride.simulators.inventory import LostSales
 
 
 class Problem(NamedTuple):

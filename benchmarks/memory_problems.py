@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from core.simulators.classic_control import CartPole
-from core.simulators.inventory.lost_sales import LostSales, LostSalesParameters
-from core.simulators.simulator import Function, Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.classic_control import CartPole
+from longstride.simulators.inventory.lost_sales import LostSales, LostSalesParameters
+from longstride.simulators.simulator import Function, Simulator
+from longstride.simulators.spaces import Discrete
 
 
 class RepeatParameters(NamedTuple):

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from core.hardware.gpu_sampler import INTERVAL, PhaseSamples, take_sample
-from core.hardware.nvml import ask, nvml
+from longstride.hardware.gpu_sampler import INTERVAL, PhaseSamples, take_sample
+from longstride.hardware.nvml import ask, nvml
 
 SAMPLES = 2000
 

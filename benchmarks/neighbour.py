@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.end_to_end import Run, in_a_process, medians_of, missing

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
@@ -22,12 +22,12 @@ from numba import njit
 from benchmarks.decision_problem import Problem, build_problem
 from benchmarks.queue_control import Model, build_model
 from benchmarks.value_iteration import Solution, solve
-from core.errors import UserError
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.scenario_file import load_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import Function
-from core.training.evaluation.evaluate import evaluate, paired_values, summarise
+from longstride.errors import UserError
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.scenario_file import load_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import Function
+from longstride.training.evaluation.evaluate import evaluate, paired_values, summarise
 
 FIRST_OPEN_CASES, CASES_PER_LEAD = 48, 12
 MOST_STATES, MOST_OPEN_CASES = 400_000, 800

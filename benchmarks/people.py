@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from core.simulators.process.mining.play_logged import play_logged
-from core.simulators.process.parameters import as_record, build_parameters
-from core.simulators.process.scenario_file import parse_scenario
+from longstride.simulators.process.mining.play_logged import play_logged
+from longstride.simulators.process.parameters import as_record, build_parameters
+from longstride.simulators.process.scenario_file import parse_scenario
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 TASKS = 60_000

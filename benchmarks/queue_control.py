@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from numba import njit
 
-from core.errors import UserError
-from core.simulators.process.parameters import Parameters, build_parameters
-from core.simulators.process.scenario import Scenario
-from core.simulators.simulator import Function
+from longstride.errors import UserError
+from longstride.simulators.process.parameters import Parameters, build_parameters
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.simulator import Function
 
 State = tuple[int, ...]
 

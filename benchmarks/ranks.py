@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+sys.path[:0] = [str(ROOT), str(ROOT / "src" / "core")]
 
 from benchmarks.kill import compare, last_iteration  # noqa: E402
 
@@ -163,8 +163,8 @@ def child(arguments: list[str]) -> int:
     """Be the command line; note how long gradients and other things were exchanged."""
     for name in ("torch.utils.tensorboard", "matplotlib"):
         sys.modules[name] = None  # type: ignore[assignment]
-    from core.commands.cli import main as command_line
-    from core.learning.distributed.process_group import ProcessGroup
+    from longstride.commands.cli import main as command_line
+    from longstride.learning.distributed.process_group import ProcessGroup
 
     spent = {"gradients": 0.0, "others": 0.0, "exchanges": 0.0}
 

@@ -34,7 +34,12 @@ SHORT = ["--episodes-per-update", "2", "--rollout-steps", "2048", "--num-epochs"
 WIDE = ["--normalise-rewards", "--entropy-coefficient", "0.01", "--value-clip-range", "0.2", "--target-kl", "0.05"]
 CASES = {
     "loan_desk": ["--episodes-per-update", "2"],
-    "mined_log": ["--event-log", "src/core/simulators/process/logs/loan_desk_sample.csv", "--episodes-per-update", "3"],
+    "mined_log": [
+        "--event-log",
+        "src/core/longstride/simulators/process/logs/loan_desk_sample.csv",
+        "--episodes-per-update",
+        "3",
+    ],
     "complete": ["--scenario", str(COMPLETE), "--episodes-per-update", "2"],
     "cartpole": ["--simulator", "cartpole", *SHORT],
     "mountain_car": ["--simulator", "mountain_car", *SHORT, "--activation", "tanh"],
@@ -60,7 +65,7 @@ def hashes(root: Path, case: str, execution: str) -> dict[str, object]:
         run = Path(folder) / "run"
         command = [sys.executable, "scripts/train.py", "--mode", "train", "--training-episodes", "3", "--seed", "7"]
         command += [*NAMED, *CASES[case], "--update-execution", execution, "--run-directory", str(run)]
-        path = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
+        path = {**os.environ, "PYTHONPATH": str(root / "src" / "core"), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=root, env=path, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{case}, {execution}: {done.stderr.strip() or done.stdout.strip()}")

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 from rich.console import Console
 
 from benchmarks.long_queue import LongQueue
-from core.commands.plan.report import make_report
-from core.config import Config
-from core.hardware.detect import detect_machine
-from core.training.build.components import build_trainer
-from core.training.build.plan import apply_plan
-from core.training.build.setup import set_up
-from core.training.display.progress import Progress
-from core.training.trainer import Trainer
+from longstride.commands.plan.report import make_report
+from longstride.config import Config
+from longstride.hardware.detect import detect_machine
+from longstride.training.build.components import build_trainer
+from longstride.training.build.plan import apply_plan
+from longstride.training.build.setup import set_up
+from longstride.training.display.progress import Progress
+from longstride.training.trainer import Trainer
 
 _STATUS, _PEAK_AGAIN = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from core.commands.recommend.command import recommender_of
-from core.config import load_config
-from core.seeding import stream
-from core.simulators.process.snapshots.dump_state import dump_state
-from core.simulators.process.snapshots.schema import parse_state
-from core.simulators.simulator import compile_functions, new_state
+from longstride.commands.recommend.command import recommender_of
+from longstride.config import load_config
+from longstride.seeding import stream
+from longstride.simulators.process.snapshots.dump_state import dump_state
+from longstride.simulators.process.snapshots.schema import parse_state
+from longstride.simulators.simulator import compile_functions, new_state
 
 WARM_UP, STATES = 400, 400
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "train.py"

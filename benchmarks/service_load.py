@@ -49,7 +49,6 @@ class Service:
         command = [sys.executable, str(script), "--mode", "recommend", "--run-directory", run, "--serve", "0"]
         command += ["--workers", str(workers)]
         variables = {**os.environ, "LISTEN_FDS": "1", "COLUMNS": "500"}
-        variables["PYTHONPATH"] = os.pathsep.join([str(root / "src"), os.environ.get("PYTHONPATH", "")])
         passed = listener.fileno()
         command = [sys.executable, "-c", _STARTER, str(passed), *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables, pass_fds=[passed])
@@ -194,12 +193,8 @@ def _earlier(tree: Path, options: Any) -> Any:
     from benchmarks.service import Server
 
     script = str(tree / "scripts" / "train.py")
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(tree / "src"), before])
     command = [sys.executable, script, "--mode", "recommend", "--run-directory", options.run_directory, "--serve", "0"]
-    server = Server(command)
-    os.environ["PYTHONPATH"] = before
-    return server
+    return Server(command)
 
 
 def reloads_and_restarts(options: Any, requests: list[bytes]) -> int:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 OBSERVATIONS = 40
 

@@ -21,8 +21,8 @@ STARTED = """
 import json, os, sys, time
 import psutil
 sys.path.insert(0, {source!r})
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
 
 def say(*_):
     here = psutil.Process()
@@ -30,7 +30,7 @@ def say(*_):
     os._exit(0)
 
 EpisodeCollector.collect = FixedLengthCollector.collect = say
-from core.commands.cli import main
+from longstride.commands.cli import main
 sys.exit(main())
 """
 """Trains up to the first decision."""
@@ -71,7 +71,7 @@ def cold_and_warm(simulator: str) -> list[tuple[float, float]]:
 
 def start(simulator: str, directory: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Return wall and CPU seconds of a start."""
-    program = STARTED.format(source=str(ROOT / "src"))
+    program = STARTED.format(source=str(ROOT / "src" / "core"))
     arguments = ["--mode", "train", "--simulator", simulator, "--training-episodes", "2", "--run-directory", directory]
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)], env=environment, cwd=ROOT, capture_output=True, text=True

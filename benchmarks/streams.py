@@ -15,21 +15,21 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
 
-from core.policies.compiled.forward import align_params
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import spec_for
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.simulators.loading import find_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import spec_for
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 WAYS = [(1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (2, 1), (2, 8)]
 """Threads, most episodes side by side on each."""

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.optima import PROBLEMS
 from benchmarks.peers.gap import GapTask
-from core.simulators.loading import load_simulator
+from longstride.simulators.loading import load_simulator
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARED = ("lost_sales-poisson-2-4", "criss_cross-balanced-0.6", "tandem")
@@ -106,7 +106,7 @@ def task_of(name: str, side: str, seed: int, options: argparse.Namespace) -> Gap
 
 def train(side: str, task: GapTask) -> dict[str, Any]:
     """Run a task in a process of its own, which compiles what it needs, and return what it printed last."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "src" / "core")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "LONGSTRIDE_KERNEL_CACHE": "off"}
     command = [sys.executable, "-m", SIDES[side][0], json.dumps(dataclasses.asdict(task))]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)

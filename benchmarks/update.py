@@ -17,15 +17,15 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 import cpu_steps
 import torch
 from executions import NO_GPU, measure_executions, table
 
-from core.hardware.detect import detect_machine
-from core.learning.torch_settings import apply_global_settings
-from core.simulators.spaces import ActionSpace, Box, Discrete
+from longstride.hardware.detect import detect_machine
+from longstride.learning.torch_settings import apply_global_settings
+from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
 SPACES = {
     "discrete": Discrete(2),

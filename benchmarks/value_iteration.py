@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from benchmarks.decision_problem import Problem
-from core.errors import UserError
+from longstride.errors import UserError
 
 CHUNK = 500
 _TIE = 1e-9

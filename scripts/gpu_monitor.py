@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(ROOT / "src" / "core"))
 
-from core.commands.gpu_monitor import main  # noqa: E402
+from longstride.commands.gpu_monitor import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

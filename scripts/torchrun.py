@@ -4,9 +4,9 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from core.learning.distributed.loopback import main
+from longstride.learning.distributed.loopback import main
 
 if __name__ == "__main__":
     main()

@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(ROOT / "src" / "core"))
 
-from core.import_path import leave_out_working_folder  # noqa: E402
+from longstride.import_path import leave_out_working_folder  # noqa: E402
 
 leave_out_working_folder()
 
-from core.commands.cli import main  # noqa: E402
+from longstride.commands.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main(default_file=ROOT / "hyperparameters.py"))

@@ -24,7 +24,7 @@ def _compile_in_units():
     """Compile what only tests call from Python as the program compiles kernels: in half the time."""
     from numba.core.dispatcher import Dispatcher
 
-    from core.jit_cache import one_unit
+    from longstride.jit_cache import one_unit
 
     def compile_callable(dispatcher, signature):
         return one_unit._compile_in_unit(dispatcher.targetctx, partial(one_unit._UNIT.compile, dispatcher), signature)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core import errors
-from core.errors import one_line, suggestion, this_command
+from longstride import errors
+from longstride.errors import one_line, suggestion, this_command
 
 ROOT = Path(__file__).resolve().parents[1]
 

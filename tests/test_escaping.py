@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from core.errors import this_command
-from core.escaping import (
+from longstride.errors import this_command
+from longstride.escaping import (
     c_string,
     csv_cell,
     html_text,

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import core
+import longstride
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
 
-SOURCES = str(Path(core.__file__).parents[1])
+SOURCES = str(Path(longstride.__file__).parents[1])
 LOSES = """
 import logging, sys, warnings
-from core.output import keep_output, lost_output, note_losses
+from longstride.output import keep_output, lost_output, note_losses
 keep_output()
 from rich.console import Console
 lines = []
@@ -101,7 +101,7 @@ def test_a_pipe_that_does_not_block_waits_for_its_reader(tmp_path):
     read, write = os.pipe()
     os.set_blocking(write, False)
     program = (
-        "import sys\nfrom core.output import keep_output, lost_output\nkeep_output()\n"
+        "import sys\nfrom longstride.output import keep_output, lost_output\nkeep_output()\n"
         "for i in range(20_000): print('x' * 99)\nlines = []\n"
     )
     environment = {**os.environ, "PYTHONPATH": SOURCES}
@@ -134,7 +134,7 @@ def test_output_goes_on_when_there_is_room_again(tmp_path):
     """A limit on the size of files is a full disk that this process can free itself."""
     program = """
 import resource, sys
-from core.output import keep_output, lost_output, note_losses
+from longstride.output import keep_output, lost_output, note_losses
 keep_output()
 lines = []
 note_losses(lines.append)
@@ -156,7 +156,7 @@ print("fourth")
 def test_lines_wait_for_a_sink_that_takes_them(tmp_path):
     program = """
 import sys
-from core.output import keep_output, lost_output, note_losses
+from longstride.output import keep_output, lost_output, note_losses
 keep_output()
 print("nobody hears")
 lines, tried = [], []
@@ -179,7 +179,7 @@ def test_a_signal_may_print_while_something_is_printed(tmp_path):
     """A buffer would refuse that with a RuntimeError, which would end the run."""
     program = """
 import os, signal, sys
-from core.output import keep_output, lost_output
+from longstride.output import keep_output, lost_output
 keep_output()
 signal.signal(signal.SIGALRM, lambda *_: print("from a signal"))
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
@@ -196,7 +196,7 @@ lines = []
 
 
 def test_streams_of_others_stay(capsys):
-    from core.output import keep_output
+    from longstride.output import keep_output
 
     before = sys.stdout
     keep_output()
@@ -208,7 +208,7 @@ def test_streams_of_others_stay(capsys):
 @pytest.mark.parametrize(("name", "code"), [("PIPE", 141), ("FULL", 1)])
 def test_other_modes_end_without_a_traceback(tmp_path, name, code):
     """``plan | head`` is quiet, as programs are that SIGPIPE ends; a full disk is a sentence."""
-    program = "import sys\nfrom core.commands.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = "import sys\nfrom longstride.commands.cli import main\nsys.exit(main(sys.argv[1:]))"
     arguments = ["--mode", "plan", "--simulator", "cartpole", "--run-directory", str(tmp_path / "run")]
     read, write = os.pipe()
     os.close(read)

@@ -2,7 +2,7 @@
 
 import threading
 
-from core.slow_steps import SlowSteps
+from longstride.slow_steps import SlowSteps
 
 
 def test_a_step_that_lasts_is_said_again_and_again_with_its_place():

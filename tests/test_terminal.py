@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from core.terminal import make_console, say, say_on
+from longstride.terminal import make_console, say, say_on
 
 WORDS = st.lists(st.text("abc-.,:;()±µ7", min_size=1, max_size=30), min_size=1, max_size=40)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text import counted, format_bytes, format_duration, sparkline
+from longstride.text import counted, format_bytes, format_duration, sparkline
 
 
 @pytest.mark.parametrize(

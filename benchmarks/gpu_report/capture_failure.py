@@ -7,10 +7,10 @@ import torch
 from benchmarks.executions import DESK_WITH_FEATURES, Side
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.learning.device_transfer import synchronise
-from core.learning.step_selection.autotune import StepRunner
-from core.learning.step_selection.executor import Executor
-from core.learning.steps.cuda_graph import CudaGraphs, Replay
+from longstride.learning.device_transfer import synchronise
+from longstride.learning.step_selection.autotune import StepRunner
+from longstride.learning.step_selection.executor import Executor
+from longstride.learning.steps.cuda_graph import CudaGraphs, Replay
 
 SAMPLES, BATCH = 16_384, 1024
 SMALL_SAMPLES, SMALL_BATCH = 128, 64

@@ -10,8 +10,8 @@ from benchmarks.gpu_report.parts import BY_NAME, PARTS, Part
 from benchmarks.gpu_report.process import ROOT
 from benchmarks.gpu_report.report_file import Report, open_report
 from benchmarks.gpu_report.runner import Files, Runner, ask_facts
-from core.errors import UserError, suggestion
-from core.text import counted
+from longstride.errors import UserError, suggestion
+from longstride.text import counted
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 MINUTES = 25.0

@@ -8,10 +8,10 @@ import torch
 from benchmarks.executions import DESK, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.hardware.planning.roofline import LAUNCH_SECONDS, REPLAY_SECONDS
-from core.hardware.planning.work import step_launches
-from core.learning.device_transfer import synchronise
-from core.learning.torch_settings import apply_global_settings
+from longstride.hardware.planning.roofline import LAUNCH_SECONDS, REPLAY_SECONDS
+from longstride.hardware.planning.work import step_launches
+from longstride.learning.device_transfer import synchronise
+from longstride.learning.torch_settings import apply_global_settings
 
 BATCH, STEPS, TURNS = 64, 64, 5
 """A minibatch so small that only launches count."""
@@ -86,7 +86,7 @@ def lines(figures: Figures) -> list[str]:
     ]
     made = table(("what", "execution", "operations", "µs an operation", "assumed"), rows)
     replaced = [line for line in map(_replacement, ("eager", "graph"), [figures] * 2) if line]
-    return [*made, "", "In `core/hardware/planning/roofline.py`:", "", *replaced] if replaced else made
+    return [*made, "", "In `longstride/hardware/planning/roofline.py`:", "", *replaced] if replaced else made
 
 
 def _replacement(execution: str, figures: Figures) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from core.hardware.detect import detect_machine
+from longstride.hardware.detect import detect_machine
 
 
 def facts() -> dict[str, Any]:

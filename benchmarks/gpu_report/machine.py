@@ -13,23 +13,29 @@ import torch
 
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.hardware.planning.roofline import BUS_BYTES_PER_SECOND, FASTER_BUS
-from core.learning.device_transfer import synchronise
+from longstride.hardware.planning.roofline import BUS_BYTES_PER_SECOND, FASTER_BUS
+from longstride.learning.device_transfer import synchronise
 
 MODULES = (
     "numpy",
     "numba",
     "triton",
     "pynvml",
-    "core.hardware.detect",
-    "core.learning.updater",
-    "core.learning.step_selection.executor",
-    "core.commands.cli",
-    "core.training.trainer",
+    "longstride.hardware.detect",
+    "longstride.learning.updater",
+    "longstride.learning.step_selection.executor",
+    "longstride.commands.cli",
+    "longstride.training.trainer",
 )
 """What is imported, in this order."""
 
-REQUIRED = ("numpy", "numba", "core.hardware.detect", "core.learning.updater", "core.learning.step_selection.executor")
+REQUIRED = (
+    "numpy",
+    "numba",
+    "longstride.hardware.detect",
+    "longstride.learning.updater",
+    "longstride.learning.step_selection.executor",
+)
 """Those without which nothing can be measured; triton is torch's compiler, the last two are the command line."""
 
 COPIED = 1 << 28

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.gpu_report.parts import PARTS
 from benchmarks.gpu_report.report_file import Facts, Report, Result
-from core.text import format_bytes
+from longstride.text import format_bytes
 
 
 def markdown(report: Report) -> str:

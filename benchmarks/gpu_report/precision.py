@@ -9,7 +9,7 @@ from benchmarks.executions import half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from benchmarks.gpu_report.training import SMALL, execute
-from core.text import counted
+from longstride.text import counted
 
 PAIRS = 3
 

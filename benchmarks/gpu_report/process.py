@@ -52,7 +52,7 @@ def run(command: Sequence[str], log: Path, limit: float, more: Mapping[str, str]
 
 def environment() -> dict[str, str]:
     """Return the environment of this process, with the project's sources in front and a crash that shows its stack."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), str(ROOT / "src" / "core"), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONFAULTHANDLER": "1"}
 
 

@@ -11,10 +11,10 @@ from benchmarks.executions import DESK_WITH_FEATURES, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from benchmarks.gpu_report.trace import Profile, Work, profiled
-from core.hardware.planning.work import compiled_launches, step_launches
-from core.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
-from core.learning.device_transfer import synchronise
-from core.learning.torch_settings import apply_global_settings
+from longstride.hardware.planning.work import compiled_launches, step_launches
+from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from longstride.learning.device_transfer import synchronise
+from longstride.learning.torch_settings import apply_global_settings
 
 ROWS, SMALL_ROWS = 31_744, 256
 """Samples of a minibatch: half of 62,000, with the slots that a captured one has more."""

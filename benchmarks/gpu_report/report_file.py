@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from core.errors import UserError
+from longstride.errors import UserError
 
 FORMAT = 1
 """Counts up when a name in the file changes its meaning."""

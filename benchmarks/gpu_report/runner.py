@@ -13,7 +13,7 @@ from benchmarks.gpu_report.markdown import markdown
 from benchmarks.gpu_report.parts import Part
 from benchmarks.gpu_report.process import last_words, python, run
 from benchmarks.gpu_report.report_file import Facts, Report, Result, write_json, write_report, write_text
-from core.text import Say
+from longstride.text import Say
 
 FACTS_SECONDS = 120.0
 """Time limit for asking what machine this is: torch is imported, CUDA starts."""

@@ -7,9 +7,9 @@ import torch
 from benchmarks.executions import measure_executions, precisions_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from core.hardware.detect import detect_machine
-from core.hardware.types import COMPILED_BY_TORCH, Execution, Precision
-from core.learning.torch_settings import apply_global_settings
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.types import COMPILED_BY_TORCH, Execution, Precision
+from longstride.learning.torch_settings import apply_global_settings
 
 SAMPLES, BATCHES, TURNS = 62_000, (1024, 32_768), 5
 SMALL_SAMPLES, SMALL_BATCHES, SMALL_TURNS = 128, (64,), 1

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from benchmarks.gpu_report.process import ROOT, environment, python
-from core.text import format_bytes
+from longstride.text import format_bytes
 
 SMALL = (
     *("--simulator", "cartpole", "--episodes-per-update", "1", "--training-episodes", "3", "--num-epochs", "2"),

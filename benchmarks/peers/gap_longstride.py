@@ -7,10 +7,10 @@ from rich.console import Console
 
 from benchmarks.peers.gap import Choose, GapTask, GapWatch
 from benchmarks.peers.worker import main
-from core.config import Config
-from core.policies.loaded_policy import LoadedPolicy
-from core.simulators.loading import load_simulator
-from core.training.build.run import build_run
+from longstride.config import Config
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.simulators.loading import load_simulator
+from longstride.training.build.run import build_run
 
 
 def run(task: GapTask) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 import longstride
 from benchmarks.peers.gap import Choose, GapTask, GapWatch
 from benchmarks.peers.worker import main
-from core.simulators.loading import load_simulator
-from core.simulators.simulator import Simulator, function_of
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.simulator import Simulator, function_of
 
 
 class Look(BaseCallback):

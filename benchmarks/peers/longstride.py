@@ -12,11 +12,11 @@ from rich.console import Console
 from benchmarks.peers.problems import longstride_settings
 from benchmarks.peers.stopping import Reached, Threshold
 from benchmarks.peers.worker import Task, main
-from core.config import Config
-from core.rollout.collector import InstanceTrajectory
-from core.training.build.run import Run, build_run
-from core.training.evaluation.evaluate import evaluate
-from core.training.evaluation.trained_policy import TrainedPolicy
+from longstride.config import Config
+from longstride.rollout.collector import InstanceTrajectory
+from longstride.training.build.run import Run, build_run
+from longstride.training.evaluation.evaluate import evaluate
+from longstride.training.evaluation.trained_policy import TrainedPolicy
 
 
 class Watched:

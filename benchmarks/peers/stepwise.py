@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.policies.distributions import log_prob, masked_log_softmax
-from core.policies.networks import ActorCritic
-from core.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
-from core.policies.spec import spec_for
-from core.rollout.trajectory import Trajectory, allocate
-from core.seeding import stream
-from core.simulators.simulator import Simulator, compile_functions, new_state
+from longstride.policies.distributions import log_prob, masked_log_softmax
+from longstride.policies.networks import ActorCritic
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
+from longstride.policies.spec import spec_for
+from longstride.rollout.trajectory import Trajectory, allocate
+from longstride.seeding import stream
+from longstride.simulators.simulator import Simulator, compile_functions, new_state
 
 STEPS = 3_000
 TOLERANCE = 1e-4

@@ -20,19 +20,19 @@ from benchmarks.peers.work import (
     Work,
     count,
 )
-from core.learning.advantages import step_discounts
-from core.learning.algorithms.interface import RolloutBatch
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.schedule import Coefficients
-from core.learning.steps.interface import UpdateSettings
-from core.learning.updater import Updater
-from core.policies.compiled.forward import align_params
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.seeding import stream
-from core.simulators.spaces import Discrete
+from longstride.learning.advantages import step_discounts
+from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.schedule import Coefficients
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.updater import Updater
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.seeding import stream
+from longstride.simulators.spaces import Discrete
 
 
 def train(work: Work) -> Done:

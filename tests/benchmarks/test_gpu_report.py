@@ -32,10 +32,10 @@ from benchmarks.gpu_report.markdown import markdown, table
 from benchmarks.gpu_report.parts import BY_NAME, PARTS, Part, Task
 from benchmarks.gpu_report.report_file import Report, Result, open_report, write_report
 from benchmarks.gpu_report.runner import Files, Runner, ask_facts, why_skipped
-from core.commands import cli
-from core.commands.ab.report import CommonMetric, compare
-from core.commands.flags import make_parser
-from core.errors import UserError
+from longstride.commands import cli
+from longstride.commands.ab.report import CommonMetric, compare
+from longstride.commands.flags import make_parser
+from longstride.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -239,16 +239,16 @@ def test_make_gpu_without_a_gpu(tmp_path):
     assert found["machine"]["state"] == "done", found["machine"]
     assert {result["state"] for name, result in found.items() if name != "machine"} == {"skipped"}
     imported = {row["module"]: row["problem"] for row in found["machine"]["figures"]["imports"]}
-    assert imported["core.learning.updater"] == ""
+    assert imported["longstride.learning.updater"] == ""
     text = (directory / "gpu_report.md").read_text()
-    assert "**Nothing of a GPU was measured here: " in text and "| import core.learning.updater |" in text
+    assert "**Nothing of a GPU was measured here: " in text and "| import longstride.learning.updater |" in text
 
 
 def test_facts_that_cannot_be_asked_for_leave_no_gpu(monkeypatch, tmp_path):
     broken = tmp_path / "torch.py"
     broken.write_text("raise ImportError('libcudart.so is missing')")
     monkeypatch.setattr("benchmarks.gpu_report.process.ROOT", tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(ROOT / "src")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(ROOT / "src" / "core")]))
     facts = ask_facts(Files(tmp_path / "report"), rehearsal=False)
     assert facts["card"] is None and "libcudart.so is missing" in facts["no_gpu"]
 
@@ -519,7 +519,7 @@ def test_nothing_but_the_children_imports_torch():
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src/core"},
         capture_output=True,
         text=True,
     )

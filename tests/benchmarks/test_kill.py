@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import kill
 from benchmarks.kill import LostError
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 pytestmark = [pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL"), pytest.mark.slow]
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from benchmarks import kill, kill_output
-from core.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.checkpoint import load_checkpoint
 
 pytestmark = [pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL"), pytest.mark.slow]
 

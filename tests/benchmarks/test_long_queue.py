@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.long_queue import LongQueue, LongQueueEnvironment
-from core.seeding import stream
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.simulator import compile_functions, new_state
 
 PEER = Path(__file__).parents[3] / "shared" / "peers" / "longqueue.py"
 

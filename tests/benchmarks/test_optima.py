@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.optima import ALGORITHMS, PROBLEMS, over_seeds, table_of
-from core.config import Config
-from core.simulators.loading import load_simulator
+from longstride.config import Config
+from longstride.simulators.loading import load_simulator
 
 
 def printed(table):

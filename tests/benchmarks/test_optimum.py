@@ -11,12 +11,12 @@ from benchmarks.decision_problem import build_problem
 from benchmarks.optimum import find_optimum, main, optimal_heuristic
 from benchmarks.queue_control import build_model
 from benchmarks.value_iteration import solve
-from core.errors import UserError
-from core.seeding import stream
-from core.simulators.process.scenario_file import scenario_content
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
-from core.training.evaluation.evaluate import evaluate
+from longstride.errors import UserError
+from longstride.seeding import stream
+from longstride.simulators.process.scenario_file import scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
+from longstride.training.evaluation.evaluate import evaluate
 
 pytestmark = pytest.mark.slow
 

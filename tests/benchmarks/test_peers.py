@@ -12,7 +12,7 @@ from benchmarks.peers.longstride import ends
 from benchmarks.peers.problems import DEFAULTS, PROBLEMS, longstride_settings, rate
 from benchmarks.peers.report import mean_and_half, summarise, table
 from benchmarks.peers.stopping import Threshold
-from core.config import Config
+from longstride.config import Config
 
 
 def test_the_threshold_is_reached_when_the_mean_of_a_full_window_reaches_it():

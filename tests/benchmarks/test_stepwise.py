@@ -7,8 +7,8 @@ from helpers.specs import mlp_spec
 
 from benchmarks.peers import stepwise
 from benchmarks.peers.stepwise import Onnx, Torch, largest_difference, onnx_missing
-from core.policies.networks import ActorCritic
-from core.rollout.trajectory import allocate
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.trajectory import allocate
 
 pytestmark = pytest.mark.skipif(bool(onnx_missing()), reason="onnx or onnxruntime is not installed")
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from benchmarks import to_optimum
 from benchmarks.optima import PROBLEMS
 from benchmarks.peers.gap import GapTask, GapWatch, mean_cost
-from core.simulators.inventory import LostSales
+from longstride.simulators.inventory import LostSales
 
 SHORT = LostSales(lead_time=2, penalty=4, max_steps=2_000)
 

@@ -11,10 +11,10 @@ from benchmarks.long_queue import LongQueueEnvironment
 from benchmarks.peers import cleanrl_style, leanrl_style, whole_longstride
 from benchmarks.peers.cleanrl_style import Agent, Batch, Collector, advantages_of, loss_of, one_environment
 from benchmarks.peers.work import Done, Work
-from core.learning.advantages import gae
-from core.learning.algorithms.interface import PolicyOutputs, Samples
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.policies.distributions import masked_log_softmax
+from longstride.learning.advantages import gae
+from longstride.learning.algorithms.interface import PolicyOutputs, Samples
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.policies.distributions import masked_log_softmax
 
 TINY = Work(steps=48, epochs=3, batch=16, rounds=2, actor=(16, 16), critic=(24,))
 

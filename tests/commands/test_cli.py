@@ -16,11 +16,11 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import console_of_output, main
-from core.errors import UserError, this_command
-from core.simulators.source_files import source_sha256
-from core.simulators.spaces import description
-from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from longstride.commands.cli import console_of_output, main
+from longstride.errors import UserError, this_command
+from longstride.simulators.source_files import source_sha256
+from longstride.simulators.spaces import description
+from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
@@ -219,7 +219,7 @@ def test_a_missing_hyperparameters_file(refused, tmp_path):
 
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, refused):
-    from core.config import load_config
+    from longstride.config import load_config
 
     file = tmp_path / "mine.py"
     file.write_text("GAMMA = 0.5\nNUM_EPOCHS = 7\nlowercase = 3\n_PRIVATE = 4\n")
@@ -263,8 +263,8 @@ def test_a_simulator_that_is_not_there(refused, name, part):
 
 BROKEN = """
 import numpy as np
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 
 class Broken(Simulator):
@@ -356,7 +356,7 @@ def test_hints_are_printed(faulty, tmp_path, capsys):
 def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, monkeypatch):
     import queue
 
-    from core.simulators.loading import load_simulator
+    from longstride.simulators.loading import load_simulator
 
     monkeypatch.setitem(sys.modules, "queue", queue)
     path = tmp_path / "queue.py"
@@ -366,7 +366,7 @@ def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, m
 
 
 def test_a_simulator_file_imports_what_lies_beside_it(tmp_path):
-    from core.simulators.loading import load_simulator
+    from longstride.simulators.loading import load_simulator
 
     (tmp_path / "rewards_beside_it.py").write_text("REWARD = 1.0\n")
     (tmp_path / "beside.py").write_text("from rewards_beside_it import REWARD\n" + BROKEN.replace("REWARD", "1.0"))
@@ -380,7 +380,7 @@ def test_a_simulator_file_imports_what_lies_beside_it(tmp_path):
 
 def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, monkeypatch):
     pytest.importorskip("gymnasium")
-    from core.simulators.loading import load_simulator
+    from longstride.simulators.loading import load_simulator
 
     program = "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
     (tmp_path / "poles_here.py").write_text(program + "gymnasium.register('PoleHere-v0', CartPoleEnv)\n")
@@ -487,7 +487,7 @@ def test_options_where_there_are_none(refused, finished):
 def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
     import argparse
 
-    from core.config import add_flags, load_config
+    from longstride.config import add_flags, load_config
 
     parser = argparse.ArgumentParser()
     add_flags(parser)
@@ -684,7 +684,7 @@ def test_the_real_command_fails_with_one_line(tmp_path):
 
 
 def test_help_lists_every_hyperparameter(capsys):
-    from core.config import Config
+    from longstride.config import Config
 
     with pytest.raises(SystemExit) as end:
         main(["--help"])

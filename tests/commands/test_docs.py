@@ -18,18 +18,18 @@ import longstride
 
 pytest.importorskip("pydantic")
 
-from core.commands import cli, gpu_monitor
-from core.commands.cli import main
-from core.commands.flags import make_parser
-from core.config import Config, load_config
-from core.learning.divergence import Fallback
-from core.learning.oom_recovery import OutOfMemory
-from core.policies.networks import ActorCritic
-from core.policies.spec import spec_for
-from core.simulators.classic_control import CartPole
-from core.simulators.process.scenario_file import parse_scenario
-from core.simulators.simulator import Compiled, Simulator
-from core.training.rollout_growth import GrowthLimits, RolloutGrowth
+from longstride.commands import cli, gpu_monitor
+from longstride.commands.cli import main
+from longstride.commands.flags import make_parser
+from longstride.config import Config, load_config
+from longstride.learning.divergence import Fallback
+from longstride.learning.oom_recovery import OutOfMemory
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import spec_for
+from longstride.simulators.classic_control import CartPole
+from longstride.simulators.process.scenario_file import parse_scenario
+from longstride.simulators.simulator import Compiled, Simulator
+from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth
 
 HYPERPARAMETERS = ROOT / "hyperparameters.py"
 SMALL = [
@@ -73,7 +73,7 @@ def test_every_path_in_the_text_is_there():
         for name in re.findall(r"`(?:python )?((?:tests|benchmarks|src|scripts|docs)/[\w./-]*)", path.read_text()):
             assert (ROOT / name).exists(), (path.name, name)
     for name in re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text()):
-        assert any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "core")), name
+        assert any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "core" / "longstride")), name
 
 
 def _anchors(path):
@@ -126,8 +126,8 @@ def test_the_names_of_the_api_are_in_its_reference():
 
 def test_every_room_is_in_the_architecture():
     listed = {names(cells[:1])[0] for cells in rows(section(page("explanation/architecture.md"), "The rooms"))}
-    core = ROOT / "src" / "core"
-    rooms = {str(path.parent.relative_to(core)) for path in core.rglob("__init__.py")} - {"."}
+    package = ROOT / "src" / "core" / "longstride"
+    rooms = {str(path.parent.relative_to(package)) for path in package.rglob("__init__.py")} - {"."}
     assert {room for room in rooms if room.count("/") == 0} <= listed <= rooms
 
 

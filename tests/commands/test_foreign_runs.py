@@ -9,10 +9,10 @@ from helpers.exported_policies import model_of, save_run
 pytest.importorskip("pydantic")
 pytest.importorskip("gymnasium")
 
-from core.commands.cli import main
-from core.config import Config
-from core.errors import UserError
 from longstride import Hyperparameters, evaluate, load_policy, load_recommender, train
+from longstride.commands.cli import main
+from longstride.config import Config
+from longstride.errors import UserError
 
 EVIL = """
 from pathlib import Path
@@ -41,7 +41,7 @@ RECORD = {
 def source_of(name, run):
     if name == "adapter":  # a class of the package that builds whatever environment its options name
         options = {"name": "evil_module:Shop-v0", "options": {}}
-        return {"simulator": "core.simulators.gym.adapter:GymnasiumSimulator", "options": options}
+        return {"simulator": "longstride.simulators.gym.adapter:GymnasiumSimulator", "options": options}
     return {"simulator": name.format(run=run), "options": {}}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.commands import fresh_process
+from longstride.commands import fresh_process
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -39,7 +39,7 @@ def test_a_child_dies_with_a_parent_that_is_killed(tmp_path):
     log = tmp_path / "log"
     child = "print(os.getpid(), flush=True); import time; time.sleep(600)"
     parent = (
-        "from pathlib import Path; from core.commands import fresh_process as f; "
+        "from pathlib import Path; from longstride.commands import fresh_process as f; "
         f"f._COMMAND = f._ENDS_WITH_PARENT + {child!r}; f.run_fresh([], Path({str(log)!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", parent]) as process:

@@ -10,14 +10,14 @@ from helpers.toy_runs import toy_episodes, toy_model, toy_update, toy_updater
 
 pytest.importorskip("pydantic")
 
-from core.commands import gpu_monitor
-from core.commands.cli import main
-from core.commands.doctor.checks import CHECKS
-from core.commands.plan.report import make_report
-from core.config import Config
-from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import GpuSampler
-from core.hardware.planning.gpu_catalog import (
+from longstride.commands import gpu_monitor
+from longstride.commands.cli import main
+from longstride.commands.doctor.checks import CHECKS
+from longstride.commands.plan.report import make_report
+from longstride.config import Config
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.gpu_sampler import GpuSampler
+from longstride.hardware.planning.gpu_catalog import (
     CARDS,
     MODEL_FLOPS_UTILISATION,
     find_card,
@@ -25,12 +25,12 @@ from core.hardware.planning.gpu_catalog import (
     tier_defaults,
     tier_of,
 )
-from core.hardware.planning.precision import FIRST_WITH, choose_precision
-from core.learning.step_selection.autotune import ExecutionTrial, fastest, trial_lines
-from core.simulators.loading import load_simulator
-from core.training.display.messages import memory_lines, update_line
-from core.training.display.utilization import UtilizationTracker
-from core.training.failures import update_failure_lines
+from longstride.hardware.planning.precision import FIRST_WITH, choose_precision
+from longstride.learning.step_selection.autotune import ExecutionTrial, fastest, trial_lines
+from longstride.simulators.loading import load_simulator
+from longstride.training.display.messages import memory_lines, update_line
+from longstride.training.display.utilization import UtilizationTracker
+from longstride.training.failures import update_failure_lines
 
 PLAN, PROBLEMS = page("how-to/plan-a-gpu-run.md"), page("how-to/solve-problems.md")
 RUN = 'text title="Output of a run"'

@@ -13,9 +13,9 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from core.commands.gpu_monitor import main, samples, table
-from core.hardware.nvml import nvml
-from core.hardware.planning.gpu_catalog import find_card
+from longstride.commands.gpu_monitor import main, samples, table
+from longstride.hardware.nvml import nvml
+from longstride.hardware.planning.gpu_catalog import find_card
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu_monitor.py"
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.config import Config, load_config
+from longstride.config import Config, load_config
 
 FILE = Path(__file__).resolve().parents[2] / "hyperparameters.py"
 ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]*) = ")

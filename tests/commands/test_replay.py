@@ -11,11 +11,11 @@ from oracles.toy_simulators import Choices, Shop, Squashed, Tracker
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
-from core.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot
-from core.rollout.trajectory import digest
-from core.seeding import stream
-from core.simulators.simulator import new_state
+from longstride.commands.cli import main
+from longstride.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot
+from longstride.rollout.trajectory import digest
+from longstride.seeding import stream
+from longstride.simulators.simulator import new_state
 
 SMALL = ["--actor-hidden-size", "8", "--critic-hidden-size", "8", "--num-hidden-layers", "1", "--num-epochs", "2"]
 CARTPOLE = [*["--simulator", "cartpole", "--rollout-steps", "300", "--episodes-per-update", "2", "--seed", "3"], *SMALL]
@@ -94,8 +94,8 @@ def test_a_run_that_failed_fails_again_at_the_same_place(tmp_path, capsys, monke
 
 TRAP = """
 import numpy as np
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 
 class Trap(Simulator):

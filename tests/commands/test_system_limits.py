@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("pydantic")
 
 import core
-from core.commands.cli import sentence_of_limits
+
+from longstride.commands.cli import sentence_of_limits
 
 SOURCES = str(Path(core.__file__).parents[1])
 
@@ -18,7 +19,7 @@ SOURCES = str(Path(core.__file__).parents[1])
 def run_limited(work):
     """Return exit code and errors of a command line whose mode does some work under a limit."""
     program = (
-        "import resource, sys, threading\nfrom core.commands import cli\n"
+        "import resource, sys, threading\nfrom longstride.commands import cli\n"
         f"def work(*_):\n    {work}\n    return 0\ncli._run_mode = work\nsys.exit(cli.main([]))"
     )
     environment = {**os.environ, "PYTHONPATH": SOURCES}

@@ -18,12 +18,12 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from benchmarks.kill import compare
 from benchmarks.ranks import SMALL
-from core.commands import cli
-from core.commands.cli import main
-from core.commands.interrupts import StopOnInterrupt
-from core.commands.train import stop_on_interrupt
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.commands import cli
+from longstride.commands.cli import main
+from longstride.commands.interrupts import StopOnInterrupt
+from longstride.commands.train import stop_on_interrupt
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
 
@@ -140,8 +140,8 @@ def test_an_interrupt_waits_for_no_episode_that_plays_on():
     program = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-from core.commands import cli
-from core.errors import PLAYING
+from longstride.commands import cli
+from longstride.errors import PLAYING
 
 def interrupted(*_):
     ThreadPoolExecutor(1, PLAYING).submit(time.sleep, 60)

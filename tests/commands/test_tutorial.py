@@ -11,7 +11,7 @@ from helpers.documentation import ROOT, blocks, commands, page
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
+from longstride.commands.cli import main
 
 TUTORIAL = page("tutorials/your-own-simulator.md")
 *RULES, ACT = blocks(TUTORIAL, "python")
@@ -23,9 +23,13 @@ def run(words, folder):
     """Run a command of the tutorial in a folder; return what it printed, errors included."""
     program = {
         "python": [sys.executable],
-        "longstride": [sys.executable, "-c", "from core.commands.cli import installed as i; raise SystemExit(i())"],
+        "longstride": [
+            sys.executable,
+            "-c",
+            "from longstride.commands.cli import installed as i; raise SystemExit(i())",
+        ],
     }[words[0]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src" / "core")}
     done = subprocess.run([*program, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
     return done.stdout + done.stderr
 
@@ -69,7 +73,7 @@ def test_the_mistake_gets_its_sentence(tmp_path):
     (tmp_path / "inventory.py").write_text(wrong)
     (sentence,) = blocks(TUTORIAL, 'text title="Output of the check"')
     printed = run(CHECK, tmp_path).splitlines()[-1].replace(f"{tmp_path.resolve()}{os.sep}", "")
-    assert printed == f"core.errors.SimulatorError: {sentence.rstrip()}"
+    assert printed == f"longstride.errors.SimulatorError: {sentence.rstrip()}"
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ import pty
 
 import pyte
 
-from core.commands.cli import main
-from core.errors import this_command
+from longstride.commands.cli import main
+from longstride.errors import this_command
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS, ROWS = 80, 24

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "src", folder / "src", ignore=LEFT_OUT)
+    shutil.copytree(ROOT / "src" / "core", folder / "src" / "core", ignore=LEFT_OUT)
     pip = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet")
     done = subprocess.run([*pip, "-w", folder / "out", folder], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -42,12 +42,12 @@ def wheel(tmp_path_factory):
 
 
 def files_of(source):
-    files = [p.relative_to(source) for package in ("core", "longstride") for p in (source / package).rglob("*")]
+    files = [p.relative_to(source) for p in (source / "longstride").rglob("*")]
     return {str(p) for p in files if (source / p).is_file() and "__pycache__" not in p.parts}
 
 
 def test_every_file_of_the_packages_is_in_the_wheel(wheel):
-    wanted = files_of(ROOT / "src")
+    wanted = files_of(ROOT / "src" / "core")
     assert any(name.endswith("loan_desk.json") for name in wanted)
     assert "longstride/py.typed" in wanted
     assert files_of(wheel) == wanted
@@ -68,14 +68,15 @@ def test_the_command_is_named_in_the_wheel(wheel):
     assert file.read_text().split("\n")[:3] == [
         "[console_scripts]",
         "longstride = longstride.__main__:run",
-        "longstride-torchrun = core.learning.distributed.loopback:main",
+        "longstride-torchrun = longstride.learning.distributed.loopback:main",
     ]
 
 
 def run_installed(wheel, folder, *arguments):
     """Run what the installed command runs, in a folder of its own with nothing but the wheel on the path."""
     code = (
-        "import sys, core.commands.cli as c; sys.argv[0] = 'bin/longstride'; print(c.__file__); sys.exit(c.installed())"
+        "import sys, longstride.commands.cli as c; "
+        "sys.argv[0] = 'bin/longstride'; print(c.__file__); sys.exit(c.installed())"
     )
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
     command = [sys.executable, "-c", code, *arguments]

@@ -10,7 +10,7 @@ from test_foreign_runs import write_run
 
 pytest.importorskip("pydantic")
 
-from core.commands import fresh_process
+from longstride.commands import fresh_process
 
 PLANTED = ("json", "rich", "matplotlib", "numpy", "torch", "pydantic", "html", "jinja2", "safetensors", "numba")
 STARTS = {
@@ -34,7 +34,8 @@ def ran(folder):
 
 
 def command(start, folder, *arguments):
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}"}  # the empty entry is the working folder
+    path = f"{ROOT / 'src' / 'core'}{os.pathsep}"  # the empty entry is the working folder
+    environment = {**os.environ, "PYTHONPATH": path}
     words = [sys.executable, *STARTS[start], *arguments]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
 

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import psutil
 import pytest
 
-from core.hardware import cpu
+from longstride.hardware import cpu
 
 GIB = 2**30
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from helpers.fake_gpus import FakeCard, install, of_catalogue
 
-from core.hardware.detect import detect_machine, free_and_total_bytes
-from core.hardware.planning.gpu_catalog import CARDS, card_of, find_card
+from longstride.hardware.detect import detect_machine, free_and_total_bytes
+from longstride.hardware.planning.gpu_catalog import CARDS, card_of, find_card
 
 GIB = 2**30
 

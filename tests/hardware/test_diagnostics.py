@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.hardware import diagnostics
-from core.hardware.diagnostics import measure_cache_bandwidth
+from longstride.hardware import diagnostics
+from longstride.hardware.diagnostics import measure_cache_bandwidth
 
 
 def test_the_measured_bandwidth_counts_three_arrays(monkeypatch):

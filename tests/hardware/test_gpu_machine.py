@@ -6,14 +6,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import core
 import pytest
 import torch
 
-import core
-from core.hardware.detect import detect_machine, free_and_total_bytes
-from core.hardware.planning.gpu_catalog import card_of, tier_of
-from core.hardware.planning.plan import make_plan
-from core.hardware.types import PlanSettings
+from longstride.hardware.detect import detect_machine, free_and_total_bytes
+from longstride.hardware.planning.gpu_catalog import card_of, tier_of
+from longstride.hardware.planning.plan import make_plan
+from longstride.hardware.types import PlanSettings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -88,7 +88,7 @@ def test_this_card_has_the_tier_and_the_formats_of_its_capability():
 
 
 def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
-    code = "from core.hardware.detect import detect_machine as d; print(d().gpu_note)"
+    code = "from longstride.hardware.detect import detect_machine as d; print(d().gpu_note)"
     source = Path(core.__file__).parents[1]
     path = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
@@ -97,7 +97,7 @@ def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
 
 
 def test_expandable_segments_are_taken_or_refused_without_harm():
-    from core.learning.torch_settings import apply_allocator
+    from longstride.learning.torch_settings import apply_allocator
 
     torch.cuda.empty_cache()
     taken = apply_allocator("expandable_segments:True")

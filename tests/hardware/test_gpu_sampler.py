@@ -7,10 +7,10 @@ import pytest
 import torch
 from helpers.fake_gpus import install, of_catalogue
 
-from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import GpuSampler, take_sample
-from core.hardware.nvml import nvml
-from core.hardware.planning.gpu_catalog import find_card
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.gpu_sampler import GpuSampler, take_sample
+from longstride.hardware.nvml import nvml
+from longstride.hardware.planning.gpu_catalog import find_card
 
 REAL = pytest.importorskip("pynvml")
 NEVER = 3600.0

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from helpers.toy_runs import KINDS, SEED, toy_model
 
-from core.policies.batched_forward import TorchForward
-from core.policies.networks import ActorCritic
-from core.rollout.batched.arrays import half_batches
-from core.rollout.batched.collector import BatchedCollector
-from core.rollout.collector import InstanceTrajectory, RolloutPlan
-from core.simulators.simulator import Simulator
+from longstride.policies.batched_forward import TorchForward
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.batched.arrays import half_batches
+from longstride.rollout.batched.collector import BatchedCollector
+from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
+from longstride.simulators.simulator import Simulator
 
 CPU = torch.device("cpu")
 

@@ -6,12 +6,12 @@ from helpers.memory_models import memory_model, memory_spec
 from helpers.toy_runs import actor_weights, toy_model
 from helpers.transformer_models import transformer_spec
 
-from core.commands.export.steps import random_steps
-from core.policies.export.c_source import c_files
-from core.policies.export.contract import contract_of
-from core.policies.export.labels import Labels
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
-from core.training.run_directory.checkpoint import save_checkpoint
+from longstride.commands.export.steps import random_steps
+from longstride.policies.export.c_source import c_files
+from longstride.policies.export.contract import contract_of
+from longstride.policies.export.labels import Labels
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.training.run_directory.checkpoint import save_checkpoint
 
 REMEMBERING = {
     "remembering shop": memory_spec(4, Discrete(4), features=2),

@@ -5,11 +5,11 @@ from helpers.short_shop import ShortShop
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, new_model
 
-from core.policies.networks import ActorCritic
-from core.rollout.branches import Branches, BranchPlan
-from core.rollout.collector import InstanceTrajectory, RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.trajectory import Trajectory
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.branches import Branches, BranchPlan
+from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.trajectory import Trajectory
 
 GROUP = 4
 """Members of a group, and branches of a decision."""

@@ -7,12 +7,12 @@ import torch
 from helpers.toy_runs import SEED
 from oracles.listed_shop import ListedShop
 
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec, spec_for
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.simulators.spaces import Discrete
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec, spec_for
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.simulators.spaces import Discrete
 
 
 def pointer_spec(observations=5, figures=4, actor=(16, 16), activation="relu", actions=9) -> PolicySpec:

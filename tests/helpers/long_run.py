@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from core.simulators.simulator import compile_functions, compiled, metrics_of, new_state
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import compile_functions, compiled, metrics_of, new_state
+from longstride.simulators.spaces import Discrete
 
 
 @njit(nogil=True)

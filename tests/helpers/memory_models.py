@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import ActionSpace, Discrete
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import ActionSpace, Discrete
 
 
 def memory_spec(

@@ -8,13 +8,13 @@ from helpers.toy_runs import SEED, actor_weights, discounts_of, rollout_batch, t
 from oracles.slow_memory import SlowNetwork
 from oracles.toy_simulators import Shop
 
-from core.learning.schedule import Coefficients
-from core.policies.networks import ActorCritic
-from core.policies.spec import CHUNK
-from core.rollout.collector import InstanceTrajectory, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.trajectory import Trajectory, allocate
+from longstride.learning.schedule import Coefficients
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import CHUNK
+from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.trajectory import Trajectory, allocate
 
 SIZES = {"actor": (16, 16), "critic": (24, 24)}
 

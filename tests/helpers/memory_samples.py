@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from core.learning.memory.chunks import ChunkedSamples, chunk_rows
-from core.policies.networks import ActorCritic
-from core.policies.spec import CHUNK
+from longstride.learning.memory.chunks import ChunkedSamples, chunk_rows
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import CHUNK
 
 
 def chunked_samples(model: ActorCritic, lengths: Sequence[int], seed: int = 1, chunk: int = CHUNK) -> ChunkedSamples:

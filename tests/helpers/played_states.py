@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from core.policies.parameter_layout import layout_of
-from core.policies.spec import spec_for
-from core.seeding import stream
-from core.simulators.process.scenario_file import scenario_content
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
-from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.trained_policy import TrainedPolicy
-from core.training.run_directory.checkpoint import FORMAT, seal
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import spec_for
+from longstride.seeding import stream
+from longstride.simulators.process.scenario_file import scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.evaluation.trained_policy import TrainedPolicy
+from longstride.training.run_directory.checkpoint import FORMAT, seal
 
 
 def some_policy(simulator: ProcessSimulator, family: str = "mlp", seed: int = 0) -> TrainedPolicy:

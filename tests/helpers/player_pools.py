@@ -3,10 +3,10 @@
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, KINDS
 
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.hosts.collector import HostsCollector
-from core.rollout.hosts.pool import Job, LocalPool
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.hosts.pool import Job, LocalPool
 
 
 def spec_of(kind):

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from helpers.specs import mlp_spec
 
-from core.learning.algorithms.interface import Samples
-from core.policies.networks import ActorCritic, initialise
-from core.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
+from longstride.learning.algorithms.interface import Samples
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
 SPACES: dict[str, ActionSpace] = {
     "discrete": Discrete(5),

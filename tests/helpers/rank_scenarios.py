@@ -10,14 +10,14 @@ from helpers.group_runs import GROUP
 from helpers.rank_processes import set_place
 from rich.console import Console
 
-from core.config import Config
-from core.errors import UserError
-from core.learning.distributed import process_group
-from core.learning.distributed.join import joined_ranks
-from core.learning.distributed.launch import Launch
-from core.learning.distributed.ranks import ALONE
-from core.learning.distributed.shared_sums import can_share_memory
-from core.training.build.run import build_run
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.learning.distributed import process_group
+from longstride.learning.distributed.join import joined_ranks
+from longstride.learning.distributed.launch import Launch
+from longstride.learning.distributed.ranks import ALONE
+from longstride.learning.distributed.shared_sums import can_share_memory
+from longstride.training.build.run import build_run
 
 SHOP = {
     "simulator": "oracles.toy_simulators:Shop",

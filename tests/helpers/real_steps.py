@@ -16,9 +16,9 @@ from helpers.toy_runs import (
 )
 from oracles.toy_simulators import Shop
 
-from core.hardware.planning.update_memory import estimate_memory
-from core.learning.algorithms.interface import Samples
-from core.policies.networks import ActorCritic, initialise
+from longstride.hardware.planning.update_memory import estimate_memory
+from longstride.learning.algorithms.interface import Samples
+from longstride.policies.networks import ActorCritic, initialise
 
 
 def rollout_of(shape, samples, device="cpu"):

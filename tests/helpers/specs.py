@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from core.policies.spec import PolicySpec
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import ActionSpace, Discrete
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import ActionSpace, Discrete
 
 
 def mlp_spec(

@@ -8,18 +8,18 @@ from helpers.specs import actor_spec, mlp_spec
 from oracles.toy_simulators import Bandit, Choices, Faulty, Shop, Squashed, Tracker
 from torch import nn
 
-from core.learning.advantages import step_discounts
-from core.learning.algorithms.interface import RolloutBatch
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.schedule import Coefficients
-from core.learning.steps.interface import UpdateSettings, by_name
-from core.learning.steps.torch_step import TorchStepper
-from core.learning.updater import Updater, UpdateReport
-from core.policies.networks import ActorCritic, initialise
-from core.rollout.collector import InstanceTrajectory, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.trajectory import Trajectory
-from core.simulators.simulator import Simulator
+from longstride.learning.advantages import step_discounts
+from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.schedule import Coefficients
+from longstride.learning.steps.interface import UpdateSettings, by_name
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.learning.updater import Updater, UpdateReport
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.simulator import Simulator
 
 torch.set_num_threads(1)  # as a run on the CPU does; the toys' tensors are too small for more
 

@@ -2,10 +2,10 @@
 
 from helpers.memory_models import memory_model
 
-from core.policies.networks import ActorCritic
-from core.policies.spec import PolicySpec
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import ActionSpace, Discrete
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import ActionSpace, Discrete
 
 
 def transformer_spec(

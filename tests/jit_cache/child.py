@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 
-from core.jit_cache import cache
-from core.policies.spec import PolicySpec
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.simulators.loading import load_simulator
+from longstride.jit_cache import cache
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.simulators.loading import load_simulator
 
 if __name__ == "__main__":
     simulator = load_simulator(sys.argv[1], "", "", "", "weekly").simulator

@@ -11,9 +11,9 @@ import pytest
 from numba import njit
 from numba.extending import register_jitable
 
-from core.jit_cache import cache, store
-from core.jit_cache.cache import VARIABLE, CacheStats, cached, compile_for
-from core.jit_cache.store import ENDING, UnusableFolderError, open_folder, read, usual_folder, write
+from longstride.jit_cache import cache, store
+from longstride.jit_cache.cache import VARIABLE, CacheStats, cached, compile_for
+from longstride.jit_cache.store import ENDING, UnusableFolderError, open_folder, read, usual_folder, write
 
 
 def build(factor=3.0):
@@ -141,8 +141,8 @@ def test_every_heuristic_of_the_process_simulator_is_kept(kernels):
     pytest.importorskip("pydantic")
     from oracles.process_play import pool
 
-    from core.simulators.process import heuristics
-    from core.simulators.simulator import new_state
+    from longstride.simulators.process import heuristics
+    from longstride.simulators.simulator import new_state
 
     simulator = pool()
     mask, rng = np.ones(simulator.action_space.n, np.bool_), np.random.default_rng(0)

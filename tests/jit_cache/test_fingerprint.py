@@ -10,10 +10,10 @@ from numba import njit, typeof, types
 from numba.core import config
 from numba.extending import intrinsic
 
-from core.jit_cache import source_digest
-from core.jit_cache.fingerprint import fingerprint
-from core.jit_cache.source_digest import UnhashableError
-from core.policies.compiled.sparse_matvec import add_rows
+from longstride.jit_cache import source_digest
+from longstride.jit_cache.fingerprint import fingerprint
+from longstride.jit_cache.source_digest import UnhashableError
+from longstride.policies.compiled.sparse_matvec import add_rows
 
 MACHINE = ("x86_64", "cpu", "features")
 ARGUMENTS = (types.float64,)

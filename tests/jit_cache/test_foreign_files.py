@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from core.jit_cache import cache, store
-from core.jit_cache.cache import VARIABLE, CacheStats, cached
-from core.jit_cache.store import UnusableFolderError, open_folder, read, write
+from longstride.jit_cache import cache, store
+from longstride.jit_cache.cache import VARIABLE, CacheStats, cached
+from longstride.jit_cache.store import UnusableFolderError, open_folder, read, write
 
 VALUES = np.arange(4.0)
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners here")

@@ -9,8 +9,8 @@ from numba import njit, types
 from numba.core import config, event
 from numba.core.dispatcher import Dispatcher
 
-from core.jit_cache import one_unit
-from core.jit_cache.cache import cached
+from longstride.jit_cache import one_unit
+from longstride.jit_cache.cache import cached
 
 
 def build_helper(factor=2.0):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.jit_cache.cache import VARIABLE
+from longstride.jit_cache.cache import VARIABLE
 
 pytestmark = pytest.mark.slow
 
@@ -19,8 +19,8 @@ import os
 from typing import NamedTuple
 import numpy as np
 import walk_helper
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 FACTOR = 2.0
 LEVEL = float(os.environ["LEVEL"])
@@ -70,7 +70,7 @@ class Place:
         root = Path(__file__).resolve().parents[2]
         environment = {
             **os.environ,
-            "PYTHONPATH": f"{root / 'src'}{os.pathsep}{self.path}",
+            "PYTHONPATH": f"{root / 'src' / 'core'}{os.pathsep}{self.path}",
             "LEVEL": str(level),
             VARIABLE: str(self.path / "kernels"),
         }
@@ -135,7 +135,7 @@ CLOSURES = """
 import sys
 import numpy as np
 from numba import njit
-from core.jit_cache.cache import CACHE_STATS, cached
+from longstride.jit_cache.cache import CACHE_STATS, cached
 
 def build(k):
     @njit
@@ -163,7 +163,7 @@ print(CACHE_STATS.loaded, CACHE_STATS.compiled)
 def test_closures_of_one_factory_are_not_taken_for_each_other(tmp_path):
     """In the second process a kernel of that process and one of the first have the same place in Numba's count."""
     (tmp_path / "closures.py").write_text(CLOSURES)
-    source = Path(__file__).resolve().parents[2] / "src"
+    source = Path(__file__).resolve().parents[2] / "src" / "core"
     environment = {**os.environ, "PYTHONPATH": str(source), VARIABLE: str(tmp_path / "kernels")}
     for factors, tally in ((["1"], "0 1"), (["2", "1"], "1 1"), (["1", "3", "2"], "2 1")):
         command = [sys.executable, str(tmp_path / "closures.py"), *factors]
@@ -178,7 +178,7 @@ def test_closures_of_one_factory_are_not_taken_for_each_other(tmp_path):
 RECURSION = """
 import sys
 from numba import njit
-from core.jit_cache.cache import CACHE_STATS, cached
+from longstride.jit_cache.cache import CACHE_STATS, cached
 
 @njit
 def itself(n):
@@ -214,7 +214,7 @@ print(cached(kernel)(3), CACHE_STATS.loaded, CACHE_STATS.compiled)
 )
 def test_functions_that_call_each_other_in_a_circle_run_in_a_second_process(tmp_path, call, second):
     (tmp_path / "recursion.py").write_text(RECURSION.replace("CALL", call))
-    source = Path(__file__).resolve().parents[2] / "src"
+    source = Path(__file__).resolve().parents[2] / "src" / "core"
     environment = {**os.environ, "PYTHONPATH": str(source), VARIABLE: str(tmp_path / "kernels")}
     command = [sys.executable, str(tmp_path / "recursion.py")]
     for expected in ("3.0 0 1", second):

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.slow_update import slow_gae
 
-from core.learning.advantages import control_variate_coefficient, discount_of, gae, step_discounts
-from core.policies.spec import PolicySpec
-from core.rollout.trajectory import allocate
-from core.simulators.spaces import Discrete
+from longstride.learning.advantages import control_variate_coefficient, discount_of, gae, step_discounts
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import allocate
+from longstride.simulators.spaces import Discrete
 
 
 def arrays(rewards, values, gamma, terminated, truncated):

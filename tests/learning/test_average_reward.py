@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from helpers.toy_runs import rollout_batch
 
-from core.errors import UserError
-from core.learning.algorithms.ppo import Ppo, PpoCoefficients
-from core.learning.normalization import AverageReward
-from core.policies.spec import PolicySpec
-from core.rollout.trajectory import allocate
-from core.simulators.spaces import Discrete
+from longstride.errors import UserError
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.normalization import AverageReward
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import allocate
+from longstride.simulators.spaces import Discrete
 
 
 def trajectory(rewards):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.learning.device_transfer import host_allocator, upload
-from core.rollout.trajectory import ALIGNMENT, allocate_plain
+from longstride.learning.device_transfer import host_allocator, upload
+from longstride.rollout.trajectory import ALIGNMENT, allocate_plain
 
 CPU = torch.device("cpu")
 

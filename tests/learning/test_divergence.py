@@ -7,8 +7,8 @@ from helpers.toy_runs import columns_of, toy_episodes, toy_model, toy_stepper, t
 from learning.steps.test_torch_step import rollout
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.learning.divergence import DivergedError, DivergenceGuard, safer_precision
-from core.rollout.trajectory import first_not_finite
+from longstride.learning.divergence import DivergedError, DivergenceGuard, safer_precision
+from longstride.rollout.trajectory import first_not_finite
 
 WEIGHTS = torch.full((128,), 1 / 128)
 FIRST, SECOND = torch.arange(128), torch.arange(128, 256)

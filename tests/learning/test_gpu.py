@@ -14,15 +14,15 @@ from helpers.toy_runs import (
     toy_updater,
 )
 
-from core.hardware.detect import detect_machine
-from core.hardware.planning.plan import make_plan
-from core.hardware.planning.precision import choose_precision
-from core.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
-from core.hardware.types import PlanSettings
-from core.learning.algorithms.interface import Samples
-from core.learning.device_transfer import host_allocator
-from core.learning.torch_settings import apply_global_settings
-from core.policies.networks import ActorCritic
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.planning.plan import make_plan
+from longstride.hardware.planning.precision import choose_precision
+from longstride.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
+from longstride.hardware.types import PlanSettings
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.device_transfer import host_allocator
+from longstride.learning.torch_settings import apply_global_settings
+from longstride.policies.networks import ActorCritic
 
 pytestmark = [
     pytest.mark.gpu,

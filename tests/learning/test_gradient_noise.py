@@ -5,11 +5,11 @@ import pytest
 import torch
 from helpers.toy_runs import KINDS, discounts_of, rollout_batch, toy_episodes, toy_model, toy_stepper
 
-from core.learning.device_transfer import DeviceBuffers
-from core.learning.gradient_noise import gradient_noise
-from core.learning.prepare_batch import prepare_batch, upload_rollout
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.torch_step import TorchStepper
+from longstride.learning.device_transfer import DeviceBuffers
+from longstride.learning.gradient_noise import gradient_noise
+from longstride.learning.prepare_batch import prepare_batch, upload_rollout
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
+from longstride.learning.steps.torch_step import TorchStepper
 
 
 def test_signal_and_noise_are_those_of_the_definition():

@@ -8,13 +8,13 @@ import torch
 from helpers.toy_runs import actor_weights, new_model
 from oracles.slow_groups import slow_group_advantages
 
-from core.learning.advantages import step_discounts
-from core.learning.gradient_noise import gradient_noise
-from core.learning.group_advantages import group_advantages, leave_one_out, rewards_to_go
-from core.rollout.collector import RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.trajectory import Trajectory
-from core.simulators.queueing.criss_cross import CrissCross
+from longstride.learning.advantages import step_discounts
+from longstride.learning.gradient_noise import gradient_noise
+from longstride.learning.group_advantages import group_advantages, leave_one_out, rewards_to_go
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.queueing.criss_cross import CrissCross
 
 
 def member(rewards, elapsed=None, terminated=(), truncated=()):

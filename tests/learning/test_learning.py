@@ -18,10 +18,10 @@ from helpers.toy_runs import (
     toy_updater,
 )
 
-from core.policies.networks import ActorCritic, initialise
-from core.seeding import stream
-from core.simulators.check import random_action
-from core.simulators.simulator import new_state
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.seeding import stream
+from longstride.simulators.check import random_action
+from longstride.simulators.simulator import new_state
 
 UNSEEN = range(1_000, 1_016)
 CASES = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.learning.minibatches import draw_epochs, minibatch_shape, split
+from longstride.learning.minibatches import draw_epochs, minibatch_shape, split
 
 
 @pytest.mark.parametrize(

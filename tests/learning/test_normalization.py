@@ -13,11 +13,11 @@ from helpers.toy_runs import (
     toy_updater,
 )
 
-from core.learning.normalization import ObservationScales, RewardScale, rescale_values
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import PolicySpec
-from core.rollout.trajectory import allocate
-from core.simulators.spaces import Discrete
+from longstride.learning.normalization import ObservationScales, RewardScale, rescale_values
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import allocate
+from longstride.simulators.spaces import Discrete
 
 GAMMA = 0.97
 

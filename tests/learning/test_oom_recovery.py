@@ -11,9 +11,9 @@ import torch
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 from learning.steps.test_torch_step import rollout
 
-from core.learning import device_transfer
-from core.learning.oom_recovery import SMALLEST_MICROBATCH, OomRetry, bytes_asked, is_out_of_memory
-from core.learning.step_selection import executor
+from longstride.learning import device_transfer
+from longstride.learning.oom_recovery import SMALLEST_MICROBATCH, OomRetry, bytes_asked, is_out_of_memory
+from longstride.learning.step_selection import executor
 
 ON_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is"
 ON_CPU = "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: "
@@ -212,8 +212,8 @@ def test_values_that_ran_out_of_memory_are_tried_again():
 LIMITED = """
 import resource, torch
 from pathlib import Path
-from core.policies.networks import ActorCritic
-from core.learning.algorithms.interface import Samples
+from longstride.policies.networks import ActorCritic
+from longstride.learning.algorithms.interface import Samples
 from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_stepper
 
@@ -256,7 +256,7 @@ def test_a_process_that_really_runs_out_of_memory_goes_on():
         text=True,
         timeout=120,
         check=False,
-        env={"PYTHONPATH": f"{tests.parent / 'src'}:{tests}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": f"{tests.parent / 'src' / 'core'}:{tests}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"},
     )
     assert done.returncode == 0, done.stderr
     *events, last = done.stdout.split("\n")[:-1]

@@ -6,7 +6,7 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
-from core.learning import prepare_batch
+from longstride.learning import prepare_batch
 
 ROWS, CHUNK = 250, 100
 

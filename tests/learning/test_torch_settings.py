@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from core.hardware.planning.precision import choose_precision
-from core.learning.torch_settings import apply_global_settings, grad_scaler
+from longstride.hardware.planning.precision import choose_precision
+from longstride.learning.torch_settings import apply_global_settings, grad_scaler
 
 
 @pytest.mark.parametrize(

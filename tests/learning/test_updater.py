@@ -17,12 +17,12 @@ from helpers.toy_runs import (
 from oracles.slow_update import slow_coefficient, slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.learning.algorithms.ppo import Ppo
-from core.learning.device_transfer import ModelTransfer, host_allocator
-from core.learning.distributed import minibatch_drawer
-from core.learning.minibatches import split
-from core.policies.networks import ActorCritic
-from core.rollout.trajectory import Trajectory
+from longstride.learning.algorithms.ppo import Ppo
+from longstride.learning.device_transfer import ModelTransfer, host_allocator
+from longstride.learning.distributed import minibatch_drawer
+from longstride.learning.minibatches import split
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from oracles.toy_simulators import Shop, ShopParameters
 pytest.importorskip("pydantic")
 
 import longstride
-from core.commands.cli import main
-from core.seeding import stream
-from core.simulators.observe import build_observe_state, new_guarded
-from core.simulators.simulator import compile_functions, new_state
-from core.training.run_directory.checkpoint import seal, unseal
 from longstride import Hyperparameters, TrainingRun, UserError, evaluate, load_policy, train
+from longstride.commands.cli import main
+from longstride.seeding import stream
+from longstride.simulators.observe import build_observe_state, new_guarded
+from longstride.simulators.simulator import compile_functions, new_state
+from longstride.training.run_directory.checkpoint import seal, unseal
 
 SOURCE = Path(longstride.__file__).parents[1]
 SMALL = {

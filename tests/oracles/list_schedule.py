@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from oracles.process_play import office, scenario, service
 
-from core.seeding import stream
-from core.simulators.process import action_features
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.process import action_features
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 def list_schedule(ready, means, tasks):

@@ -3,7 +3,7 @@
 import numpy as np
 from oracles.toy_simulators import Shop
 
-from core.simulators.spaces import Discrete
+from longstride.simulators.spaces import Discrete
 
 
 class ListedShop(Shop):

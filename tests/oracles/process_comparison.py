@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracles.process_reference import Reference
 
-from core.errors import UserError
-from core.seeding import stream
-from core.simulators.process.action_features import branches_behind
-from core.simulators.process.metrics import run_unhindered
-from core.simulators.process.scenario import DAYS, Scenario
-from core.simulators.process.scenario_file import parse_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, metrics_of, new_state
+from longstride.errors import UserError
+from longstride.seeding import stream
+from longstride.simulators.process.action_features import branches_behind
+from longstride.simulators.process.metrics import run_unhindered
+from longstride.simulators.process.scenario import DAYS, Scenario
+from longstride.simulators.process.scenario_file import parse_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, metrics_of, new_state
 
 POSTPONE_SHARE = 0.15
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from core.jit_cache.cache import cached
-from core.rollout.episode_loop import build_play
-from core.seeding import stream
-from core.simulators.process import heuristics
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.scenario_file import parse_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
+from longstride.jit_cache.cache import cached
+from longstride.rollout.episode_loop import build_play
+from longstride.seeding import stream
+from longstride.simulators.process import heuristics
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.scenario_file import parse_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
 
 RANDOM, FIFO, SPT, LAZY = range(4)
 """The choosers that one compiled loop holds; LAZY postpones half of the time and else chooses at random."""

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from core.simulators.queueing.network import LEAVES
+from longstride.simulators.queueing.network import LEAVES
 
 
 def simulate(network, choose, events, seed):

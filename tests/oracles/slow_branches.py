@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from oracles.slow_episode import _look, _optional, _sample, on_bounds
 
-from core.policies.networks import ActorCritic
-from core.rollout.branches import BranchPlan
-from core.seeding import stream
-from core.simulators.simulator import Simulator
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.branches import BranchPlan
+from longstride.seeding import stream
+from longstride.simulators.simulator import Simulator
 
 
 class SlowBranch(NamedTuple):

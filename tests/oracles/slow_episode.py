@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from oracles.slow_update import slow_distribution
 
-from core.policies.networks import ActorCritic
-from core.seeding import stream
-from core.simulators.simulator import Simulator, new_state
-from core.simulators.spaces import ActionSpace, Box, Discrete
+from longstride.policies.networks import ActorCritic
+from longstride.seeding import stream
+from longstride.simulators.simulator import Simulator, new_state
+from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
 
 class SlowEpisode(NamedTuple):

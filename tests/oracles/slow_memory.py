@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.policies.networks import ActorCritic
-from core.policies.parameter_layout import OBSERVATION_CLIP
+from longstride.policies.networks import ActorCritic
+from longstride.policies.parameter_layout import OBSERVATION_CLIP
 
 
 class Played(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.policies.networks import ActorCritic
-from core.simulators.spaces import ActionSpace, Box
+from longstride.policies.networks import ActorCritic
+from longstride.simulators.spaces import ActionSpace, Box
 
 
 def slow_gae(rewards, values, next_values, discounts, terminated, ended, gae_lambda):

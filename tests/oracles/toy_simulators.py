@@ -4,8 +4,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 class ShopParameters(NamedTuple):

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from core.errors import UserError
-from core.own_files.marker import MARKER, claim_folder, kind_of, mark_folder, require_claimable
-from core.own_files.opening import make_own_folder, open_own
-from core.own_files.removal import remove_marked, remove_own_files, require_removable
+from longstride.errors import UserError
+from longstride.own_files.marker import MARKER, claim_folder, kind_of, mark_folder, require_claimable
+from longstride.own_files.opening import make_own_folder, open_own
+from longstride.own_files.removal import remove_marked, remove_own_files, require_removable
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
 
@@ -63,7 +63,7 @@ def test_a_link_is_refused_whatever_it_leads_to(tmp_path):
 @posix
 def test_the_file_that_the_process_prints_to_is_no_foreign_one(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from core.own_files.marker import claim_folder\n"
+        "import sys; from pathlib import Path; from longstride.own_files.marker import claim_folder\n"
         "print('before', flush=True); claim_folder(Path(sys.argv[1]), 'run'); print('claimed')"
     )
     with (tmp_path / "log.txt").open("w") as log:

@@ -8,8 +8,8 @@ from helpers.memory_models import memory_model, memory_spec
 from helpers.toy_runs import toy_model
 from helpers.transformer_models import transformer_spec
 
-from core.policies.memory import Memory
-from core.rollout.batched.arrays import half_batches
+from longstride.policies.memory import Memory
+from longstride.rollout.batched.arrays import half_batches
 
 INSTANCES = 21
 MODELS = {

@@ -14,8 +14,8 @@ from torch.distributions import (
     TransformedDistribution,
 )
 
-from core.policies.distributions import distribution_of, entropy, log_prob, log_slope, masked_log_softmax
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.policies.distributions import distribution_of, entropy, log_prob, log_slope, masked_log_softmax
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 def cases():

@@ -6,7 +6,7 @@ from helpers.memory_models import memory_spec
 from helpers.toy_runs import toy_model
 from helpers.transformer_models import transformer_spec
 
-from core.hardware.planning.work import forward_operations
+from longstride.hardware.planning.work import forward_operations
 
 pytestmark = [needs_a_compiler, pytest.mark.slow]
 SPECS = {

@@ -9,10 +9,10 @@ from helpers.memory_models import memory_model, memory_spec
 from helpers.toy_runs import actor_weights
 from oracles.slow_memory import SlowNetwork
 
-from core.errors import UserError
-from core.jit_cache.cache import CACHE_STATS, VARIABLE
-from core.policies.loaded_policy import LoadedPolicy
-from core.simulators.spaces import Box, Discrete
+from longstride.errors import UserError
+from longstride.jit_cache.cache import CACHE_STATS, VARIABLE
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.simulators.spaces import Box, Discrete
 
 SPACES = {"choice": Discrete(5), "numbers": Box([-9.0] * 3, [9.0] * 3)}
 ROWS = np.random.default_rng(0).normal(0, 2, (12, 20, 6)).astype(np.float32)

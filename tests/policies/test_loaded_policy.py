@@ -8,12 +8,12 @@ import torch
 from helpers.specs import mlp_spec
 from helpers.toy_runs import SEED, actor_weights, toy_episodes, toy_model
 
-from core.errors import UserError
-from core.policies.compiled.forward import build_forward, workspace
-from core.policies.compiled.sampling import build_place
-from core.policies.loaded_policy import LoadedPolicy
-from core.seeding import stream
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.errors import UserError
+from longstride.policies.compiled.forward import build_forward, workspace
+from longstride.policies.compiled.sampling import build_place
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.seeding import stream
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 KINDS = ["shop", "choices", "tracker", "squashed", "bandit"]
 

@@ -6,11 +6,11 @@ import torch
 from helpers.memory_models import memory_model, memory_spec, some_begins
 from oracles.slow_memory import SlowNetwork, layer_in_order
 
-from core.errors import UserError
-from core.policies.memory import Memory, Steps
-from core.policies.mingru import _Scan, remember, scan
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import CHUNK, PolicySpec
+from longstride.errors import UserError
+from longstride.policies.memory import Memory, Steps
+from longstride.policies.mingru import _Scan, remember, scan
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import CHUNK, PolicySpec
 
 BY_ROUNDS, BY_STEPS = "rounds", "steps"
 
@@ -19,7 +19,7 @@ BY_ROUNDS, BY_STEPS = "rounds", "steps"
 def scanned(request, monkeypatch):
     """Choose how the steps of a chunk are scanned."""
     if request.param == BY_ROUNDS:
-        monkeypatch.setattr("core.policies.mingru._step_by_step", lambda tensor: False)
+        monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
     return request.param
 
 
@@ -148,7 +148,7 @@ def test_the_derivatives_of_a_layer_are_those_of_differences(scanned, places):
 def test_both_scans_have_the_same_derivatives(monkeypatch):
     found = []
     for by_steps in (True, False):
-        monkeypatch.setattr("core.policies.mingru._step_by_step", lambda tensor, chosen=by_steps: chosen)
+        monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor, chosen=by_steps: chosen)
         arguments = [tensor.requires_grad_() for tensor in layer(100, chunks=3)]
         outputs, states = remember(*arguments, torch.from_numpy(some_begins(300, 10, 100, 150, 299)))
         found.append(torch.autograd.grad(outputs.square().sum() + states.sin().sum(), arguments))
@@ -231,7 +231,7 @@ def test_a_spec_with_memory_goes_through_json_and_one_of_before_has_none():
 
 
 def test_layers_of_different_widths_are_refused_by_the_compiled_actor():
-    from core.policies.compiled.forward import build_forward
+    from longstride.policies.compiled.forward import build_forward
 
     with pytest.raises(UserError, match="one width"):
         build_forward(memory_spec(actor=(16, 8)))

@@ -8,9 +8,9 @@ from helpers.specs import mlp_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.policies.networks import ActorCritic, initialise
-from core.policies.parameter_layout import layout_of, log_std_offset
-from core.simulators.spaces import Box
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.parameter_layout import layout_of, log_std_offset
+from longstride.simulators.spaces import Box
 
 SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 

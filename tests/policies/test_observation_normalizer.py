@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.policies.observation_normalizer import RunningStatistics
+from longstride.policies.observation_normalizer import RunningStatistics
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 2**32 - 1))

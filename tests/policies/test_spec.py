@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.toy_simulators import Shop, Tracker
 
-from core.errors import UserError
-from core.policies.parameter_layout import feature_weights_offset, layout_of, log_std_offset
-from core.policies.spec import PolicySpec, spec_for
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.errors import UserError
+from longstride.policies.parameter_layout import feature_weights_offset, layout_of, log_std_offset
+from longstride.policies.spec import PolicySpec, spec_for
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SPACES = [
     Discrete(5),

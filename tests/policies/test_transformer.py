@@ -9,11 +9,11 @@ from helpers.memory_models import memory_model, some_begins
 from helpers.transformer_models import transformer_spec
 from oracles.slow_transformer import SlowTransformer, turns_per_step
 
-from core.policies.memory import Memory, Steps
-from core.policies.networks import ActorCritic, initialise
-from core.policies.rotary import rotations
-from core.policies.spec import CHUNK, PolicySpec
-from core.policies.transformer import transform
+from longstride.policies.memory import Memory, Steps
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.rotary import rotations
+from longstride.policies.spec import CHUNK, PolicySpec
+from longstride.policies.transformer import transform
 
 SPECS = {
     "usual": transformer_spec(),

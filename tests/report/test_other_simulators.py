@@ -12,13 +12,13 @@ pytest.importorskip("matplotlib")
 from helpers.pages import ReportPage
 from oracles.toy_simulators import Shop
 
-from core.commands.report import report_on
-from core.config import Config
-from core.simulators.described import described
-from core.simulators.simulator import Simulator
-from core.training.evaluation.comparison import as_json
-from core.training.evaluation.evaluate import Evaluation
-from core.training.run_directory.plots import curve_of, plot_learning_curve
+from longstride.commands.report import report_on
+from longstride.config import Config
+from longstride.simulators.described import described
+from longstride.simulators.simulator import Simulator
+from longstride.training.evaluation.comparison import as_json
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.run_directory.plots import curve_of, plot_learning_curve
 
 
 class DrawnShop(Shop):

@@ -17,14 +17,14 @@ pytest.importorskip("matplotlib")
 
 from helpers.pages import ReportPage
 
-from core.commands.cli import main
-from core.commands.report import report_on
-from core.report.people import hours_of_day, utilisation_by_hour, work_by_activity
-from core.report.process import cycle_times, day_of, mean_waiting, waiting_tasks
-from core.report.traces import play_traces
-from core.simulators.loading import bundled_scenarios, find_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.trained_policy import load_trained_policy
+from longstride.commands.cli import main
+from longstride.commands.report import report_on
+from longstride.report.people import hours_of_day, utilisation_by_hour, work_by_activity
+from longstride.report.process import cycle_times, day_of, mean_waiting, waiting_tasks
+from longstride.report.traces import play_traces
+from longstride.simulators.loading import bundled_scenarios, find_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.evaluation.trained_policy import load_trained_policy
 
 HYPERPARAMETERS = Path(__file__).resolve().parents[2] / "hyperparameters.py"
 SMALL = {"training-episodes": 1, "episodes-per-update": 1, "actor-hidden-size": 8, "critic-hidden-size": 8}

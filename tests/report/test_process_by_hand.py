@@ -9,12 +9,12 @@ pytest.importorskip("html5lib")
 
 from helpers.pages import ReportPage
 
-from core.report.page import Page, render
-from core.report.people import work_by_activity
-from core.report.process import cycle_times, day_of, mean_waiting, process_section, waiting_tasks
-from core.simulators.process.scenario_file import parse_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.process.trace import Trace, shifts_until, stretches_of_work
+from longstride.report.page import Page, render
+from longstride.report.people import work_by_activity
+from longstride.report.process import cycle_times, day_of, mean_waiting, process_section, waiting_tasks
+from longstride.simulators.process.scenario_file import parse_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.evaluation.process.trace import Trace, shifts_until, stretches_of_work
 
 SCENARIO = {
     **{"schema": "resource-allocation-scenario/1", "name": "desks", "time_unit": "abstract"},

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.report.page import Table, Text
-from core.report.run_data import RunData
-from core.report.settings import reproduction_section, settings_section
+from longstride.report.page import Table, Text
+from longstride.report.run_data import RunData
+from longstride.report.settings import reproduction_section, settings_section
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-directory.md"
 

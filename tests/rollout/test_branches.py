@@ -9,8 +9,8 @@ from helpers.short_shop import ShortShop
 from helpers.toy_runs import SEED, actor_weights
 from oracles.slow_branches import branch_slowly
 
-from core.rollout.branches import Branches, BranchPlan, BranchPlayer
-from core.rollout.trajectory import Trajectory
+from longstride.rollout.branches import Branches, BranchPlan, BranchPlayer
+from longstride.rollout.trajectory import Trajectory
 
 STEPS, INSTANCES, ROUNDS = 50, 3, 3
 

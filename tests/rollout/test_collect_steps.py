@@ -17,10 +17,10 @@ from oracles.toy_simulators import (
     Shop,
 )
 
-from core.errors import SimulatorError
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.simulators.check import check_simulator
+from longstride.errors import SimulatorError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.simulators.check import check_simulator
 
 
 @pytest.mark.parametrize(("kind", "count"), [("shop", 8), ("bandit", 2), ("choices", 3)])

@@ -8,12 +8,12 @@ from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, KINDS, SEED, actor_weights, new_model, toy_collector, toy_model
 from oracles.toy_simulators import NAN_OBSERVATION, NO_ACTION, NO_FAULT, FaultParameters
 
-from core.errors import PolicyNotFiniteError, SimulatorError
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector, in_groups
-from core.rollout.loop_arrays import zeros_apart
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.errors import PolicyNotFiniteError, SimulatorError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector, in_groups
+from longstride.rollout.loop_arrays import zeros_apart
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 COUNT = 8
 

@@ -11,11 +11,11 @@ from oracles.slow_episode import play_slowly
 from oracles.slow_update import slow_coefficient, slow_gae
 from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 
-from core.errors import SimulatorError, UserError
-from core.learning.advantages import next_values_of
-from core.rollout.collector import CollectorState, RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.seeding import stream
+from longstride.errors import SimulatorError, UserError
+from longstride.learning.advantages import next_values_of
+from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.seeding import stream
 
 STEPS, INSTANCES, ROUNDS = 50, 3, 3
 
@@ -39,7 +39,7 @@ def shop():
 
 
 class Streams:
-    """Stands in for core.seeding.stream where the slow episode asks for the streams of episode `number`."""
+    """Stands in for longstride.seeding.stream where the slow episode asks for the streams of episode `number`."""
 
     def __init__(self, instance):
         self.instance = instance

@@ -9,8 +9,8 @@ from helpers.group_runs import GROUP, assert_same_bits, copied, group_collector,
 from helpers.short_shop import ShortShop
 from helpers.toy_runs import SEED, actor_weights
 
-from core.rollout.collector import CollectorState, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
 
 STEPS, INSTANCES, ROUNDS, MODEL = 30, 2 * GROUP, 4, shop_model()
 

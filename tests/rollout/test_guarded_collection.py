@@ -18,18 +18,18 @@ pytest.importorskip("pydantic")
 
 import gymnasium
 
-from core.errors import EndlessEpisodeError, SimulatorError, this_command
-from core.rollout import guarded_collection
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fault_locator import FaultLocator
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.guarded_collection import collect_guarded, run_with_timeout
-from core.rollout.gymnasium_collector import GymnasiumCollector
-from core.simulators.check.time_limit import TooLong
-from core.simulators.gym.adapter import GymnasiumSimulator
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.errors import EndlessEpisodeError, SimulatorError, this_command
+from longstride.rollout import guarded_collection
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fault_locator import FaultLocator
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.guarded_collection import collect_guarded, run_with_timeout
+from longstride.rollout.gymnasium_collector import GymnasiumCollector
+from longstride.simulators.check.time_limit import TooLong
+from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,8 +187,8 @@ def test_a_round_that_is_only_slow_is_not_called_random(monkeypatch):
 ENDLESS = """
 import numpy as np
 from numba import njit
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
 
 
 @njit
@@ -221,7 +221,7 @@ def test_an_endless_loop_ends_the_process(tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
     flags = "--simulator endless.py:Endless --episode-time-limit 2 --training-episodes 2 --run-directory run"
     command = [sys.executable, f"{ROOT}/scripts/train.py", *flags.split()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src" / "core")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 2
     assert "Endless.step was still running after 2 s in episode 0 of instance 0, step 250 (line " in done.stderr

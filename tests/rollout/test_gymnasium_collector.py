@@ -14,14 +14,14 @@ from helpers.toy_runs import SEED, actor_weights, new_model
 from oracles import slow_episode
 from oracles.toy_environments import first_of
 
-from core.errors import SimulatorError
-from core.rollout.collector import RolloutPlan
-from core.rollout.gymnasium_collector import GymnasiumCollector
-from core.rollout.single_step_policy import build_step_policy
-from core.seeding import stream
-from core.simulators.gym.adapter import GymnasiumSimulator
-from core.simulators.gym.open_environment import seed_of
-from core.simulators.gym.spaces import build_encode
+from longstride.errors import SimulatorError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.gymnasium_collector import GymnasiumCollector
+from longstride.rollout.single_step_policy import build_step_policy
+from longstride.seeding import stream
+from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.gym.open_environment import seed_of
+from longstride.simulators.gym.spaces import build_encode
 
 WALK, ANY = "LongstrideWalk-v0", "LongstrideSpaces-v0"
 

@@ -10,10 +10,10 @@ from helpers.toy_runs import SEED, actor_weights, discounts_of, rollout_batch, t
 from oracles.listed_shop import ListedShop
 from oracles.slow_pointer import SlowPointer
 
-from core.learning.schedule import Coefficients
-from core.rollout.trajectory import digest
-from core.seeding import stream
-from core.simulators.simulator import new_state
+from longstride.learning.schedule import Coefficients
+from longstride.rollout.trajectory import digest
+from longstride.seeding import stream
+from longstride.simulators.simulator import new_state
 
 KINDS = {
     "steps": lambda **more: steps_collector(2, 90, **more),

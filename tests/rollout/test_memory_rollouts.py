@@ -19,13 +19,13 @@ from helpers.toy_runs import SEED, actor_weights
 from oracles.slow_memory import SlowNetwork
 from oracles.toy_simulators import Shop
 
-from core.errors import PolicyNotFiniteError
-from core.policies.loaded_policy import LoadedPolicy
-from core.rollout.collector import CollectorState, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fault_locator import FaultLocator
-from core.rollout.gymnasium_collector import GymnasiumCollector
-from core.seeding import stream
+from longstride.errors import PolicyNotFiniteError
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fault_locator import FaultLocator
+from longstride.rollout.gymnasium_collector import GymnasiumCollector
+from longstride.seeding import stream
 
 WALK = "LongstrideWalk-v0"
 
@@ -34,7 +34,7 @@ def walk_collector(options, instances, steps):
     """Return a collector of an environment with masks, and its model; without Gymnasium the test is skipped."""
     pytest.importorskip("gymnasium")
     __import__("oracles.toy_environments")
-    from core.simulators.gym.adapter import GymnasiumSimulator
+    from longstride.simulators.gym.adapter import GymnasiumSimulator
 
     simulator = GymnasiumSimulator(WALK, options)
     model = memory_model_for(simulator, critic=(24, 24))

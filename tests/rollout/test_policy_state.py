@@ -8,13 +8,13 @@ from helpers.toy_runs import CRITIC_HIDDEN, HIDDEN, SEED, actor_weights, toy_col
 from numba import njit
 from oracles.toy_simulators import Shop
 
-from core.policies.compiled.network import Network
-from core.policies.parameter_layout import feature_weights_offset
-from core.policies.spec import CHUNK, PolicySpec
-from core.rollout import collect_steps
-from core.rollout.collector import CollectorState, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.policies.compiled.network import Network
+from longstride.policies.parameter_layout import feature_weights_offset
+from longstride.policies.spec import CHUNK, PolicySpec
+from longstride.rollout import collect_steps
+from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
 
 INSTANCES, STEPS = 3, 50
 PARAMS = np.zeros(2000, np.float32)  # the sampling reads the weights of the action features at its end

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from core.policies.spec import PolicySpec
-from core.rollout.trajectory import allocate, allocate_plain, pinned_bytes, trajectory_bytes
-from core.simulators.spaces import Discrete
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import allocate, allocate_plain, pinned_bytes, trajectory_bytes
+from longstride.simulators.spaces import Discrete
 
 
 def spec(action_features=0):

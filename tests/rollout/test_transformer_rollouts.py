@@ -16,12 +16,12 @@ from helpers.transformer_models import transformer_for
 from oracles.slow_transformer import SlowTransformer
 from oracles.toy_simulators import Shop
 
-from core.policies.loaded_policy import LoadedPolicy
-from core.policies.spec import PolicySpec
-from core.rollout.collector import CollectorState, RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.seeding import stream
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.seeding import stream
 
 
 def shop_model():

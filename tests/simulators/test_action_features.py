@@ -6,11 +6,11 @@ from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, actor_weights, new_model
 from oracles.toy_simulators import Shop, Tracker
 
-from core.errors import SimulatorError, UserError
-from core.rollout.collector import RolloutPlan
-from core.rollout.episode_collector import EpisodeCollector
-from core.simulators.check import check_simulator
-from core.simulators.validate import require_complete
+from longstride.errors import SimulatorError, UserError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.simulators.check import check_simulator
+from longstride.simulators.validate import require_complete
 
 
 class NoSize(Shop):

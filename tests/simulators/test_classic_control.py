@@ -18,12 +18,12 @@ pytest.importorskip("gymnasium")
 
 import gymnasium
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
-from core.simulators.loading import BUILT_IN, load_simulator
-from core.simulators.simulator import compiled, function_of, new_state
-from core.simulators.spaces import Discrete
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
+from longstride.simulators.loading import BUILT_IN, load_simulator
+from longstride.simulators.simulator import compiled, function_of, new_state
+from longstride.simulators.spaces import Discrete
 
 STATE, REWARD, OBSERVATION = 1e-11, 1e-9, 2.0**-22
 UNCORRECTED = 1e-6

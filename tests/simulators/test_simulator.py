@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from oracles.toy_simulators import Bandit
 
-from core.errors import UserError
-from core.simulators.simulator import Simulator
-from core.simulators.validate import require_complete
+from longstride.errors import UserError
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.validate import require_complete
 
 
 def capabilities(simulator):
@@ -18,7 +18,7 @@ def test_a_simulator_that_states_no_capability_is_compiled_resumable_and_played_
 
 
 def test_the_process_simulator_knows_the_steps_of_a_nominal_episode():
-    loading = pytest.importorskip("core.simulators.loading")
+    loading = pytest.importorskip("longstride.simulators.loading")
     desk = loading.load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
     assert capabilities(desk) == (True, True, 0, round(desk.sizes.expected_tasks))
     assert 50_000 < desk.expected_steps < desk.max_steps
@@ -26,7 +26,7 @@ def test_the_process_simulator_knows_the_steps_of_a_nominal_episode():
 
 def test_an_environment_is_stepped_by_python_in_short_rollouts():
     pytest.importorskip("gymnasium")
-    adapter = pytest.importorskip("core.simulators.gym.adapter")
+    adapter = pytest.importorskip("longstride.simulators.gym.adapter")
     assert capabilities(adapter.GymnasiumSimulator("CartPole-v1", {})) == (False, False, 0, None)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from oracles.toy_simulators import Bandit, Choices, Tracker
 
-from core.errors import UserError
-from core.simulators.spaces import Box, Discrete, MultiDiscrete, description
-from core.simulators.validate import require_complete
+from longstride.errors import UserError
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete, description
+from longstride.simulators.validate import require_complete
 
 
 @pytest.mark.parametrize(

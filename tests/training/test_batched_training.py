@@ -7,8 +7,8 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.commands.cli import main
+from longstride.training.run_directory.metrics_log import read_metrics
 
 SIMULATOR = f"{toy_simulators.__file__}:Shop"
 FLAGS = [

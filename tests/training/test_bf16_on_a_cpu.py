@@ -8,10 +8,10 @@ pytest.importorskip("pydantic")
 
 from training.test_trainer import assert_same_state, figures, new_run, train
 
-from core.errors import UserError
-from core.hardware.detect import detect_machine
-from core.training.build import run as run_builder
-from core.training.run_directory.metrics_log import MetricsLog
+from longstride.errors import UserError
+from longstride.hardware.detect import detect_machine
+from longstride.training.build import run as run_builder
+from longstride.training.run_directory.metrics_log import MetricsLog
 
 
 @pytest.fixture(autouse=True)

@@ -15,26 +15,26 @@ from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
 from benchmarks.long_queue import LongQueue
-from core.commands import cli
-from core.commands.cli import main
-from core.commands.plan import command as plan_command
-from core.config import Config
-from core.errors import GpuLostError, UserError, this_command
-from core.hardware.detect import detect_machine
-from core.learning.device_transfer import ModelTransfer
-from core.learning.oom_recovery import is_gpu_lost
-from core.learning.updater import Updater
-from core.rollout.episode_collector import EpisodeCollector
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.rollout.trajectory import trajectory_bytes
-from core.simulators.loading import load_simulator
-from core.training.build import choose_prior, components
-from core.training.build import run as run_builder
-from core.training.build.components import build_collector
-from core.training.build.plan import plan_run
-from core.training.build.setup import set_up
-from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
-from core.training.run_directory.metrics_log import MetricsLog
+from longstride.commands import cli
+from longstride.commands.cli import main
+from longstride.commands.plan import command as plan_command
+from longstride.config import Config
+from longstride.errors import GpuLostError, UserError, this_command
+from longstride.hardware.detect import detect_machine
+from longstride.learning.device_transfer import ModelTransfer
+from longstride.learning.oom_recovery import is_gpu_lost
+from longstride.learning.updater import Updater
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.trajectory import trajectory_bytes
+from longstride.simulators.loading import load_simulator
+from longstride.training.build import choose_prior, components
+from longstride.training.build import run as run_builder
+from longstride.training.build.components import build_collector
+from longstride.training.build.plan import plan_run
+from longstride.training.build.setup import set_up
+from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from longstride.training.run_directory.metrics_log import MetricsLog
 
 ADVICE = "\nCUDA kernel errors might be asynchronously reported at some other API call.\n"
 FAILED = "CUDA error: unspecified launch failure"
@@ -317,7 +317,7 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
 
 def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
     """A limit of 100 MB of which 30 are in use: 70 MB are free, whatever the host has."""
-    from core.hardware import cpu
+    from longstride.hardware import cpu
 
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)

@@ -13,12 +13,12 @@ pytest.importorskip("pydantic")
 from commands.test_cli import train_arguments
 from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run, train
 
-from core.commands.cli import main
-from core.errors import SimulatorError, UserError, this_command
-from core.learning.steps.torch_step import TorchStepper
-from core.training.failures import divergence_error, memory_error
-from core.training.run_directory.checkpoint import load_checkpoint, seal, unseal
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.commands.cli import main
+from longstride.errors import SimulatorError, UserError, this_command
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.training.failures import divergence_error, memory_error
+from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 ASKED = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
 

@@ -10,11 +10,11 @@ from rich.console import Console
 from training.test_rollout_growth import no_display
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
-from core.commands.cli import main
-from core.errors import UserError
-from core.training.rollout_growth import GrowthLimits, next_size
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.commands.cli import main
+from longstride.errors import UserError
+from longstride.training.rollout_growth import GrowthLimits, next_size
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 SHOP = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "group_size": GROUP, "horizon": 20}
 ROLLOUTS = {"rollout_steps": 30, "training_episodes": 4, "kl_coefficient": 0.1}

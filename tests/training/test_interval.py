@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("pydantic")
 
 import longstride
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Discrete
-from core.training.run_directory.checkpoint import load_checkpoint
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Discrete
+from longstride.training.run_directory.checkpoint import load_checkpoint
 
 
 class Unit(NamedTuple):

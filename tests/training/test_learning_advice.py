@@ -6,8 +6,8 @@ import torch
 from helpers.toy_runs import toy_model
 from scipy.signal import lfilter
 
-from core.learning.policy_health import policy_health, some_rows
-from core.training.learning_advice import signs
+from longstride.learning.policy_health import policy_health, some_rows
+from longstride.training.learning_advice import signs
 
 HEALTHY = {
     **{"learning_rate": 1e-3, "approx_kl": 0.01, "explained_variance": 0.5},

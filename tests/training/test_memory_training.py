@@ -13,20 +13,20 @@ from oracles.echo import Echo
 from oracles.toy_simulators import Shop
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
-from core.commands.cli import main
-from core.errors import UserError
-from core.learning.policy_health import policy_health
-from core.policies.loaded_policy import LoadedPolicy
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import CHUNK
-from core.rollout.collector import RolloutPlan
-from core.rollout.fixed_length_collector import FixedLengthCollector
-from core.seeding import stream
-from core.simulators.simulator import new_state
-from core.training.evaluation.compiled import CompiledPlayer
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 from longstride import load_policy
+from longstride.commands.cli import main
+from longstride.errors import UserError
+from longstride.learning.policy_health import policy_health
+from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import CHUNK
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.seeding import stream
+from longstride.simulators.simulator import new_state
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 MINGRU = {
     **{"policy_network": "mingru", "rollout_steps": 70, "training_episodes": 4, "batch_size": 300},

@@ -8,15 +8,15 @@ from helpers.toy_runs import SEED
 from oracles.listed_shop import ListedShop
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
-from core.commands.cli import main
-from core.errors import UserError
-from core.seeding import stream
-from core.simulators.check import check_simulator
-from core.simulators.simulator import new_state
-from core.simulators.validate import require_complete
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 from longstride import load_policy
+from longstride.commands.cli import main
+from longstride.errors import UserError
+from longstride.seeding import stream
+from longstride.simulators.check import check_simulator
+from longstride.simulators.simulator import new_state
+from longstride.simulators.validate import require_complete
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 POINTER = {
     **{"simulator": "oracles.listed_shop:ListedShop", "policy_network": "pointer", "rollout_steps": 70},

@@ -12,8 +12,8 @@ pytest.importorskip("pydantic")
 from helpers.rank_processes import free_port, in_processes
 from helpers.rank_scenarios import CASES, RESUMED, SIZES, STOPS, scenarios, train_case
 
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
 

@@ -5,11 +5,11 @@ import math
 import pytest
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
-from core.errors import UserError
-from core.learning.gradient_noise import GradientNoise
-from core.training.rollout_growth import GrowthLimits, RolloutGrowth, next_rate_factor, next_size, wanted_steps
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.errors import UserError
+from longstride.learning.gradient_noise import GradientNoise
+from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth, next_rate_factor, next_size, wanted_steps
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 LIMITS = GrowthLimits(instances=32, first=8192, most=200_000, total=32_000_000)
 
@@ -99,7 +99,7 @@ GROWING = {
 @pytest.fixture(scope="module", autouse=True)
 def _large_rollouts_for_short_runs():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.training.build.setup.LARGEST_SHARE", 2)
+        patch.setattr("longstride.training.build.setup.LARGEST_SHARE", 2)
         yield
 
 
@@ -113,7 +113,7 @@ def whole(tmp_path_factory):
 
 
 def no_display(patch):
-    from core.training.run_directory.metrics_log import MetricsLog
+    from longstride.training.run_directory.metrics_log import MetricsLog
 
     patch.setattr(MetricsLog, "_open_board", lambda *_: None)
 

@@ -7,10 +7,10 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from core.config import Config
-from core.errors import UserError
-from core.training.build.run import build_run
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.training.build.run import build_run
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",

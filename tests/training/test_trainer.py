@@ -13,13 +13,13 @@ pytest.importorskip("pydantic")
 
 from helpers.slow_cases import mostly_slow
 
-from core.config import Config
-from core.errors import UserError
-from core.policies.networks import restore_model
-from core.training.build.run import build_run
-from core.training.run_directory import checkpoint_writer
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.policies.networks import restore_model
+from longstride.training.build.run import build_run
+from longstride.training.run_directory import checkpoint_writer
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",

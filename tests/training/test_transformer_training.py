@@ -12,16 +12,16 @@ from oracles.toy_simulators import Shop
 from training.test_memory_training import learned
 from training.test_trainer import CONFIG, assert_same_state, figures, no_tensorboard, train  # noqa: F401
 
-from core.commands.cli import main
-from core.config import Config
-from core.errors import UserError
-from core.learning.policy_health import policy_health
-from core.policies.networks import ActorCritic, initialise
-from core.policies.spec import CHUNK
-from core.training.build.run import build_run
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
 from longstride import load_policy
+from longstride.commands.cli import main
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.learning.policy_health import policy_health
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import CHUNK
+from longstride.training.build.run import build_run
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 TRANSFORMER = {
     **{"preset": "large_transformer", "policy_network": "transformer", "num_hidden_layers": 2, "batch_size": 300},

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 
-from core.commands.ab import runs
-from core.commands.ab.side import read_side
-from core.commands.cli import main
-from core.config import Parser, add_flags, flags_of
-from core.own_files.marker import mark_folder
-from core.training.run_directory.lock import RunLock
+from longstride.commands.ab import runs
+from longstride.commands.ab.side import read_side
+from longstride.commands.cli import main
+from longstride.config import Parser, add_flags, flags_of
+from longstride.own_files.marker import mark_folder
+from longstride.training.run_directory.lock import RunLock
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.commands.ab.report import CommonMetric, compare, outcome_of, played_the_same, run_figures, table_of
-from core.training.evaluation.statistics import paired_difference, paired_ratio
+from longstride.commands.ab.report import CommonMetric, compare, outcome_of, played_the_same, run_figures, table_of
+from longstride.training.evaluation.statistics import paired_difference, paired_ratio
 
 
 def record(number, simulation=1.0, transfer=0.0, update=2.0, metric=10.0, **more):

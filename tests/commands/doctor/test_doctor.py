@@ -12,19 +12,19 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
-from core.commands.doctor import checks
-from core.commands.doctor.checks import CHECKS
-from core.commands.doctor.command import findings_table, remedy_lines
-from core.commands.doctor.finding import DoctorInput, Finding
-from core.config import Config
-from core.errors import UserError
-from core.hardware.detect import detect_machine
-from core.hardware.diagnostics import Diagnostics, run_diagnostics
-from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.plan import make_plan
-from core.training.build.plan import plan_settings
-from core.training.build.setup import set_up
+from longstride.commands.cli import main
+from longstride.commands.doctor import checks
+from longstride.commands.doctor.checks import CHECKS
+from longstride.commands.doctor.command import findings_table, remedy_lines
+from longstride.commands.doctor.finding import DoctorInput, Finding
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.diagnostics import Diagnostics, run_diagnostics
+from longstride.hardware.planning.gpu_catalog import find_card
+from longstride.hardware.planning.plan import make_plan
+from longstride.training.build.plan import plan_settings
+from longstride.training.build.setup import set_up
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
 WELL = Diagnostics("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)

@@ -18,14 +18,14 @@ pytest.importorskip("onnxruntime")
 
 from helpers.slow_cases import mostly_slow
 
-from core.commands.cli import main
-from core.commands.export import command
-from core.commands.export.forms import c_compiler, play_torch
-from core.commands.export.steps import Steps
-from core.policies.export.c_source import CFiles
-from core.policies.networks import ActorCritic
-from core.policies.spec import spec_for
-from core.simulators.loading import from_source
+from longstride.commands.cli import main
+from longstride.commands.export import command
+from longstride.commands.export.forms import c_compiler, play_torch
+from longstride.commands.export.steps import Steps
+from longstride.policies.export.c_source import CFiles
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import spec_for
+from longstride.simulators.loading import from_source
 
 ALL = ["README.md", "policy.c", "policy.h", "policy.json", "policy.onnx", "policy.safetensors"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from core.commands.export.parity import TOLERANCE, differences, limit_of
-from core.commands.export.steps import Steps, episodes_of, random_steps
-from core.policies.spec import PolicySpec
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.commands.export.parity import TOLERANCE, differences, limit_of
+from longstride.commands.export.steps import Steps, episodes_of, random_steps
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 CHOICE = PolicySpec(2, MultiDiscrete([2, 3]), (4,), (4,), "tanh")
 NUMBERS = PolicySpec(2, Box([-1.0, -20.0], [1.0, 20.0]), (4,), (4,), "tanh")

@@ -10,14 +10,14 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from core.commands.cli import main
-from core.commands.plan import time_estimate
-from core.commands.plan.report import make_report
-from core.commands.plan.time_estimate import iterations_in
-from core.config import Config
-from core.errors import this_command
-from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
-from core.simulators.loading import load_simulator
+from longstride.commands.cli import main
+from longstride.commands.plan import time_estimate
+from longstride.commands.plan.report import make_report
+from longstride.commands.plan.time_estimate import iterations_in
+from longstride.config import Config
+from longstride.errors import this_command
+from longstride.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
+from longstride.simulators.loading import load_simulator
 
 TOYS = Path(toy_simulators.__file__)
 BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]

@@ -19,14 +19,14 @@ pytest.importorskip("uvicorn")
 
 import uvicorn
 
-from core.commands.cli import main
-from core.commands.recommend.recommender import Recommender
-from core.commands.recommend.service.app import create_app
-from core.commands.recommend.service.guard import guard_of
-from core.commands.recommend.service.limits import Served
-from core.simulators.loading import find_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.process.snapshots.schema import OpenCase, ProcessState, RestingTask, TaskInWork, WaitingTask
+from longstride.commands.cli import main
+from longstride.commands.recommend.recommender import Recommender
+from longstride.commands.recommend.service.app import create_app
+from longstride.commands.recommend.service.guard import guard_of
+from longstride.commands.recommend.service.limits import Served
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.snapshots.schema import OpenCase, ProcessState, RestingTask, TaskInWork, WaitingTask
 
 TEXT, REFERENCE = page("how-to/recommend-assignments.md"), page("reference/recommendations.md")
 

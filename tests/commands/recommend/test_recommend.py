@@ -12,10 +12,10 @@ from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 
 import longstride
-from core import __version__
-from core.commands.cli import main
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.run_directory.checkpoint import seal, unseal
+from longstride import __version__
+from longstride.commands.cli import main
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.run_directory.checkpoint import seal, unseal
 
 STATE = {
     "time": "2026-11-24T09:30:00",
@@ -159,7 +159,10 @@ def test_runs_that_recommend_nothing(run, tmp_path, capsys):
     for path in file.parent.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
     about = unseal(file.read_bytes())
-    about["simulator"] |= {"simulator": "core.simulators.classic_control.cartpole:CartPole", "observation_size": 4}
+    about["simulator"] |= {
+        "simulator": "longstride.simulators.classic_control.cartpole:CartPole",
+        "observation_size": 4,
+    }
     about["simulator"] |= {"actions": 2, "action_features": 0}
     (other / file.name).write_bytes(seal({**about, "source": {"simulator": "cartpole"}}))
     cases = {
@@ -179,7 +182,7 @@ def test_runs_that_recommend_nothing(run, tmp_path, capsys):
 
 def test_serve_without_its_packages_names_the_extra(run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    for module in [name for name in sys.modules if name.startswith("core.commands.recommend.service.")]:
+    for module in [name for name in sys.modules if name.startswith("longstride.commands.recommend.service.")]:
         monkeypatch.delitem(sys.modules, module)
     assert main(["--mode", "recommend", "--serve", "0", "--run-directory", str(run)]) == 2
     assert "pip install 'longstride[service]'" in capsys.readouterr().err

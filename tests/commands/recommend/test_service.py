@@ -24,17 +24,17 @@ from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 from uvicorn.server import ServerState
 
-from core import __version__
-from core.commands.recommend.recommender import Recommender
-from core.commands.recommend.service import connection
-from core.commands.recommend.service.access_log import AccessLog
-from core.commands.recommend.service.app import create_app
-from core.commands.recommend.service.connections import Connections
-from core.commands.recommend.service.counts import Counts
-from core.commands.recommend.service.guard import Guard, guard_of
-from core.commands.recommend.service.limits import MOST_BYTES, Limits, Served
-from core.errors import UserError
-from core.simulators.process.simulator import ProcessSimulator
+from longstride import __version__
+from longstride.commands.recommend.recommender import Recommender
+from longstride.commands.recommend.service import connection
+from longstride.commands.recommend.service.access_log import AccessLog
+from longstride.commands.recommend.service.app import create_app
+from longstride.commands.recommend.service.connections import Connections
+from longstride.commands.recommend.service.counts import Counts
+from longstride.commands.recommend.service.guard import Guard, guard_of
+from longstride.commands.recommend.service.limits import MOST_BYTES, Limits, Served
+from longstride.errors import UserError
+from longstride.simulators.process.simulator import ProcessSimulator
 
 ABOUT = {"scenario": "office", "policy": "mlp", "iteration": 7, "policy_sha256": "0" * 64}
 WEEK = 7 * 1440.0
@@ -80,7 +80,7 @@ def client(recommender):
 def replays(tmp_path_factory):
     """Return the states and actions of an evaluation's episode, and how other policies' episodes were repeated."""
     file, script = tmp_path_factory.mktemp("week") / "week.json", Path(__file__).with_name("uncompiled_replay.py")
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT / "src" / "core"), str(ROOT / "tests")])
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths}
     command = [sys.executable, "-W", "ignore", str(script), str(file), *REPLAYS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -23,8 +23,8 @@ import psutil
 from helpers.played_states import save_policy, some_policy
 from oracles.process_play import office
 
-from core import __version__
-from core.simulators.process.simulator import ProcessSimulator
+from longstride import __version__
+from longstride.simulators.process.simulator import ProcessSimulator
 
 pytestmark = [
     pytest.mark.slow,
@@ -51,7 +51,7 @@ class Service:
 
     def __init__(self, run, *flags, **variables):
         command = [sys.executable, str(ROOT / "scripts" / "train.py"), "--mode", "recommend", "--serve", "0"]
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path]), **variables}
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src" / "core"), *sys.path]), **variables}
         variables.pop("LONGSTRIDE_TOKEN", None)
         self.process = subprocess.Popen(
             [*command, "--run-directory", str(run), *flags],

@@ -10,10 +10,10 @@ import numpy as np
 from helpers.played_states import decisions, some_policy
 from oracles.process_play import office, scenario, service
 
-from core.commands.recommend.recommender import Recommender
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.process.snapshots.dump_state import dump_state
-from core.simulators.process.snapshots.schema import parse_state
+from longstride.commands.recommend.recommender import Recommender
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.snapshots.dump_state import dump_state
+from longstride.simulators.process.snapshots.schema import parse_state
 
 
 def clinic() -> ProcessSimulator:

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pydantic")
 
 
-from core.commands.sweep.space import Dimension, read_space
-from core.errors import UserError
+from longstride.commands.sweep.space import Dimension, read_space
+from longstride.errors import UserError
 
 
 def read(*texts, file=None):

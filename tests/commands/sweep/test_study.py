@@ -10,8 +10,8 @@ pytest.importorskip("pydantic")
 
 pytest.importorskip("optuna")
 
-from core.commands.sweep.space import read_space
-from core.commands.sweep.study import Aim, Search, Trial, best_first, pareto_front
+from longstride.commands.sweep.space import read_space
+from longstride.commands.sweep.study import Aim, Search, Trial, best_first, pareto_front
 
 SPACE = read_space(["learning_rate_actor=1e-5..1e-2 log", "num_epochs=1..10", "batch_size=256,512"], None)
 LEAST = Aim("score", lower_is_better=True, pruning=True, seed=3)

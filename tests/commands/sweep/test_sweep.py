@@ -18,12 +18,12 @@ from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 from helpers.pages import ReportPage
 from scipy.stats import ttest_rel
 
-from core.commands.cli import main
-from core.commands.sweep import runs
-from core.commands.sweep.limits import Limits
-from core.commands.sweep.report import against_base
-from core.commands.sweep.runs import Result, parts_done
-from core.own_files.marker import mark_folder
+from longstride.commands.cli import main
+from longstride.commands.sweep import runs
+from longstride.commands.sweep.limits import Limits
+from longstride.commands.sweep.report import against_base
+from longstride.commands.sweep.runs import Result, parts_done
+from longstride.own_files.marker import mark_folder
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
 METRICS = ("return", "mean_cycle_time")  # main metrics of the bandit and of a process

@@ -10,11 +10,11 @@ from unittest.mock import MagicMock
 import pytest
 from commands.test_cli import refused  # noqa: F401
 
-from core.commands.cli import main
-from core.commands.track import command, to_mlflow, to_wandb
-from core.commands.track.tracker import TrackingError
-from core.training.run_directory.lock import RunLock
-from core.training.run_directory.metrics_log import scalars
+from longstride.commands.cli import main
+from longstride.commands.track import command, to_mlflow, to_wandb
+from longstride.commands.track.tracker import TrackingError
+from longstride.training.run_directory.lock import RunLock
+from longstride.training.run_directory.metrics_log import scalars
 
 SETTINGS = {"gamma": 0.9, "simulator_options": {"max_steps": 5}, "use_tf32": True, "simulator": "toy.py:Toy"}
 

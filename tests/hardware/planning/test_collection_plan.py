@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import UserError
-from core.hardware.planning import collection
-from core.hardware.planning.collection import (
+from longstride.errors import UserError
+from longstride.hardware.planning import collection
+from longstride.hardware.planning.collection import (
     ANSWER_SECONDS,
     FAR_WEIGHT_SECONDS,
     MARGIN,
@@ -19,9 +19,9 @@ from core.hardware.planning.collection import (
     crossover,
     loop_seconds,
 )
-from core.hardware.planning.gpu_catalog import find_card, machine_with
-from core.hardware.planning.roofline import REPLAY_SECONDS
-from core.hardware.types import CollectionWork, Gpu, PlanSettings
+from longstride.hardware.planning.gpu_catalog import find_card, machine_with
+from longstride.hardware.planning.roofline import REPLAY_SECONDS
+from longstride.hardware.types import CollectionWork, Gpu, PlanSettings
 
 H200, NO_GPU = find_card("H200"), "torch finds no usable NVIDIA GPU or driver"
 SETTINGS = PlanSettings(

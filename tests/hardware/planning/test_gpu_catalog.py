@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.errors import UserError
-from core.hardware.planning import gpu_catalog
-from core.hardware.planning.gpu_catalog import (
+from longstride.errors import UserError
+from longstride.hardware.planning import gpu_catalog
+from longstride.hardware.planning.gpu_catalog import (
     CARDS,
     TierDefaults,
     card_of,
@@ -13,7 +13,7 @@ from core.hardware.planning.gpu_catalog import (
     tier_defaults,
     tier_of,
 )
-from core.hardware.types import Gpu, Machine
+from longstride.hardware.types import Gpu, Machine
 
 BY_NAME = {card.name: card for card in CARDS}
 

@@ -6,8 +6,8 @@ import torch
 from helpers.real_steps import prepared_step, prepared_update
 from helpers.specs import mlp_spec
 
-from core.hardware.planning.update_memory import estimate_memory
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.hardware.planning.update_memory import estimate_memory
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 pytestmark = [
     pytest.mark.gpu,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import UserError
-from core.hardware.planning.gpu_catalog import NOMINAL_HOST
-from core.hardware.planning.host_memory import require_room, trajectories
-from core.hardware.types import HostRollout
+from longstride.errors import UserError
+from longstride.hardware.planning.gpu_catalog import NOMINAL_HOST
+from longstride.hardware.planning.host_memory import require_room, trajectories
+from longstride.hardware.types import HostRollout
 
 MB = 10**6
 SIX = HostRollout(copies=6, decisions=62_000, rows=166_358, at_most=False, bytes=443 * MB, pinned_bytes=1190 * MB)

@@ -10,14 +10,14 @@ from helpers.real_steps import bytes_of, last_gradient, optimizer_moments
 from helpers.toy_runs import toy_stepper
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.hardware.planning.activation_memory import column_bytes
-from core.hardware.planning.update_memory import estimate_memory
-from core.hardware.planning.work import step_work
-from core.learning.memory.chunks import ChunkedSamples
-from core.policies.networks import ActorCritic, initialise
-from core.policies.parameter_layout import layout_of
-from core.policies.spec import CHUNK
-from core.simulators.spaces import Discrete
+from longstride.hardware.planning.activation_memory import column_bytes
+from longstride.hardware.planning.update_memory import estimate_memory
+from longstride.hardware.planning.work import step_work
+from longstride.learning.memory.chunks import ChunkedSamples
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import CHUNK
+from longstride.simulators.spaces import Discrete
 
 STEPS = 1024
 SPECS = {
@@ -41,7 +41,7 @@ def prepared(spec, microbatch=STEPS, precision="fp32", checkpointing=False):
 @pytest.fixture
 def on_a_card(monkeypatch):
     """Scan as on a GPU: in rounds over all steps, for which the launches are counted."""
-    monkeypatch.setattr("core.policies.mingru._step_by_step", lambda tensor: False)
+    monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
 
 
 def ratio_of_bytes(spec, microbatch, precision, checkpointing):

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import UserError
-from core.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
-from core.hardware.planning.plan import make_plan
-from core.hardware.types import Gpu, HostRollout, Machine, PlanSettings
-from core.training.display.messages import batch_line, memory_lines, precision_lines, update_line
+from longstride.errors import UserError
+from longstride.hardware.planning.gpu_catalog import CARDS, find_card, machine_with
+from longstride.hardware.planning.plan import make_plan
+from longstride.hardware.types import Gpu, HostRollout, Machine, PlanSettings
+from longstride.training.display.messages import batch_line, memory_lines, precision_lines, update_line
 
 H200 = Gpu("NVIDIA H200", (9, 0), 150_000_000_000, 148_500_000_000)
 T4 = Gpu("Tesla T4", (7, 5), 16_000_000_000, 15_000_000_000)

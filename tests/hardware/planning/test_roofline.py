@@ -9,9 +9,9 @@ from helpers.real_steps import prepared_step
 from helpers.specs import mlp_spec
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.hardware.planning.activation_memory import column_bytes
-from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.roofline import (
+from longstride.hardware.planning.activation_memory import column_bytes
+from longstride.hardware.planning.gpu_catalog import find_card
+from longstride.hardware.planning.roofline import (
     BUS_BYTES_PER_SECOND,
     LAUNCH_SECONDS,
     REPLAY_SECONDS,
@@ -19,8 +19,8 @@ from core.hardware.planning.roofline import (
     seconds,
     update_seconds,
 )
-from core.hardware.planning.work import Work, compiled_traffic, step_work, update_work
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.hardware.planning.work import Work, compiled_traffic, step_work, update_work
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SHAPES = {
     "small": mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), space=Discrete(8)),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.second_gpu import SecondGpu, in_words, second_gpu
-from core.hardware.planning.work import Work
+from longstride.hardware.planning.gpu_catalog import find_card
+from longstride.hardware.planning.second_gpu import SecondGpu, in_words, second_gpu
+from longstride.hardware.planning.work import Work
 
 H200 = find_card("H200")
 WORK = Work(flops=0, wide_flops=0, traffic=0, launches=0, steps=100, transfers=0)

@@ -8,10 +8,10 @@ from helpers.real_steps import last_gradient, optimizer_moments
 from helpers.transformer_models import transformer_spec
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.hardware.planning.update_memory import estimate_memory
-from core.hardware.planning.work import step_work
-from core.policies.parameter_layout import layout_of
-from core.simulators.spaces import Discrete
+from longstride.hardware.planning.update_memory import estimate_memory
+from longstride.hardware.planning.work import step_work
+from longstride.policies.parameter_layout import layout_of
+from longstride.simulators.spaces import Discrete
 
 SPECS = {
     "usual": transformer_spec(32, Discrete(8), (128, 128), 2, "relu", attention=(20, 4, 2)),

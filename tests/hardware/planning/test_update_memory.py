@@ -9,8 +9,8 @@ from helpers.specs import mlp_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.planning.activation_memory import column_bytes
-from core.hardware.planning.update_memory import (
+from longstride.hardware.planning.activation_memory import column_bytes
+from longstride.hardware.planning.update_memory import (
     LARGEST_BATCH,
     SAFETY,
     auto_batch_size,
@@ -19,11 +19,11 @@ from core.hardware.planning.update_memory import (
     fixed_bytes,
     workspace_bytes,
 )
-from core.learning.algorithms.interface import Samples
-from core.learning.device_transfer import upload
-from core.learning.prepare_batch import _values
-from core.policies.parameter_layout import layout_of
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.device_transfer import upload
+from longstride.learning.prepare_batch import _values
+from longstride.policies.parameter_layout import layout_of
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 @given(st.integers(1, 10**7), st.integers(0, 2 * 10**11), st.integers(1, 10**5), st.integers(1, 65_536))

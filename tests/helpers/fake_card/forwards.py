@@ -28,7 +28,7 @@ def run_cases(card_class):
     from helpers.toy_runs import toy_model
     from helpers.transformer_models import transformer_spec
 
-    from core.policies.batched_forward import TorchForward
+    from longstride.policies.batched_forward import TorchForward
 
     torch.cuda.Event = NoEvent
     results = {}

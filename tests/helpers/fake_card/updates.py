@@ -10,14 +10,14 @@ from helpers.recorded_graphs import RecordedGraphs
 from helpers.specs import mlp_spec
 from helpers.toy_runs import rollout_batch, toy_algorithm, toy_coefficients, toy_settings
 
-import core.learning.step_selection.executor as executor
-from core.learning.algorithms.grpo import Grpo
-from core.learning.algorithms.ppo import Ppo
-from core.learning.steps.interface import UpdateSettings
-from core.learning.updater import Updater
-from core.policies.networks import ActorCritic, initialise
-from core.rollout.trajectory import Trajectory, allocate
-from core.simulators.spaces import Discrete
+import longstride.learning.step_selection.executor as executor
+from longstride.learning.algorithms.grpo import Grpo
+from longstride.learning.algorithms.ppo import Ppo
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.updater import Updater
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.rollout.trajectory import Trajectory, allocate
+from longstride.simulators.spaces import Discrete
 
 
 class Watched:

@@ -19,15 +19,15 @@ from helpers.toy_runs import (
 from learning.test_group_advantages import member
 from oracles.slow_update import SlowModel, slow_distribution
 
-from core.learning.algorithms.grpo import BranchGrpo, Grpo
-from core.learning.algorithms.interface import with_branches
-from core.learning.algorithms.ppo import PpoCoefficients
-from core.learning.schedule import Coefficients
-from core.learning.steps.cpu_kernels.loss_gradients import TERMS
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.interface import TOTAL, UpdateSettings
-from core.learning.steps.torch_step import TorchStepper
-from core.learning.updater import Updater
+from longstride.learning.algorithms.grpo import BranchGrpo, Grpo
+from longstride.learning.algorithms.interface import with_branches
+from longstride.learning.algorithms.ppo import PpoCoefficients
+from longstride.learning.schedule import Coefficients
+from longstride.learning.steps.cpu_kernels.loss_gradients import TERMS
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
+from longstride.learning.steps.interface import TOTAL, UpdateSettings
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.learning.updater import Updater
 
 COEFFICIENTS = PpoCoefficients(0.2, 0.05, 0.5)
 
@@ -387,7 +387,7 @@ def test_without_a_coefficient_there_is_no_reference(monkeypatch):
     def refuse(*_):
         raise AssertionError("a reference was made")
 
-    monkeypatch.setattr("core.learning.updater.Penalty", refuse)
+    monkeypatch.setattr("longstride.learning.updater.Penalty", refuse)
     toy_updater(shop_model(), kl_coefficient=0.0)
     with pytest.raises(AssertionError, match="a reference was made"):
         toy_updater(shop_model(), kl_coefficient=1e-3)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from helpers.toy_runs import actor_weights, discounts_of, rollout_batch, toy_collector, toy_model, toy_settings
 
-from core.learning.advantages import standardise
-from core.learning.algorithms.interface import Loss, Targets
-from core.learning.schedule import Coefficients
-from core.learning.steps.interface import UpdateSettings
-from core.learning.updater import Updater
+from longstride.learning.advantages import standardise
+from longstride.learning.algorithms.interface import Loss, Targets
+from longstride.learning.schedule import Coefficients
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.updater import Updater
 
 
 class Terms(NamedTuple):

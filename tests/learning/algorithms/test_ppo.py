@@ -8,10 +8,10 @@ import torch
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper
 from oracles.slow_update import SlowModel, slow_derivative, slow_loss
 
-from core.learning.algorithms.interface import PolicyOutputs, Samples
-from core.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
-from core.policies.distributions import Distribution, discrete, distribution_of
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.learning.algorithms.interface import PolicyOutputs, Samples
+from longstride.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
+from longstride.policies.distributions import Distribution, discrete, distribution_of
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 NO_STD = torch.zeros(0)
 

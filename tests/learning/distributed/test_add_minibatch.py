@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from core.learning.distributed.add_minibatch import add_minibatch
-from core.learning.step_selection.autotune import ExecutionTrial, agreed
+from longstride.learning.distributed.add_minibatch import add_minibatch
+from longstride.learning.step_selection.autotune import ExecutionTrial, agreed
 
 
 class Recorded:

@@ -3,7 +3,7 @@
 import torch
 from learning.steps.test_cuda_graph import assert_same_bits, eager, graphed, run, state_of
 
-from core.learning.distributed.ranks import ALONE
+from longstride.learning.distributed.ranks import ALONE
 
 
 class Twin:

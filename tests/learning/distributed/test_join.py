@@ -3,10 +3,10 @@
 import pytest
 import torch.distributed  # noqa: F401  # which process_group needs
 
-from core.errors import RankLostError, UserError
-from core.learning.distributed import process_group
-from core.learning.distributed.join import joined_ranks
-from core.learning.distributed.launch import Launch
+from longstride.errors import RankLostError, UserError
+from longstride.learning.distributed import process_group
+from longstride.learning.distributed.join import joined_ranks
+from longstride.learning.distributed.launch import Launch
 
 
 class Group:

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from core.errors import UserError
-from core.hardware.types import Machine
-from core.learning.distributed.launch import Launch, see_own_gpu, shared_machine
+from longstride.errors import UserError
+from longstride.hardware.types import Machine
+from longstride.learning.distributed.launch import Launch, see_own_gpu, shared_machine
 
 TORCHRUN = {
     **{"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"},

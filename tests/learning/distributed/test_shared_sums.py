@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch.distributed  # noqa: F401  # which process_group needs
 
-from core.learning.distributed import shared_sums
-from core.learning.distributed.process_group import _has_ended
-from core.learning.distributed.shared_sums import SharedSums, can_share_memory, make_file
+from longstride.learning.distributed import shared_sums
+from longstride.learning.distributed.process_group import _has_ended
+from longstride.learning.distributed.shared_sums import SharedSums, can_share_memory, make_file
 
 pytestmark = pytest.mark.skipif(not can_share_memory(), reason="memory is shared on Linux with x86 processors")
 

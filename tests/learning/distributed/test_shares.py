@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import UserError
-from core.learning.distributed.shares import most_slots, offsets, own_part, share_of, write_part
-from core.learning.minibatches import draw_epochs, minibatch_shape
+from longstride.errors import UserError
+from longstride.learning.distributed.shares import most_slots, offsets, own_part, share_of, write_part
+from longstride.learning.minibatches import draw_epochs, minibatch_shape
 
 
 @given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 4))

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from core.learning.distributed.watch import Watch, cause, missing, note_cause, said_by_first
+from longstride.learning.distributed.watch import Watch, cause, missing, note_cause, said_by_first
 
 
 class Store:

@@ -6,9 +6,9 @@ import torch
 from helpers.listed import pointer_model, pointer_spec, some_lists
 from helpers.toy_runs import toy_stepper
 
-from core.learning.algorithms.interface import Samples
-from core.learning.listed.samples import ListedSamples, list_places, with_lists
-from core.rollout.trajectory import allocate
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.listed.samples import ListedSamples, list_places, with_lists
+from longstride.rollout.trajectory import allocate
 
 COUNTS = [[3, 1, 4], [2, 2]]
 """Feasible actions of the steps of two trajectories."""

@@ -7,9 +7,9 @@ from helpers.memory_models import memory_model, memory_spec
 from helpers.memory_samples import chunked_samples
 from helpers.toy_runs import toy_stepper
 
-from core.learning.memory.chunks import chunk_rows, weighted
-from core.learning.minibatches import draw_epochs, split
-from core.policies.spec import CHUNK
+from longstride.learning.memory.chunks import chunk_rows, weighted
+from longstride.learning.minibatches import draw_epochs, split
+from longstride.policies.spec import CHUNK
 
 LENGTHS = (300, 1, 128, 40)
 """Steps of trajectories, of 3 + 1 + 1 + 1 chunks."""

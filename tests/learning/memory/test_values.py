@@ -15,11 +15,11 @@ from helpers.memory_rollouts import (
 from helpers.toy_runs import discounts_of, rollout_batch
 from oracles.slow_memory import SlowNetwork
 
-from core.learning.algorithms.ppo import Ppo
-from core.learning.memory.chunks import chunk_rows
-from core.learning.memory.values import values_in_order
-from core.policies.memory import Memory
-from core.policies.spec import CHUNK
+from longstride.learning.algorithms.ppo import Ppo
+from longstride.learning.memory.chunks import chunk_rows
+from longstride.learning.memory.values import values_in_order
+from longstride.policies.memory import Memory
+from longstride.policies.spec import CHUNK
 
 CASES = {
     "one step": [(1, True, (), ())],

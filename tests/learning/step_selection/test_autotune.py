@@ -11,11 +11,11 @@ from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from core.learning.algorithms.interface import Samples
-from core.learning.algorithms.ppo import Ppo
-from core.learning.minibatches import minibatch_shape, split
-from core.learning.step_selection.autotune import StepRunner
-from core.learning.step_selection.executor import Executor
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.algorithms.ppo import Ppo
+from longstride.learning.minibatches import minibatch_shape, split
+from longstride.learning.step_selection.autotune import StepRunner
+from longstride.learning.step_selection.executor import Executor
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
-from core.learning.minibatches import Minibatches
-from core.learning.step_selection.autotune import (
+from longstride.learning.minibatches import Minibatches
+from longstride.learning.step_selection.autotune import (
     ExecutionTrial,
     Snapshot,
     StepResult,

@@ -9,10 +9,10 @@ from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from core.learning.algorithms.interface import Samples
-from core.learning.steps.cuda_graph import GraphBuffers
-from core.learning.steps.interface import report_columns
-from core.policies.networks import ActorCritic
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.steps.cuda_graph import GraphBuffers
+from longstride.learning.steps.interface import report_columns
+from longstride.policies.networks import ActorCritic
 
 READS = {"_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "is_pinned", "_pin_memory"}
 DEPENDS_ON_DATA = {

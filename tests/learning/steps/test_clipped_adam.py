@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from core.learning.steps.clipped_adam import STATE, ClippedAdam
+from longstride.learning.steps.clipped_adam import STATE, ClippedAdam
 
 SHAPES = {"actor": [(5, 4), (4,), (4, 3), (3,)], "critic": [(5, 2), (2,)]}
 ADAM = {"actor": (2.0**-7, 1e-4), "critic": (2.0**-6, 1e-5)}

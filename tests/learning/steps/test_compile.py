@@ -6,8 +6,8 @@ import torch
 from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.toy_runs import toy_coefficients, toy_stepper
 
-from core.learning.minibatches import split
-from core.learning.step_selection.executor import Executor
+from longstride.learning.minibatches import split
+from longstride.learning.step_selection.executor import Executor
 
 INDICES, WEIGHTS = torch.arange(64), torch.full((64,), 1 / 64)
 

@@ -14,10 +14,10 @@ from helpers.toy_runs import (
 )
 from numba import typeof
 
-from core.learning import advantages
-from core.learning.steps.cpu_kernels import backprop, stepper
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.updater import UpdateReport
+from longstride.learning import advantages
+from longstride.learning.steps.cpu_kernels import backprop, stepper
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
+from longstride.learning.updater import UpdateReport
 
 
 def updated(execution, **changes):

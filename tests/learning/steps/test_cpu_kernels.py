@@ -6,13 +6,13 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 
-from core.learning.algorithms.interface import Samples
-from core.learning.algorithms.ppo import PpoCoefficients
-from core.learning.steps.cpu_kernels import backprop
-from core.learning.steps.cpu_kernels.loss_gradients import TERMS, Piece, value_head
-from core.learning.steps.cpu_kernels.stepper import KernelStepper, kernel_coefficients
-from core.learning.steps.interface import SKIPPED, TOTAL
-from core.learning.steps.torch_step import TorchStepper
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.algorithms.ppo import PpoCoefficients
+from longstride.learning.steps.cpu_kernels import backprop
+from longstride.learning.steps.cpu_kernels.loss_gradients import TERMS, Piece, value_head
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper, kernel_coefficients
+from longstride.learning.steps.interface import SKIPPED, TOTAL
+from longstride.learning.steps.torch_step import TorchStepper
 
 N = 700
 """Samples of a minibatch: three pieces."""

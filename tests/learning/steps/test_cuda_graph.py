@@ -12,9 +12,9 @@ from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 
-from core.learning.algorithms.interface import Samples
-from core.learning.minibatches import split
-from core.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.minibatches import split
+from longstride.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
 
 pytestmark = pytest.mark.slow
 

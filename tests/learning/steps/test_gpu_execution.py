@@ -9,12 +9,12 @@ from helpers.real_steps import rollout_of
 from helpers.specs import mlp_spec
 from helpers.toy_runs import columns_of, toy_coefficients, toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 
-from core.learning.minibatches import split
-from core.learning.step_selection.autotune import TOLERANCES, StepRunner
-from core.learning.step_selection.executor import Executor
-from core.learning.torch_settings import apply_global_settings
-from core.policies.networks import ActorCritic, initialise
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.learning.minibatches import split
+from longstride.learning.step_selection.autotune import TOLERANCES, StepRunner
+from longstride.learning.step_selection.executor import Executor
+from longstride.learning.torch_settings import apply_global_settings
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,10 +8,10 @@ from helpers.memory_samples import chunked_samples
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_stepper
 
-from core.learning.memory.chunks import weighted
-from core.learning.minibatches import split
-from core.learning.steps.cuda_graph import GraphedEpochs
-from core.policies.spec import CHUNK
+from longstride.learning.memory.chunks import weighted
+from longstride.learning.minibatches import split
+from longstride.learning.steps.cuda_graph import GraphedEpochs
+from longstride.policies.spec import CHUNK
 
 LENGTHS = (300, 1, 128, 40, 500)
 """Steps of trajectories, of ten chunks."""
@@ -20,7 +20,7 @@ LENGTHS = (300, 1, 128, 40, 500)
 @pytest.fixture(autouse=True)
 def on_a_card(monkeypatch):
     """Scan as on a GPU: in rounds over all steps, of which a capture is made."""
-    monkeypatch.setattr("core.policies.mingru._step_by_step", lambda tensor: False)
+    monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -11,15 +11,15 @@ from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_algorithm
 from oracles.toy_simulators import Bandit
 
-from core.config import Config
-from core.errors import UserError
-from core.hardware.types import Machine
-from core.learning.algorithms.ppo import PpoCoefficients
-from core.learning.steps.cpu_kernels import stepper
-from core.learning.steps.cpu_kernels.stepper import unsupported
-from core.training.build import plan as build_plan
-from core.training.build.plan import plan_run
-from core.training.build.setup import set_up
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.types import Machine
+from longstride.learning.algorithms.ppo import PpoCoefficients
+from longstride.learning.steps.cpu_kernels import stepper
+from longstride.learning.steps.cpu_kernels.stepper import unsupported
+from longstride.training.build import plan as build_plan
+from longstride.training.build.plan import plan_run
+from longstride.training.build.setup import set_up
 
 SPEC = mlp_spec((4, 8, 2), (4, 8, 1))
 HOST = Machine(2, 2, 8 * 10**9, 4 * 10**9, gpu_note="no GPU")

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.learning.device_transfer import DeviceBuffers
-from core.learning.minibatches import minibatch_shape, split, steady_size
-from core.rollout.trajectory import allocate_plain
+from longstride.learning.device_transfer import DeviceBuffers
+from longstride.learning.minibatches import minibatch_shape, split, steady_size
+from longstride.rollout.trajectory import allocate_plain
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from helpers.random_rollouts import SPACES, random_rollout
 from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_stepper
 
-from core.learning.algorithms.interface import PolicyOutputs
-from core.policies.networks import ActorCritic, initialise
+from longstride.learning.algorithms.interface import PolicyOutputs
+from longstride.policies.networks import ActorCritic, initialise
 
 SAMPLES = 96
 NARROW = (6, 16, 24), (6, 24)

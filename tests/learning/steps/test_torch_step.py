@@ -7,10 +7,10 @@ from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.toy_runs import columns_of, toy_coefficients, toy_episodes, toy_model, toy_stepper
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from core.learning.algorithms.interface import Samples
-from core.learning.minibatches import split
-from core.learning.steps.cpu_kernels.stepper import KernelStepper
-from core.learning.steps.torch_step import TorchStepper
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.minibatches import split
+from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
+from longstride.learning.steps.torch_step import TorchStepper
 
 
 def rollout(model):

@@ -9,15 +9,15 @@ import pytest
 import torch
 from helpers.specs import mlp_spec
 
-from core.errors import UserError
-from core.policies.compiled.forward import (
+from longstride.errors import UserError
+from longstride.policies.compiled.forward import (
     align_params,
     build_forward,
     build_network,
     workspace,
 )
-from core.policies.compiled.products import build_add_product, relu, tanh
-from core.policies.networks import ActorCritic
+from longstride.policies.compiled.products import build_add_product, relu, tanh
+from longstride.policies.networks import ActorCritic
 
 CASES = [((3, 2), "relu"), ((5, 8, 3), "relu"), ((6, 17, 17, 4), "tanh"), ((32, 128, 128, 128, 8), "relu")]
 

@@ -9,7 +9,7 @@ from helpers.memory_models import memory_model, memory_spec, some_begins
 from helpers.toy_runs import actor_weights
 from oracles.slow_memory import SlowNetwork
 
-from core.policies.compiled.forward import (
+from longstride.policies.compiled.forward import (
     align_params,
     build_forward,
     build_network,
@@ -17,8 +17,8 @@ from core.policies.compiled.forward import (
     new_policy_states,
     workspace,
 )
-from core.policies.memory import Memory
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.policies.memory import Memory
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 CASES = {
     "one choice": memory_spec(),

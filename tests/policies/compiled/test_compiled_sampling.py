@@ -7,7 +7,7 @@ import pytest
 import torch
 from oracles.slow_update import slow_distribution
 
-from core.policies.compiled.sampling import (
+from longstride.policies.compiled.sampling import (
     build_place,
     build_sampling,
     greedy_masked,
@@ -15,8 +15,8 @@ from core.policies.compiled.sampling import (
     row_of,
     sample_masked,
 )
-from core.policies.distributions import distribution_of, masked_log_softmax
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.policies.distributions import distribution_of, masked_log_softmax
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 SPACES = [
     *(Discrete(1), Discrete(2), Discrete(33)),

@@ -10,11 +10,11 @@ from helpers.toy_runs import actor_weights
 from helpers.transformer_models import transformer_spec
 from oracles.slow_transformer import SlowTransformer
 
-from core.policies.compiled.forward import align_params, build_network, new_policy_states, workspace
-from core.policies.compiled.transformer import softmax
-from core.policies.memory import Memory, Steps
-from core.policies.transformer import transform
-from core.simulators.spaces import Box
+from longstride.policies.compiled.forward import align_params, build_network, new_policy_states, workspace
+from longstride.policies.compiled.transformer import softmax
+from longstride.policies.memory import Memory, Steps
+from longstride.policies.transformer import transform
+from longstride.simulators.spaces import Box
 
 CASES = {
     "usual": transformer_spec(attention=(7, 2, 2)),

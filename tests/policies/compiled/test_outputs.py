@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers.exported_policies import exported, steps_of
 
-from core.commands.export.forms import play_compiled, play_torch
-from core.commands.export.parity import differences, limit_of
+from longstride.commands.export.forms import play_compiled, play_torch
+from longstride.commands.export.parity import differences, limit_of
 
 
 @pytest.mark.parametrize("name", ["squashed", "remembering choices", "attending"])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from helpers.exported_policies import POLICIES, exported, steps_of, write_c
 
-from core.commands.export.forms import c_compiler, c_form, play_torch
-from core.commands.export.parity import differences, limit_of
-from core.policies.export.c_source import c_files
-from core.policies.export.c_text import number_text
-from core.policies.export.labels import Label, Labels
-from core.simulators.spaces import Box
+from longstride.commands.export.forms import c_compiler, c_form, play_torch
+from longstride.commands.export.parity import differences, limit_of
+from longstride.policies.export.c_source import c_files
+from longstride.policies.export.c_text import number_text
+from longstride.policies.export.labels import Label, Labels
+from longstride.simulators.spaces import Box
 
 pytestmark = pytest.mark.skipif(c_compiler() is None, reason="no C compiler")
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-O2"]

@@ -10,13 +10,13 @@ from helpers.exported_policies import POLICIES, exported, model_of
 
 pytest.importorskip("pydantic")
 
-from core.errors import UserError
-from core.policies.export.contract import contract_bytes, contract_of, safetensors_bytes
-from core.policies.export.labels import Label, Labels, read_labels
-from core.policies.spec import spec_for
-from core.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
-from core.simulators.loading import find_scenario
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.errors import UserError
+from longstride.policies.export.contract import contract_bytes, contract_of, safetensors_bytes
+from longstride.policies.export.labels import Label, Labels, read_labels
+from longstride.policies.spec import spec_for
+from longstride.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
 
 
 @pytest.mark.parametrize("name", POLICIES)

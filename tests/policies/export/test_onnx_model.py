@@ -12,9 +12,9 @@ pytest.importorskip("onnxruntime")
 import onnx
 import onnxruntime
 
-from core.commands.export.forms import onnx_form, play_torch
-from core.commands.export.parity import differences, limit_of
-from core.policies.export.onnx_model import OPSET, onnx_bytes
+from longstride.commands.export.forms import onnx_form, play_torch
+from longstride.commands.export.parity import differences, limit_of
+from longstride.policies.export.onnx_model import OPSET, onnx_bytes
 
 
 @pytest.mark.parametrize("name", POLICIES)

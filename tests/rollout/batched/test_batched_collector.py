@@ -10,11 +10,11 @@ from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import KINDS, actor_weights, toy_episodes, toy_model, toy_update, toy_updater
 from oracles.toy_simulators import NAN_OBSERVATION, NAN_REWARD, NO_ACTION, FaultParameters, Faulty, Shop
 
-from core.errors import PolicyNotFiniteError, SimulatorError, UserError
-from core.policies import mingru
-from core.rollout.batched import collector as collector_module
-from core.rollout.batched import threads as threads_module
-from core.rollout.collector import CollectorState
+from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
+from longstride.policies import mingru
+from longstride.rollout.batched import collector as collector_module
+from longstride.rollout.batched import threads as threads_module
+from longstride.rollout.collector import CollectorState
 
 ROUNDS, STEPS, INSTANCES = 3, 150, 5
 

@@ -6,11 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from core.errors import UserError
-from core.rollout.batched import swapped_generator
-from core.rollout.batched.swapped_generator import SwappedGenerator, put_in, require_known_layout, state_of, take_out
-from core.rollout.batched.swapped_generator import words_of as words
-from core.seeding import stream
+from longstride.errors import UserError
+from longstride.rollout.batched import swapped_generator
+from longstride.rollout.batched.swapped_generator import (
+    SwappedGenerator,
+    put_in,
+    require_known_layout,
+    state_of,
+    take_out,
+)
+from longstride.rollout.batched.swapped_generator import words_of as words
+from longstride.seeding import stream
 
 STREAMS = 3
 

@@ -7,11 +7,11 @@ import pytest
 from helpers.batched import torch_forward
 from helpers.toy_runs import KINDS, SEED, actor_weights, toy_model
 
-from core.errors import SimulatorError
-from core.rollout.batched import collector as collector_module
-from core.rollout.batched.collector import BatchedCollector
-from core.rollout.batched.turns import next_turn
-from core.rollout.collector import RolloutPlan
+from longstride.errors import SimulatorError
+from longstride.rollout.batched import collector as collector_module
+from longstride.rollout.batched.collector import BatchedCollector
+from longstride.rollout.batched.turns import next_turn
+from longstride.rollout.collector import RolloutPlan
 
 THREADS, INSTANCES = 3, 12
 

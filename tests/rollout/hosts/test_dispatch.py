@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("pydantic")
 
 
-from core.errors import PolicyNotFiniteError, SimulatorError, UserError
-from core.rollout.hosts import dispatch
-from core.rollout.hosts.dispatch import Dispatcher, most_tasks
-from core.rollout.hosts.player import Answer, Fault
-from core.rollout.hosts.pool import Host, LostError
-from core.rollout.hosts.wire import Played, Task
+from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
+from longstride.rollout.hosts import dispatch
+from longstride.rollout.hosts.dispatch import Dispatcher, most_tasks
+from longstride.rollout.hosts.player import Answer, Fault
+from longstride.rollout.hosts.pool import Host, LostError
+from longstride.rollout.hosts.wire import Played, Task
 
 RECORD = np.zeros(10, np.uint8)
 

@@ -8,12 +8,12 @@ pytest.importorskip("pydantic")
 from helpers.player_pools import assert_same, assert_same_state, copied, hosts_collector, local_collector
 from helpers.toy_runs import SEED, actor_weights, new_model, toy_model
 
-from core.errors import PolicyNotFiniteError, UserError
-from core.rollout.collector import RolloutPlan
-from core.rollout.gymnasium_collector import GymnasiumCollector
-from core.rollout.hosts.collector import HostsCollector
-from core.rollout.hosts.pool import Job, LocalPool
-from core.simulators.gym.adapter import GymnasiumSimulator
+from longstride.errors import PolicyNotFiniteError, UserError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.gymnasium_collector import GymnasiumCollector
+from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.hosts.pool import Job, LocalPool
+from longstride.simulators.gym.adapter import GymnasiumSimulator
 
 INSTANCES, STEPS, ROUNDS = 5, 50, 3
 CASES = [("shop", STEPS, "rows"), ("shop", STEPS, "actions"), ("shop", 0, "rows"), ("shop", 0, "actions")]

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.rollout.hosts import ray_pool
-from core.rollout.hosts.pool import Host
-from core.rollout.hosts.ray_cluster import Place
-from core.rollout.hosts.ray_pool import RayPool
-from core.rollout.hosts.same_code import code_here
+from longstride.rollout.hosts import ray_pool
+from longstride.rollout.hosts.pool import Host
+from longstride.rollout.hosts.ray_cluster import Place
+from longstride.rollout.hosts.ray_pool import RayPool
+from longstride.rollout.hosts.same_code import code_here
 
 
 @pytest.mark.parametrize(

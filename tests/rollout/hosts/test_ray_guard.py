@@ -9,8 +9,8 @@ import threading
 import psutil
 import pytest
 
-from core.rollout.hosts import ray_bystander
-from core.rollout.hosts.ray_guard import RayGuard
+from longstride.rollout.hosts import ray_bystander
+from longstride.rollout.hosts.ray_guard import RayGuard
 
 
 @pytest.fixture

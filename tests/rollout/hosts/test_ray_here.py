@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("pydantic")
 pytest.importorskip("ray")
 
-from core.rollout.hosts.ray_cluster import import_ray
-from core.rollout.hosts.ray_privacy import private_cluster
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.rollout.hosts.ray_cluster import import_ray
+from longstride.rollout.hosts.ray_privacy import private_cluster
+from longstride.training.run_directory.metrics_log import read_metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes of Linux")
 
@@ -157,8 +157,8 @@ def test_variables_of_the_user_are_restored(monkeypatch):
 
 CONNECT = """
 import sys
-from core.errors import UserError
-from core.rollout.hosts.ray_cluster import Cluster
+from longstride.errors import UserError
+from longstride.rollout.hosts.ray_cluster import Cluster
 try:
     Cluster(sys.argv[1])
 except UserError as error:
@@ -202,7 +202,7 @@ def guarded():
 def test_a_cluster_of_the_user_with_a_token(guarded, tmp_path, mode, token, answer):
     address, right = guarded
     variables = {"RAY_AUTH_MODE": mode, "RAY_AUTH_TOKEN": right if token is True else token, "HOME": str(tmp_path)}
-    variables["PYTHONPATH"] = str(ROOT / "src")
+    variables["PYTHONPATH"] = str(ROOT / "src" / "core")
     done = subprocess.run(
         [sys.executable, "-c", CONNECT, address],
         env=os.environ | variables,

@@ -14,12 +14,12 @@ from helpers.toy_runs import SEED, actor_weights, toy_model
 
 pytest.importorskip("ray")
 
-from core.errors import UserError
-from core.rollout.collector import RolloutPlan
-from core.rollout.hosts import ray_pool
-from core.rollout.hosts.dispatch import most_tasks
-from core.rollout.hosts.ray_cluster import import_ray
-from core.rollout.hosts.ray_pool import RayPool
+from longstride.errors import UserError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.hosts import ray_pool
+from longstride.rollout.hosts.dispatch import most_tasks
+from longstride.rollout.hosts.ray_cluster import import_ray
+from longstride.rollout.hosts.ray_pool import RayPool
 
 TESTS = Path(__file__).resolve().parents[2]
 INSTANCES, STEPS = 12, 50
@@ -33,7 +33,7 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent / "src" / "core"), str(TESTS)])
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     cluster.add_node(**NODE)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")

@@ -7,10 +7,10 @@ pytest.importorskip("pydantic")
 from helpers.player_pools import spec_of
 from helpers.toy_runs import SEED, actor_weights, toy_model
 
-from core.errors import UserError
-from core.rollout.collector import RolloutPlan
-from core.rollout.hosts.player import Player, order_of
-from core.rollout.hosts.same_code import code_here, portable_source, require_same_code
+from longstride.errors import UserError
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.hosts.player import Player, order_of
+from longstride.rollout.hosts.same_code import code_here, portable_source, require_same_code
 
 PLAN = RolloutPlan(SEED, 2, 10)
 FILE = """

@@ -7,12 +7,12 @@ pytest.importorskip("pydantic")
 
 from helpers.specs import mlp_spec
 
-from core.errors import UserError
-from core.rollout.hosts.choose_form import Costs, FormChoice, choose_form
-from core.rollout.hosts.dispatch import Traffic
-from core.rollout.hosts.wire import pack, smallest_dtype, unpack, write
-from core.rollout.trajectory import allocate
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.errors import UserError
+from longstride.rollout.hosts.choose_form import Costs, FormChoice, choose_form
+from longstride.rollout.hosts.dispatch import Traffic
+from longstride.rollout.hosts.wire import pack, smallest_dtype, unpack, write
+from longstride.rollout.trajectory import allocate
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 STEPS = 37
 

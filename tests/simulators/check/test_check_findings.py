@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numba import njit
 
-from core.errors import SimulatorError, UserError
-from core.simulators.check import check_simulator
-from core.simulators.compile import compile_each
-from core.simulators.simulator import Simulator
-from core.simulators.spaces import Box, Discrete
+from longstride.errors import SimulatorError, UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.compile import compile_each
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Box, Discrete
 
 COUNT = 0
 HISTORY: list[int] = []
@@ -495,7 +495,7 @@ class Slow(Walk):
 
 
 def test_without_a_main_thread_there_is_no_limit(monkeypatch):
-    module = import_module("core.simulators.check.check_simulator")  # the package has a function of this name
+    module = import_module("longstride.simulators.check.check_simulator")  # the package has a function of this name
     monkeypatch.setattr(module, "compile_each", lambda simulator: None)
     with pytest.raises(SimulatorError, match="still running"):
         check_simulator(Slow(), 5, seconds_per_call=0.01)
@@ -609,7 +609,7 @@ def test_what_does_not_compile(simulator, function, line, reason):
 
 
 def test_compiling_leaves_nothing_to_compile():
-    from core.simulators.simulator import compile_functions, new_state
+    from longstride.simulators.simulator import compile_functions, new_state
 
     compile_each(Walk())
     functions, states = compile_functions(Walk()), new_state(Walk())

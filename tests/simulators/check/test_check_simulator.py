@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from oracles.toy_simulators import Bandit, Choices, Forgetful, Shop, Squashed, Tracker, Unfilled
 
-from core.errors import SimulatorError
-from core.simulators.check import check_simulator, random_action
-from core.simulators.loading import BUILT_IN, bundled_scenarios, load_simulator
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.errors import SimulatorError
+from longstride.simulators.check import check_simulator, random_action
+from longstride.simulators.loading import BUILT_IN, bundled_scenarios, load_simulator
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
 @pytest.mark.parametrize("simulator", [Shop, Bandit, Choices, Tracker, Squashed, Forgetful, Unfilled])

@@ -10,10 +10,10 @@ pytest.importorskip("gymnasium")
 from gymnasium import spaces
 from oracles import toy_environments
 
-from core.errors import UserError
-from core.simulators.gym.adapter import GymnasiumSimulator, to_gymnasium
-from core.simulators.loading import from_source, load_simulator
-from core.simulators.spaces import Box, Discrete, MultiDiscrete
+from longstride.errors import UserError
+from longstride.simulators.gym.adapter import GymnasiumSimulator, to_gymnasium
+from longstride.simulators.loading import from_source, load_simulator
+from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 ANY = "LongstrideSpaces-v0"
 ONE, TWO = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)

@@ -13,10 +13,10 @@ from helpers.toy_runs import SEED, toy_collector, toy_episodes, toy_model
 from oracles.slow_episode import on_bounds
 from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop, Squashed, Tracker
 
-from core.errors import SimulatorError, UserError
-from core.seeding import stream
-from core.simulators.classic_control import CartPole, Pendulum
-from core.simulators.gym.adapter import to_gymnasium
+from longstride.errors import SimulatorError, UserError
+from longstride.seeding import stream
+from longstride.simulators.classic_control import CartPole, Pendulum
+from longstride.simulators.gym.adapter import to_gymnasium
 
 
 def replay(simulator, trajectory, number):

@@ -5,11 +5,11 @@ import pytest
 from helpers.long_run import long_run
 from scipy import integrate, stats
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.inventory.base_stock import BaseStock, newsvendor
-from core.simulators.loading import load_simulator
-from core.simulators.simulator import compiled, new_state
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.inventory.base_stock import BaseStock, newsvendor
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.simulator import compiled, new_state
 
 CASES = [(0, 9.0, 4.0), (2, 9.0, 4.0), (1, 19.0, 1.0), (5, 4.0, 0.5)]
 

@@ -5,12 +5,12 @@ import pytest
 from helpers.long_run import long_run
 from oracles.lost_sales import demand_law, most_units, optimal_cost
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.inventory.lost_sales import LostSales
-from core.simulators.inventory.lost_sales_figures import DEMANDS, FIGURES, LEAD_TIMES, PENALTIES, figures_of
-from core.simulators.loading import load_simulator
-from core.simulators.simulator import compiled, function_of, new_state
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.inventory.lost_sales import LostSales
+from longstride.simulators.inventory.lost_sales_figures import DEMANDS, FIGURES, LEAD_TIMES, PENALTIES, figures_of
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.simulator import compiled, function_of, new_state
 
 INSTANCES = [(demand, penalty, lead) for demand in DEMANDS for penalty in PENALTIES for lead in LEAD_TIMES]
 

@@ -13,7 +13,7 @@ import simpy
 from numba import njit
 from oracles.process_play import play, scenario, service, summary
 
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.simulator import ProcessSimulator
 
 pytestmark = pytest.mark.slow
 

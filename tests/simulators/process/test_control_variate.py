@@ -5,8 +5,8 @@ import pytest
 from helpers.process_desk import HOURLY, desk
 from oracles.process_play import RANDOM, SPT, play, summary
 
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ from helpers.slow_cases import mostly_slow
 from oracles.process_comparison import compare_episode
 from oracles.process_play import office, rework
 
-from core.seeding import stream
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 @pytest.mark.parametrize("make", mostly_slow([office, rework], office))

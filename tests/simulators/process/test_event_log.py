@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import UserError
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.reading.options import parse_log_columns
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.reading.options import parse_log_columns
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
 

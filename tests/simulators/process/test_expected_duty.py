@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from oracles.process_play import WEEKDAYS, office, scenario, service
 
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.snapshots.expected_duty import ExpectedDuty
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.snapshots.expected_duty import ExpectedDuty
 
 
 def shifts_by_the_hour(parameters, time, r):

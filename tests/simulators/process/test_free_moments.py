@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from helpers.generated_logs import DELAY, log_of, two_tasks
 
-from core.simulators.process.event_logs.working_hours import find_open_hours
-from core.simulators.process.mining import free_moments
-from core.simulators.process.mining.case_order import order_cases
-from core.simulators.process.mining.clock import delay_clock
-from core.simulators.process.mining.free_moments import (
+from longstride.simulators.process.event_logs.working_hours import find_open_hours
+from longstride.simulators.process.mining import free_moments
+from longstride.simulators.process.mining.case_order import order_cases
+from longstride.simulators.process.mining.clock import delay_clock
+from longstride.simulators.process.mining.free_moments import (
     FreeMoments,
     TotalDelay,
     is_luck,
@@ -16,7 +16,7 @@ from core.simulators.process.mining.free_moments import (
     settle_luck,
     united,
 )
-from core.simulators.process.mining.rosters import without_overtime
+from longstride.simulators.process.mining.rosters import without_overtime
 
 
 def slow_mean(begin, stop, ended):

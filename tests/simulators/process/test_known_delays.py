@@ -3,7 +3,7 @@
 import pytest
 from helpers.generated_logs import DELAY, SERVICE, shifts_of_eight_hours, two_tasks
 
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from core.errors import UserError
-from core.simulators.process.snapshots.large_state import DIRECT_BYTES, parse_bounded
-from core.simulators.process.snapshots.schema import parse_state
+from longstride.errors import UserError
+from longstride.simulators.process.snapshots.large_state import DIRECT_BYTES, parse_bounded
+from longstride.simulators.process.snapshots.schema import parse_state
 
 TASKS = [{"case": i, "activity": "A", "since": i / 7, "place": i % 3} for i in range(900)]
 STATE = {

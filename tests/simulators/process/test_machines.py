@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.mining.machines import tireless, without_machines
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.mining.machines import tireless, without_machines
 
 MONDAY = datetime(2024, 3, 4)
 

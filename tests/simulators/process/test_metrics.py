@@ -8,12 +8,12 @@ import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, bound_of, clerk, play, pool, scenario
 from scipy import stats
 
-from core.simulators.process import heuristics
-from core.simulators.process.metrics import first_on_duty, time_on_duty
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.simulators.process import heuristics
+from longstride.simulators.process.metrics import first_on_duty, time_on_duty
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 # The bound
 

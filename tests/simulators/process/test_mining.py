@@ -5,19 +5,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import UserError
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.event_logs.mine_services import choose_pairs, service_distribution
-from core.simulators.process.event_logs.working_hours import HOUR, divided_time, open_time, weeks_seen, worked_time
-from core.simulators.process.mining.arrivals import touched_hours
-from core.simulators.process.mining.delays import free_times
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario_file import load_scenario, scenario_content
-from core.simulators.process.service_times import table_mean
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.event_logs.mine_services import choose_pairs, service_distribution
+from longstride.simulators.process.event_logs.working_hours import (
+    HOUR,
+    divided_time,
+    open_time,
+    weeks_seen,
+    worked_time,
+)
+from longstride.simulators.process.mining.arrivals import touched_hours
+from longstride.simulators.process.mining.delays import free_times
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.scenario_file import load_scenario, scenario_content
+from longstride.simulators.process.service_times import table_mean
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[4] / "shared" / "event_logs"
-SAMPLE = Path(__file__).resolve().parents[3] / "src/core/simulators/process/logs/loan_desk_sample.csv"
+SAMPLE = Path(__file__).resolve().parents[3] / "src/core/longstride/simulators/process/logs/loan_desk_sample.csv"
 MONDAY = datetime(2024, 3, 4)
 
 

@@ -9,8 +9,8 @@ from oracles.list_schedule import check_times_to_serve
 from oracles.process_play import office, scenario, service
 from scipy import integrate
 
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.service_times import least_residual, mean_residual, service_time
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.service_times import least_residual, mean_residual, service_time
 
 TIMES = {
     "exponential": {"mean": 2.5},

@@ -9,13 +9,13 @@ from helpers.listed import pointer_model
 from oracles.process_play import office
 from oracles.slow_pointer import SlowPointer
 
-from core.policies.networks import ActorCritic
-from core.policies.spec import spec_for
-from core.seeding import stream
-from core.simulators.process.action_features import action_features
-from core.simulators.process.pairs import figures
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.policies.networks import ActorCritic
+from longstride.policies.spec import spec_for
+from longstride.seeding import stream
+from longstride.simulators.process.action_features import action_features
+from longstride.simulators.process.pairs import figures
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 STEPS = 300
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from oracles.process_play import BASE, rework, scenario, service
 
-from core.simulators.process.routing import build_routing
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.routing import build_routing
+from longstride.simulators.process.simulator import ProcessSimulator
 
 
 def work_ahead(flow, work):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, SPT, Episode, play, summary
 
-from core.simulators.process.scenario_file import load_scenario
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.scenario_file import load_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, bound_of, office, play, pool, scenario, service
 from scipy import stats
 
-from core.simulators.process.counter_rng import advance, child, uniform
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.service_times import normal_quantile, service_mean, service_time
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.counter_rng import advance, child, uniform
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.service_times import normal_quantile, service_mean, service_time
+from longstride.simulators.process.simulator import ProcessSimulator
 
 # Service times
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.process_play import BASE, office, rework, scenario, service
 
-from core.errors import UserError
-from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.errors import UserError
+from longstride.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
 
 TASK = {"task": "A"}
 EXPONENTIAL = service("A", "R", "exponential", mean=1.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.simulators.process.mining.service_means import credible_means, mixed, variances
+from longstride.simulators.process.mining.service_means import credible_means, mixed, variances
 
 
 def test_the_estimates_of_hachemeisters_data_are_those_published():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.generated_logs import log_of
 
-from core.simulators.process.mining.rosters import mine_rosters, share_without_work
-from core.simulators.process.mining.shifts import arcs, changes_shifts, in_shifts
+from longstride.simulators.process.mining.rosters import mine_rosters, share_without_work
+from longstride.simulators.process.mining.shifts import arcs, changes_shifts, in_shifts
 
 DAYS = 120
 

@@ -8,14 +8,14 @@ from itertools import product
 import pytest
 from oracles.process_play import office, rework, scenario, service
 
-from core.errors import UserError
-from core.simulators.process.event_logs.open_events import read_open_events
-from core.simulators.process.event_logs.reading.options import LogReading
-from core.simulators.process.routing import build_routing
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.process.snapshots.from_log import state_of_log
-from core.simulators.process.snapshots.likely_tasks import LikelyTasks
-from core.simulators.process.snapshots.names import Names
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.open_events import read_open_events
+from longstride.simulators.process.event_logs.reading.options import LogReading
+from longstride.simulators.process.routing import build_routing
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.snapshots.from_log import state_of_log
+from longstride.simulators.process.snapshots.likely_tasks import LikelyTasks
+from longstride.simulators.process.snapshots.names import Names
 
 MONDAY = datetime(2026, 11, 23)
 SERVICES = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, mean_and_error, play, scenario, service
 
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.simulator import ProcessSimulator
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ def test_uncompiled(part):
     environment = {
         **os.environ,
         "NUMBA_DISABLE_JIT": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src" / "core"), str(ROOT / "tests")]),
     }
     options = ["-q", "-p", "no:xdist", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning"]
     command = [sys.executable, "-m", "pytest", *options, "-m", part, *FILES]

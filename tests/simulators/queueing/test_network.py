@@ -7,13 +7,13 @@ import pytest
 from helpers.long_run import long_run
 from oracles.queueing import least_jobs_of_criss_cross, simulate
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.loading import load_simulator
-from core.simulators.queueing import dynamics, rules
-from core.simulators.queueing.criss_cross import OPTIMA, SECOND_RATE, THRESHOLD, CrissCross
-from core.simulators.queueing.network import LEAVES, Network, events_per_time, set_up
-from core.simulators.simulator import Simulator, compiled, new_state
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.queueing import dynamics, rules
+from longstride.simulators.queueing.criss_cross import OPTIMA, SECOND_RATE, THRESHOLD, CrissCross
+from longstride.simulators.queueing.network import LEAVES, Network, events_per_time, set_up
+from longstride.simulators.simulator import Simulator, compiled, new_state
 
 
 class AnyNetwork(Simulator):

@@ -6,13 +6,13 @@ from helpers.long_run import long_run
 from oracles.queueing import least_cost_of_n_model
 from scipy.optimize import linprog
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.loading import load_simulator
-from core.simulators.queueing.hospital import Hospital, hospital
-from core.simulators.queueing.n_model import N_MODEL, NModel
-from core.simulators.queueing.network import LEAVES
-from core.simulators.queueing.reentrant_line import ReentrantLine, reentrant_line
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.queueing.hospital import Hospital, hospital
+from longstride.simulators.queueing.n_model import N_MODEL, NModel
+from longstride.simulators.queueing.network import LEAVES
+from longstride.simulators.queueing.reentrant_line import ReentrantLine, reentrant_line
 
 
 def route(network, k):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from helpers.long_run import long_run
 
-from core.errors import UserError
-from core.simulators.check import check_simulator
-from core.simulators.loading import load_simulator
-from core.simulators.queueing.tandem import HOLDING, REFUSAL, SPEEDS, Tandem
-from core.simulators.queueing.tandem_optimum import least_cost
-from core.simulators.simulator import compiled, new_state
+from longstride.errors import UserError
+from longstride.simulators.check import check_simulator
+from longstride.simulators.loading import load_simulator
+from longstride.simulators.queueing.tandem import HOLDING, REFUSAL, SPEEDS, Tandem
+from longstride.simulators.queueing.tandem_optimum import least_cost
+from longstride.simulators.simulator import compiled, new_state
 
 
 def mean_cost(policy, arrival_rate, capacity, power):

@@ -11,14 +11,14 @@ pytest.importorskip("pydantic")
 
 from oracles.toy_simulators import Bandit, Shop
 
-from core.config import Config
-from core.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
-from core.learning import torch_settings as settings_of_torch
-from core.simulators.loading import load_simulator
-from core.text import counted, format_bytes
-from core.training.build import plan as build_plan
-from core.training.build.plan import announce, apply_plan, plan_settings, write_plan
-from core.training.build.setup import set_up
+from longstride.config import Config
+from longstride.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
+from longstride.learning import torch_settings as settings_of_torch
+from longstride.simulators.loading import load_simulator
+from longstride.text import counted, format_bytes
+from longstride.training.build import plan as build_plan
+from longstride.training.build.plan import announce, apply_plan, plan_settings, write_plan
+from longstride.training.build.setup import set_up
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))

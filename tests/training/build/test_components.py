@@ -8,10 +8,10 @@ pytest.importorskip("pydantic")
 
 from oracles.toy_simulators import Shop
 
-from core.config import Config
-from core.training.build.components import _run_steps
-from core.training.build.setup import set_up
-from core.training.time_budget import NO_LIMIT
+from longstride.config import Config
+from longstride.training.build.components import _run_steps
+from longstride.training.build.setup import set_up
+from longstride.training.time_budget import NO_LIMIT
 
 
 def run_steps(batch, **values):

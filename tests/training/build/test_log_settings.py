@@ -5,10 +5,10 @@ import csv
 import pytest
 from helpers.log_forms import csv_text, events, ocel_json
 
-from core.config import Config
-from core.errors import UserError
-from core.training.build.run_settings import load_configured
-from core.training.run_directory.refused_rows import write_refused_rows
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.training.build.run_settings import load_configured
+from longstride.training.run_directory.refused_rows import write_refused_rows
 
 ROWS = events()
 

@@ -9,14 +9,14 @@ pytest.importorskip("pydantic")
 
 from oracles.toy_simulators import Bandit
 
-from core.commands.cli import main
-from core.config import Config, load_config
-from core.hardware.planning.gpu_catalog import CARDS, machine_with
-from core.simulators.loading import load_simulator
-from core.training.build.plan import plan_run
-from core.training.build.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
-from core.training.build.setup import set_up
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.commands.cli import main
+from longstride.config import Config, load_config
+from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
+from longstride.simulators.loading import load_simulator
+from longstride.training.build.plan import plan_run
+from longstride.training.build.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
+from longstride.training.build.setup import set_up
+from longstride.training.run_directory.metrics_log import read_metrics
 
 ITERATION_STEPS = 62_000
 

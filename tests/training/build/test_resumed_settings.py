@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.config import Config, load_config
-from core.errors import UserError
-from core.training.build.resumed_settings import resumed_settings
-from core.training.build.run_settings import resumes_of
+from longstride.config import Config, load_config
+from longstride.errors import UserError
+from longstride.training.build.resumed_settings import resumed_settings
+from longstride.training.build.run_settings import resumes_of
 
 
 @pytest.fixture

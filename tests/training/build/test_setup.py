@@ -9,12 +9,12 @@ pytest.importorskip("pydantic")
 
 from oracles.toy_simulators import Bandit, Shop
 
-from core.config import Config
-from core.errors import UserError
-from core.rollout.trajectory import trajectory_bytes
-from core.simulators.loading import load_simulator
-from core.training.build import components
-from core.training.build.setup import set_up
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.rollout.trajectory import trajectory_bytes
+from longstride.simulators.loading import load_simulator
+from longstride.training.build import components
+from longstride.training.build.setup import set_up
 
 
 def rollout_size(simulator, **values):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
-from core.hardware.planning.work import Work
-from core.training.display.utilization import achieved, rate_mfu
+from longstride.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
+from longstride.hardware.planning.work import Work
+from longstride.training.display.utilization import achieved, rate_mfu
 
 WORK = Work(flops=149_700 * 10**9, wide_flops=37_400 * 10**9, traffic=348 * 10**9, launches=1, steps=1, transfers=0)
 """On an A40: a second of BF16, a second of FP32 (half a second of TF32), half a second of traffic."""

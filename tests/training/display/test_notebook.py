@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from core.training.display import notebook
-from core.training.display.notebook import NotebookTable, html_of, live_display
+from longstride.training.display import notebook
+from longstride.training.display.notebook import NotebookTable, html_of, live_display
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from core.training.display.progress import Progress
+from longstride.training.display.progress import Progress
 
 RECORD = {
     "iteration": 2,

@@ -10,16 +10,16 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from core.config import Config
-from core.hardware.detect import detect_machine
-from core.hardware.gpu_sampler import GpuSampler
-from core.hardware.planning.activation_memory import parameter_count
-from core.hardware.planning.gpu_catalog import find_card
-from core.hardware.planning.work import update_work
-from core.training.build.run import build_run
-from core.training.display import utilization
-from core.training.display.utilization import UtilizationTracker, phase_line
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.config import Config
+from longstride.hardware.detect import detect_machine
+from longstride.hardware.gpu_sampler import GpuSampler
+from longstride.hardware.planning.activation_memory import parameter_count
+from longstride.hardware.planning.gpu_catalog import find_card
+from longstride.hardware.planning.work import update_work
+from longstride.training.build.run import build_run
+from longstride.training.display import utilization
+from longstride.training.display.utilization import UtilizationTracker, phase_line
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 RECORD = {
     "precision": "bf16",

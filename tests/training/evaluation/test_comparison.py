@@ -10,10 +10,10 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
-from core.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
-from core.training.evaluation.evaluate import Evaluation
-from core.training.evaluation.plain_words import plain_words
-from core.training.evaluation.table import evaluation_cells, evaluation_table, evaluation_tables
+from longstride.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.evaluation.plain_words import plain_words
+from longstride.training.evaluation.table import evaluation_cells, evaluation_table, evaluation_tables
 
 
 class Costs(Shop):

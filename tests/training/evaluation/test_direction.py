@@ -9,11 +9,11 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
-from core.config import Config
-from core.simulators.inventory import LostSales
-from core.training.build.run import build_run
-from core.training.evaluation.direction import DirectionCheck, contradicts
-from core.training.run_directory.metrics_log import MetricsLog
+from longstride.config import Config
+from longstride.simulators.inventory import LostSales
+from longstride.training.build.run import build_run
+from longstride.training.evaluation.direction import DirectionCheck, contradicts
+from longstride.training.run_directory.metrics_log import MetricsLog
 
 
 class Cost(LostSales):

@@ -13,13 +13,13 @@ from helpers.toy_runs import actor_weights, toy_model
 from oracles.slow_episode import on_bounds, play_slowly
 from oracles.toy_simulators import Bandit, Choices, Shop, Squashed, Tracker, Unfilled
 
-from core.errors import SimulatorError, UserError
-from core.seeding import stream
-from core.simulators.simulator import new_state
-from core.training.evaluation.compiled import _in_threads
-from core.training.evaluation.evaluate import evaluate, paired_values, summarise
-from core.training.evaluation.statistics import paired_difference
-from core.training.evaluation.trained_policy import TrainedPolicy
+from longstride.errors import SimulatorError, UserError
+from longstride.seeding import stream
+from longstride.simulators.simulator import new_state
+from longstride.training.evaluation.compiled import _in_threads
+from longstride.training.evaluation.evaluate import evaluate, paired_values, summarise
+from longstride.training.evaluation.statistics import paired_difference
+from longstride.training.evaluation.trained_policy import TrainedPolicy
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -9,11 +9,11 @@ pytest.importorskip("gymnasium")
 
 from oracles.toy_environments import first_of
 
-from core.commands.cli import main
-from core.seeding import stream
-from core.simulators.gym.open_environment import seed_of
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.commands.cli import main
+from longstride.seeding import stream
+from longstride.simulators.gym.open_environment import seed_of
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 SMALL = [
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
@@ -101,7 +101,7 @@ def test_episodes_of_an_evaluation_have_their_own_seeds(tmp_path, monkeypatch):
 
 def test_an_environment_that_never_ends_is_stopped_and_it_says_so(tmp_path, monkeypatch, capsys):
     """The walk ends after 1,000 steps and has no time limit; it earns 1 + ... + 50 up to the stop."""
-    monkeypatch.setattr("core.simulators.gym.adapter.LONGEST_EPISODE", 50)
+    monkeypatch.setattr("longstride.simulators.gym.adapter.LONGEST_EPISODE", 50)
     name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
     assert main(["--mode", "evaluate", *name, "--run-directory", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]

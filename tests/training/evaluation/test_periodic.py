@@ -12,21 +12,21 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
-from core.config import Config
-from core.errors import UserError
-from core.policies.networks import ActorCritic, restore_model
-from core.seeding import stream
-from core.simulators.simulator import new_state
-from core.training.build import components
-from core.training.build.run import build_run
-from core.training.display.messages import evaluation_line
-from core.training.evaluation import best_heuristic, evaluate
-from core.training.evaluation.best_heuristic import Heuristics
-from core.training.evaluation.compiled import CompiledPlayer, Length
-from core.training.evaluation.evaluate import PeriodicEvaluation
-from core.training.record import Best
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.policies.networks import ActorCritic, restore_model
+from longstride.seeding import stream
+from longstride.simulators.simulator import new_state
+from longstride.training.build import components
+from longstride.training.build.run import build_run
+from longstride.training.display.messages import evaluation_line
+from longstride.training.evaluation import best_heuristic, evaluate
+from longstride.training.evaluation.best_heuristic import Heuristics
+from longstride.training.evaluation.compiled import CompiledPlayer, Length
+from longstride.training.evaluation.evaluate import PeriodicEvaluation
+from longstride.training.record import Best
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 EPISODES, SEED = 5, 4
 SHOP = {

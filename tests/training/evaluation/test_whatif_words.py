@@ -5,13 +5,13 @@ import pytest
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
-from core.simulators.loading import find_scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.evaluate import Evaluation
-from core.training.evaluation.whatif.compare import Played, Variant, across
-from core.training.evaluation.whatif.content import as_json, cells
-from core.training.evaluation.whatif.sentences import change_sentences, worth_sentence
-from core.training.evaluation.whatif.worth import Step, Worth, crossing
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.evaluation.whatif.compare import Played, Variant, across
+from longstride.training.evaluation.whatif.content import as_json, cells
+from longstride.training.evaluation.whatif.sentences import change_sentences, worth_sentence
+from longstride.training.evaluation.whatif.worth import Step, Worth, crossing
 
 DESK = find_scenario("loan_desk")
 SIMULATOR = ProcessSimulator(DESK)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.errors import UserError
-from core.training.run_directory import checkpoint, files
-from core.training.run_directory.checkpoint import (
+from longstride.errors import UserError
+from longstride.training.run_directory import checkpoint, files
+from longstride.training.run_directory.checkpoint import (
     FORMAT,
     load_checkpoint,
     policy_folder,
@@ -21,7 +21,7 @@ from core.training.run_directory.checkpoint import (
     seal,
     unseal,
 )
-from core.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.directory import RunDirectory
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3.5), "c": torch.tensor([True, False])}
 

@@ -6,10 +6,10 @@ import threading
 import pytest
 import torch
 
-from core.errors import NotSavedError
-from core.training.run_directory import checkpoint_writer
-from core.training.run_directory.checkpoint import load_checkpoint, save_checkpoint
-from core.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
+from longstride.errors import NotSavedError
+from longstride.training.run_directory import checkpoint_writer
+from longstride.training.run_directory.checkpoint import load_checkpoint, save_checkpoint
+from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 
 
 def facts(iteration):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.errors import UserError
-from core.training.run_directory.directory import (
+from longstride.errors import UserError
+from longstride.training.run_directory.directory import (
     RunDirectory,
     checkpoint_files,
     checkpoint_name,

@@ -19,8 +19,8 @@ pytest.importorskip("resource")
 
 import resource
 
-from core.training.run_directory.checkpoint import load_checkpoint
-from core.training.run_directory.metrics_log import read_metrics
+from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.metrics_log import read_metrics
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,18 +18,18 @@ import fcntl
 
 from commands.test_cli import train_arguments
 
-from core.commands.cli import main
-from core.errors import UserError
-from core.own_files.marker import mark_folder
-from core.training.run_directory import lock
-from core.training.run_directory.lock import RunLock, is_locked
+from longstride.commands.cli import main
+from longstride.errors import UserError
+from longstride.own_files.marker import mark_folder
+from longstride.training.run_directory import lock
+from longstride.training.run_directory.lock import RunLock, is_locked
 
 SOURCE = Path(lock.__file__).resolve().parents[3]
 HOLD = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from core.training.run_directory.lock import RunLock
+from longstride.training.run_directory.lock import RunLock
 held = RunLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)

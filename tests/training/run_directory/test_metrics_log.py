@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.errors import UserError
-from core.training.run_directory.checkpoint_writer import WriteRetry
-from core.training.run_directory.metrics_log import MetricsLog, NewRecords, read_metrics, scalars
+from longstride.errors import UserError
+from longstride.training.run_directory.checkpoint_writer import WriteRetry
+from longstride.training.run_directory.metrics_log import MetricsLog, NewRecords, read_metrics, scalars
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.errors import NotSavedError
-from core.training.run_directory.checkpoint_writer import WriteRetry
-from core.training.run_directory.kept_files import KeptFiles
-from core.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.errors import NotSavedError
+from longstride.training.run_directory.checkpoint_writer import WriteRetry
+from longstride.training.run_directory.kept_files import KeptFiles
+from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="removes open files")
 

@@ -10,16 +10,16 @@ pytest.importorskip("pydantic")
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from core.commands.cli import main
-from core.commands.track.tracker import read_sent
-from core.config import Config
-from core.errors import UserError
-from core.training.build.resumed_settings import resumed_settings
-from core.training.run_directory.checkpoint import load_checkpoint, seal
-from core.training.run_directory.directory import RunDirectory, checkpoint_files
-from core.training.run_directory.metrics_log import read_metrics, whole_records
-from core.training.run_directory.plots import curve_of, read_evaluation
-from core.training.run_directory.read_json import parse_json
+from longstride.commands.cli import main
+from longstride.commands.track.tracker import read_sent
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.training.build.resumed_settings import resumed_settings
+from longstride.training.run_directory.checkpoint import load_checkpoint, seal
+from longstride.training.run_directory.directory import RunDirectory, checkpoint_files
+from longstride.training.run_directory.metrics_log import read_metrics, whole_records
+from longstride.training.run_directory.plots import curve_of, read_evaluation
+from longstride.training.run_directory.read_json import parse_json
 
 DEEP = "[" * 100_000 + "]" * 100_000
 JSON = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pydantic")
 pytest.importorskip("tensorboard")
 
-from core.training.run_directory.metrics_log import TensorBoardLog
+from longstride.training.run_directory.metrics_log import TensorBoardLog
 
 
 def test_its_file_holds_the_figures(tmp_path):

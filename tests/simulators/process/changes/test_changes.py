@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.errors import UserError
-from core.simulators.loading import find_scenario
-from core.simulators.process.changes.apply import EXAMPLES, apply_changes
-from core.simulators.process.changes.people import find_people, group_of, people_at_work, typical
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.scenario_file import parse_scenario, scenario_content
+from longstride.errors import UserError
+from longstride.simulators.loading import find_scenario
+from longstride.simulators.process.changes.apply import EXAMPLES, apply_changes
+from longstride.simulators.process.changes.people import find_people, group_of, people_at_work, typical
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.scenario_file import parse_scenario, scenario_content
 
 DESK = find_scenario("loan_desk")
 DATED = parse_scenario({**scenario_content(DESK), "begins": "2026-01-05"}, "test")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, LAZY, SPT, play, scenario, service
 
-from core.simulators.process.changes.alike import same_sizes
-from core.simulators.process.changes.apply import apply_changes
-from core.simulators.process.changes.patch import with_arrivals, without_people
-from core.simulators.process.scenario_file import parse_scenario, scenario_content
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.changes.alike import same_sizes
+from longstride.simulators.process.changes.apply import apply_changes
+from longstride.simulators.process.changes.patch import with_arrivals, without_people
+from longstride.simulators.process.scenario_file import parse_scenario, scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
 
 
 def shifts():

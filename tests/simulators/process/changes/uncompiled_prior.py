@@ -8,25 +8,25 @@ import pytest
 from oracles.process_play import office, rework, scenario, service
 from rich.console import Console
 
-from core.config import Config
-from core.errors import UserError
-from core.policies.compiled.forward import align_params
-from core.policies.spec import spec_for
-from core.seeding import stream
-from core.simulators.loading import LoadedSimulator, from_source, with_policy_prior
-from core.simulators.process import heuristics, policy_prior
-from core.simulators.process.action_features import action_features, oldest_case
-from core.simulators.process.scenario_file import scenario_content
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import new_state
-from core.training.build import choose_prior as choosing
-from core.training.build.choose_prior import begin_with, choose_prior, simulate
-from core.training.build.components import new_model
-from core.training.build.last_check import sentences
-from core.training.build.run import build_run
-from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.evaluate import Evaluation
-from core.training.run_directory.directory import RunDirectory
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.spec import spec_for
+from longstride.seeding import stream
+from longstride.simulators.loading import LoadedSimulator, from_source, with_policy_prior
+from longstride.simulators.process import heuristics, policy_prior
+from longstride.simulators.process.action_features import action_features, oldest_case
+from longstride.simulators.process.scenario_file import scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import new_state
+from longstride.training.build import choose_prior as choosing
+from longstride.training.build.choose_prior import begin_with, choose_prior, simulate
+from longstride.training.build.components import new_model
+from longstride.training.build.last_check import sentences
+from longstride.training.build.run import build_run
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.run_directory.directory import RunDirectory
 
 
 def sparse():

@@ -5,13 +5,13 @@ import json
 import pytest
 from oracles.process_play import service
 
-from core.commands.cli import main
-from core.simulators.process.changes.apply import apply_changes
-from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
-from core.simulators.process.simulator import ProcessSimulator
-from core.training.evaluation.compiled import CompiledPlayer
-from core.training.evaluation.whatif.compare import Sampling, Variant, play_variants
-from core.training.evaluation.whatif.worth import worth_in_arrivals, worth_in_people
+from longstride.commands.cli import main
+from longstride.simulators.process.changes.apply import apply_changes
+from longstride.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.evaluation.whatif.compare import Sampling, Variant, play_variants
+from longstride.training.evaluation.whatif.worth import worth_in_arrivals, worth_in_people
 
 DESK = {
     "schema": "resource-allocation-scenario/1",

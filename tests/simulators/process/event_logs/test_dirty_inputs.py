@@ -16,12 +16,12 @@ from helpers.log_forms import (
     write_ocel_sqlite,
 )
 
-from core.errors import UserError
-from core.simulators.process.event_logs.doubts import doubts
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.event_logs.reading.options import LogReading
-from core.simulators.process.scenario_file import scenario_content
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.doubts import doubts
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.event_logs.reading.options import LogReading
+from longstride.simulators.process.scenario_file import scenario_content
 
 ROWS = events()
 TEXT = csv_text(ROWS)

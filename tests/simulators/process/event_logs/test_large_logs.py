@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import dense_pairs, slow_case_order
 
-from core.errors import UserError
-from core.simulators.process.event_logs.doubts import doubts
-from core.simulators.process.event_logs.grouping import pairs_of, rows_by
-from core.simulators.process.event_logs.mine_services import choose_pairs, even_quantiles
-from core.simulators.process.event_logs.working_hours import CLOSED_GAP, without_short_gaps
-from core.simulators.process.mining import case_order
-from core.simulators.process.mining.case_order import order_cases
-from core.simulators.process.mining.rosters import day_masks
-from core.simulators.process.parameters import build_parameters
-from core.simulators.process.scenario import check_scenario
-from core.simulators.process.scenario_file import load_scenario
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.doubts import doubts
+from longstride.simulators.process.event_logs.grouping import pairs_of, rows_by
+from longstride.simulators.process.event_logs.mine_services import choose_pairs, even_quantiles
+from longstride.simulators.process.event_logs.working_hours import CLOSED_GAP, without_short_gaps
+from longstride.simulators.process.mining import case_order
+from longstride.simulators.process.mining.case_order import order_cases
+from longstride.simulators.process.mining.rosters import day_masks
+from longstride.simulators.process.parameters import build_parameters
+from longstride.simulators.process.scenario import check_scenario
+from longstride.simulators.process.scenario_file import load_scenario
 
-LOAN_DESK = Path(__file__).resolve().parents[4] / "src/core/simulators/process/scenarios/loan_desk.json"
+LOAN_DESK = Path(__file__).resolve().parents[4] / "src/core/longstride/simulators/process/scenarios/loan_desk.json"
 
 # Times on a grid, so that events often begin together or end where others begin, and some last for a trifle.
 _EVENT = st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-1, 4), st.integers(0, 30), st.integers(0, 80))

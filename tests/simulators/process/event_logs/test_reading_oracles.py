@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.simulators.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
-from core.simulators.process.event_logs.reading.collect import Coded, Rows
-from core.simulators.process.event_logs.reading.duplicates import first_of_equals
-from core.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
-from core.simulators.process.event_logs.reading.times.parse_times import TimeReader
-from core.simulators.process.event_logs.reading.times.time_layouts import pattern_of
-from core.simulators.process.event_logs.reading.times.time_zones import in_zone
+from longstride.simulators.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
+from longstride.simulators.process.event_logs.reading.collect import Coded, Rows
+from longstride.simulators.process.event_logs.reading.duplicates import first_of_equals
+from longstride.simulators.process.event_logs.reading.pair_lifecycles import pair_lifecycles
+from longstride.simulators.process.event_logs.reading.times.parse_times import TimeReader
+from longstride.simulators.process.event_logs.reading.times.time_layouts import pattern_of
+from longstride.simulators.process.event_logs.reading.times.time_zones import in_zone
 
 EPOCH = datetime(1970, 1, 1)
 TIMES = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
@@ -232,8 +232,8 @@ def test_duplicates_are_those_of_a_set(rows):
 
 def test_numbers_of_rows_name_the_line_of_the_file(tmp_path):
     """With blank lines and quoted newlines, as a count of newlines says."""
-    from core.simulators.process.event_logs.reading.formats.csv_table import csv_table
-    from core.simulators.process.event_logs.reading.limits import Guard, LogLimits
+    from longstride.simulators.process.event_logs.reading.formats.csv_table import csv_table
+    from longstride.simulators.process.event_logs.reading.limits import Guard, LogLimits
 
     cells = ['"a\nb"', "", "c", '"d\r\ne"', "f", "", '"""g"""'] * 3
     lines = count(2)

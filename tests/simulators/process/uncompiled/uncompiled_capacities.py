@@ -4,10 +4,10 @@ from typing import Any
 
 from oracles.process_play import pool
 
-from core.seeding import stream
-from core.simulators.process.scenario import Scenario
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.process.scenario import Scenario
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 def message_of(capacity: dict[str, int], flow: Any) -> tuple[str | None, Any]:

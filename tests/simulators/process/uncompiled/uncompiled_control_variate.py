@@ -3,9 +3,9 @@
 import pytest
 from helpers.process_desk import HOURLY, desk
 
-from core.seeding import stream
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 def variate_at(simulator: ProcessSimulator, time: float, arrived: int) -> float:

@@ -3,8 +3,8 @@
 import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, clerk, play, play_of
 
-from core.seeding import stream
-from core.simulators.simulator import OK, new_state
+from longstride.seeding import stream
+from longstride.simulators.simulator import OK, new_state
 
 
 @pytest.mark.parametrize("which", [FIFO, SPT, RANDOM])

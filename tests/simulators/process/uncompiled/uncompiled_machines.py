@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.training.evaluation.process.fidelity import fidelity_report
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.training.evaluation.process.fidelity import fidelity_report
 
 
 def test_what_a_system_does_is_nobodys_work(tmp_path):

@@ -7,10 +7,10 @@ import pytest
 from oracles.list_schedule import check_times_to_serve, crowd
 from oracles.process_play import clerk, office, rework
 
-from core.seeding import stream
-from core.simulators.process import action_features
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import compile_functions, new_state
+from longstride.seeding import stream
+from longstride.simulators.process import action_features
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import compile_functions, new_state
 
 
 @pytest.mark.parametrize("make", [rework, crowd])

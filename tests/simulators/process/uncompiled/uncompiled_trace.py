@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from oracles.process_play import scenario, service
 
-from core.seeding import stream
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.simulator import new_state
-from core.training.evaluation.process.trace import stretches_of_work, trace_of
+from longstride.seeding import stream
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import new_state
+from longstride.training.evaluation.process.trace import stretches_of_work, trace_of
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, SPT, bound_of, play, scenario, service
 
-from core.simulators.process.mining.play_logged import play_logged
-from core.simulators.process.parameters import as_record, build_parameters
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.mining.play_logged import play_logged
+from longstride.simulators.process.parameters import as_record, build_parameters
+from longstride.simulators.process.simulator import ProcessSimulator
 
 POLICIES = FIFO, SPT, RANDOM
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, play, scenario, service
 
-from core.errors import UserError
-from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
-from core.simulators.process.simulator import ProcessSimulator
+from longstride.errors import UserError
+from longstride.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, LAZY, play, scenario, service
 
-from core.errors import UserError
-from core.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
-from core.simulators.process.simulator import ProcessSimulator
-from core.simulators.process.world.calendar import leave_arrays
+from longstride.errors import UserError
+from longstride.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.simulators.process.world.calendar import leave_arrays
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 NEVER = [24.0 * 999]

@@ -3,9 +3,9 @@
 import numpy as np
 from helpers.generated_logs import log_of
 
-from core.simulators.process.mining.case_order import Concurrency, order_cases
-from core.simulators.process.mining.delays import free_between
-from core.simulators.process.mining.weights import kaplan_meier
+from longstride.simulators.process.mining.case_order import Concurrency, order_cases
+from longstride.simulators.process.mining.delays import free_between
+from longstride.simulators.process.mining.weights import kaplan_meier
 
 
 def test_free_moments_between_two_times():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from oracles.process_play import scenario
 
-from core.simulators.process.mining.clock import open_time_until as open_hours_until
-from core.simulators.process.parameters import as_record, build_parameters
-from core.simulators.process.state import state_dtype
-from core.simulators.process.world.timers import after_open_time, drop_timer, open_time_until, set_timer
+from longstride.simulators.process.mining.clock import open_time_until as open_hours_until
+from longstride.simulators.process.parameters import as_record, build_parameters
+from longstride.simulators.process.state import state_dtype
+from longstride.simulators.process.world.timers import after_open_time, drop_timer, open_time_until, set_timer
 
 
 def parts(**changes):

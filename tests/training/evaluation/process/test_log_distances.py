@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles.recorded_distances import PAIRS, RECORD, generated, measured
 
-from core.training.evaluation.process.log_distances import Events, log_distances
+from longstride.training.evaluation.process.log_distances import Events, log_distances
 
 
 def events(rows):

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from core.simulators.process.event_logs.event_log import EventLog
-from core.training.evaluation.process.verdict import logged_shares
+from longstride.simulators.process.event_logs.event_log import EventLog
+from longstride.training.evaluation.process.verdict import logged_shares
 
 HOUR = 3600.0
 

@@ -7,12 +7,12 @@ import pytest
 pytest.importorskip("pydantic")
 
 
-from core.errors import UserError
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.training.evaluation.process.fidelity import fidelity_report, render_markdown
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.training.evaluation.process.fidelity import fidelity_report, render_markdown
 
-SAMPLE = Path(__file__).resolve().parents[4] / "src/core/simulators/process/logs/loan_desk_sample.csv"
+SAMPLE = Path(__file__).resolve().parents[4] / "src/core/longstride/simulators/process/logs/loan_desk_sample.csv"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ pytest.importorskip("pydantic")
 
 from oracles.process_play import scenario
 
-from core.training.evaluation.process.world_share import world_share_sentence
+from longstride.training.evaluation.process.world_share import world_share_sentence
 
 
 def times(cycle, world, people, work):

@@ -8,10 +8,10 @@ import sys
 import pytest
 from helpers import hostile_logs as hostile
 
-from core.errors import UserError
-from core.simulators.process.event_logs.event_log import read_event_log
-from core.simulators.process.event_logs.mine_scenario import mine_scenario
-from core.simulators.process.event_logs.reading.options import LogReading
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.event_log import read_event_log
+from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.simulators.process.event_logs.reading.options import LogReading
 
 MB = 1_000_000
 SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
@@ -214,8 +214,8 @@ def test_too_little_memory_is_a_sentence(tmp_path):
     (tmp_path / "log").write_bytes(hostile.json_with("[" + "[]," * 5 * MB + "[]]"))
     program = (
         "import resource, sys; from pathlib import Path\n"
-        "from core.errors import UserError\n"
-        "from core.simulators.process.event_logs.event_log import read_event_log\n"
+        "from longstride.errors import UserError\n"
+        "from longstride.simulators.process.event_logs.event_log import read_event_log\n"
         "used = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 150_000_000,) * 2)\n"
         "try: read_event_log(Path(sys.argv[1]))\n"

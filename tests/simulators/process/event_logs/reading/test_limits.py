@@ -6,10 +6,10 @@ import pytest
 from helpers import hostile_logs as hostile
 from helpers.log_forms import csv_text, ocel_json
 
-from core.config import Config
-from core.errors import UserError
-from core.simulators.process.event_logs.reading.limits import Guard, LogLimits
-from core.training.build.run_settings import load_configured
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.simulators.process.event_logs.reading.limits import Guard, LogLimits
+from longstride.training.build.run_settings import load_configured
 
 CSV, DATABASE = csv_text(hostile.ROWS).encode(), hostile.database()
 SETTINGS = {
@@ -57,7 +57,7 @@ def test_text_in_strings_is_no_nesting(tmp_path):
 
 def test_the_time_without_a_row(monkeypatch):
     """With a clock that is set, since machines differ in speed."""
-    from core.simulators.process.event_logs.reading import limits
+    from longstride.simulators.process.event_logs.reading import limits
 
     now = [100.0]
     monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
@@ -83,7 +83,7 @@ def test_memory_that_grows():
 
 def test_a_state_of_a_log_keeps_to_the_limits(tmp_path):
     """A packed log as state is read unpacked, and refused beyond the limit of its bytes."""
-    from core.simulators.process.event_logs.reading.decode import read_log
+    from longstride.simulators.process.event_logs.reading.decode import read_log
 
     (tmp_path / "log").write_bytes(hostile.blanks('{"time": ', 1_000_000))
     assert len(read_log(tmp_path / "log", Guard(LogLimits(), "log"))) == 1_000_009

@@ -1,0 +1,90 @@
+"""Longstride trains policies on long, single-stream simulations. This is its public API.
+
+A simulator::
+
+    from longstride import Box, Discrete, MultiDiscrete, Simulator, check_simulator, to_gymnasium
+
+A run, its evaluation, and the policy on its own::
+
+    from longstride import Hyperparameters, evaluate, load_policy, train
+
+    run = train(Inventory(), Hyperparameters(training_episodes=20), run_directory="runs/inventory")
+    table = evaluate(run)
+    policy = load_policy("runs/inventory")  # needs neither the simulator's source nor a GPU
+    action = policy.act(observation)
+
+Everything else may change without notice. Names are imported when they are used first: a program that loads a policy
+does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from longstride.version import __version__
+
+if TYPE_CHECKING:
+    from longstride.api.evaluate import EvaluationTable, evaluate
+    from longstride.api.load_policy import load_policy
+    from longstride.api.load_recommender import load_recommender
+    from longstride.api.train import TrainingRun, train
+    from longstride.commands.recommend.recommender import Recommender
+    from longstride.config import Config as Hyperparameters
+    from longstride.errors import SimulatorError, UserError
+    from longstride.policies.loaded_policy import LoadedPolicy
+    from longstride.simulators.check import check_simulator
+    from longstride.simulators.gym.adapter import to_gymnasium
+    from longstride.simulators.simulator import Simulator
+    from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "EvaluationTable",
+    "Hyperparameters",
+    "LoadedPolicy",
+    "MultiDiscrete",
+    "Recommender",
+    "Simulator",
+    "SimulatorError",
+    "TrainingRun",
+    "UserError",
+    "__version__",
+    "check_simulator",
+    "evaluate",
+    "load_policy",
+    "load_recommender",
+    "to_gymnasium",
+    "train",
+]
+
+_SOURCES = {
+    "Box": "longstride.simulators.spaces",
+    "Discrete": "longstride.simulators.spaces",
+    "EvaluationTable": "longstride.api.evaluate",
+    "Hyperparameters": "longstride.config",
+    "LoadedPolicy": "longstride.policies.loaded_policy",
+    "MultiDiscrete": "longstride.simulators.spaces",
+    "Recommender": "longstride.commands.recommend.recommender",
+    "Simulator": "longstride.simulators.simulator",
+    "SimulatorError": "longstride.errors",
+    "TrainingRun": "longstride.api.train",
+    "UserError": "longstride.errors",
+    "check_simulator": "longstride.simulators.check",
+    "evaluate": "longstride.api.evaluate",
+    "load_policy": "longstride.api.load_policy",
+    "load_recommender": "longstride.api.load_recommender",
+    "to_gymnasium": "longstride.simulators.gym.adapter",
+    "train": "longstride.api.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SOURCES:
+        raise AttributeError(f"module 'longstride' has no attribute {name!r}")
+    value = getattr(import_module(_SOURCES[name]), "Config" if name == "Hyperparameters" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,216 @@
+"""``longstride.train``: a run from Python, in a program or a notebook."""
+
+import io
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from longstride.commands.interrupts import ending_signals
+from longstride.commands.report import report_at_the_end
+from longstride.commands.train import ranks_of, starts_again, stop_on_interrupt, wants_report
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.learning.distributed.launch import Launch
+from longstride.learning.distributed.ranks import Ranks
+from longstride.output import kept_output
+from longstride.simulators.gym.adapter import PREFIX
+from longstride.simulators.loading import LoadedSimulator, from_instance
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.source_files import SOURCE_SHA256
+from longstride.terminal import make_console, say_on
+from longstride.text import Say, counted
+from longstride.training.build.resumed_settings import resumed_settings
+from longstride.training.build.run import build_run
+from longstride.training.build.run_settings import load_configured
+from longstride.training.build.simulator_trust import Consent, remember_simulator, require_trusted, saved_digest
+from longstride.training.display.notebook import in_notebook
+from longstride.training.run_directory.metrics_log import read_metrics
+
+_ENVIRONMENT_ID = re.compile(r"[\w/.-]+-v\d+")
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run that :func:`train` made.
+
+    Attributes:
+        directory: run directory with checkpoints, metrics.jsonl and config.json.
+        completed: whether all iterations are done, or the time budget; False where an interrupt stopped the run.
+        hyperparameters: settings of the run.
+        loaded: simulator of the run.
+    """
+
+    directory: Path
+    completed: bool
+    hyperparameters: Config = field(repr=False)
+    loaded: LoadedSimulator = field(repr=False)
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """Records of metrics.jsonl, one for each iteration."""
+        return read_metrics(self.directory)
+
+    def to_pandas(self) -> Any:
+        """Return the metrics as a ``pandas.DataFrame`` with a row for each iteration; nested names have a slash.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        return import_pandas("run.metrics").json_normalize(self.metrics, sep="/")
+
+
+def train(
+    simulator: Simulator | str,
+    hyperparameters: Config | None = None,
+    *,
+    run_directory: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+    trust_simulator: bool = False,
+) -> TrainingRun:
+    """Train a policy and write a run directory.
+
+    The first interrupt (Ctrl-C, or a notebook's stop button) ends the run after the iteration, with everything saved.
+
+    Args:
+        simulator: simulator to train on; or its name as ``--simulator`` takes it: ``"process"``, ``"cartpole"``,
+            ``"file.py:Class"``, ``"package.module:Class"``, ``"gymnasium:CartPole-v1"``.
+        hyperparameters: settings of the run; None for the defaults. A run that is resumed keeps its own, but for those
+            that are set here.
+        run_directory: folder to write; by default the one in ``hyperparameters``, or a new one in ``runs``.
+        resume: whether to continue the run in the run directory.
+        quiet: whether to print nothing.
+        report: whether to write ``report.html`` at the end.
+        trust_simulator: whether a run that is resumed by the name of its simulator may run the simulator's source
+            although it has changed since.
+
+    Raises:
+        UserError: bad input, with a sentence that says what to do.
+        SimulatorError: the simulator broke its contract; finished iterations are saved.
+    """
+    given = Config() if hyperparameters is None else hyperparameters
+    if not isinstance(given, Config):
+        raise UserError(f"hyperparameters must be Hyperparameters(...), not {type(given).__name__}.")
+    console = console_for(quiet)
+    say = say_on(console)
+    given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
+    launch = Launch.from_environment()
+    with kept_output(), _same_torch_threads(), ranks_of(launch, given) as ranks:
+        first = ranks.rank == 0
+        say = say if first else say_on(console_for(True))
+        resume = ranks.from_first(lambda: resume or starts_again(launch, given, say))
+        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks, trust_simulator)
+        run = build_run(config, sources, resume, say, loaded, ranks=ranks)
+        if first:
+            remember_simulator(loaded.source)
+        signals = [signal.SIGINT] if ranks.size == 1 else ending_signals()  # torchrun passes on all of them
+        with stop_on_interrupt(say, ranks, *signals) as interrupt:
+            completed = run.train(console, interrupt.requested)
+    if wants_report(not report) and first:
+        report_at_the_end(run.directory, say, run.trainer.simulator)
+    if completed:
+        say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")
+    else:
+        say(
+            f"Stopped after iteration {run.trainer.iteration}, saved in {run.directory}; resume=True continues the run."
+        )
+    return TrainingRun(run.directory, completed, config, loaded)
+
+
+def _settings_and_simulator(
+    simulator: Simulator | str, given: Config, resume: bool, say: Say, ranks: Ranks, trust: bool
+) -> tuple[Config, dict[str, str], LoadedSimulator]:
+    """Return settings, the origin of each, and the simulator; a run that continues has its own settings."""
+    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
+    if not resume:
+        loaded = load(simulator, given)
+        return given.model_copy(update={"simulator": loaded.source["simulator"]}), sources, loaded
+    resumed = ranks.from_first(lambda: resumed_settings(given, sources))
+    for line in resumed.lines:
+        say(line)
+    by_name = isinstance(simulator, str) and "simulator" not in given.model_fields_set
+    described = resumed.config.model_copy(update={"simulator": _full_name(str(simulator))}) if by_name else given
+    if isinstance(simulator, str):
+        directory = Path(given.run_directory)
+        name = _full_name(simulator)
+        require_named(simulator, described, saved_digest(directory, name), directory, trust)
+    loaded = load(simulator, described)
+    return resumed.config.model_copy(update={"simulator": loaded.source["simulator"]}), resumed.sources, loaded
+
+
+def require_named(name: str, config: Config, recorded: Mapping[str, Any], where: Path, trust: bool) -> None:
+    """Check that the source of a simulator that a caller names is the one that a run has recorded.
+
+    Raises:
+        UserError: it is not, and the caller does not trust it.
+    """
+    source = {"simulator": _full_name(name), "options": config.simulator_options}
+    digest = {SOURCE_SHA256: recorded.get(SOURCE_SHA256, "")}
+    require_trusted(source | digest, where, Consent(named=True, trusted=trust, from_python=True))
+
+
+def _full_name(simulator: str) -> str:
+    """Return the name of a simulator as ``--simulator`` takes it; a Gymnasium environment needs no prefix."""
+    return PREFIX + simulator if _ENVIRONMENT_ID.fullmatch(simulator) else simulator
+
+
+def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
+    """Return the simulator that a caller of the API passes; settings describe one that is given by name.
+
+    Raises:
+        UserError: it is neither, it cannot be built, or the settings name another one.
+    """
+    if isinstance(simulator, str):
+        loaded = load_configured(config.model_copy(update={"simulator": _full_name(simulator)}))
+    elif isinstance(simulator, Simulator):
+        if config.simulator_options:
+            raise UserError("simulator_options are for a simulator given by name; pass them to the constructor.")
+        loaded = from_instance(simulator)
+    else:
+        is_class = isinstance(simulator, type) and issubclass(simulator, Simulator)
+        hint = f"pass an object: {simulator.__name__}()" if is_class else "pass one, or the name of one"
+        raise UserError(f"simulator is {simulator!r:.80}, which is no simulator; {hint}.")
+    name = loaded.source["simulator"]
+    if "simulator" in config.model_fields_set and config.simulator != name:
+        raise UserError(f"The simulator is {name}, but the hyperparameters name {config.simulator}; leave out one.")
+    return loaded
+
+
+def console_for(quiet: bool) -> Console:
+    """Return where to print: lines of text, also in a notebook, which wraps them itself; nothing where ``quiet``."""
+    if quiet:
+        return make_console(file=io.StringIO(), quiet=True)
+    return make_console(force_jupyter=False, force_terminal=False if in_notebook() else None)
+
+
+@contextmanager
+def _same_torch_threads() -> Iterator[None]:
+    """Leave torch's number of threads as the caller had it."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def import_pandas(otherwise: str) -> Any:
+    """Return the module pandas; ``otherwise`` is an expression that has the same without it.
+
+    Raises:
+        UserError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise UserError(
+            f"pandas is not installed; pip install pandas adds it. {otherwise} has the same as dictionaries."
+        ) from None
+    return pandas

@@ -1,0 +1,158 @@
+"""--mode ab: read two settings, run them in alternation, compare, write ab.json."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from longstride.commands.ab.report import CommonMetric, compare, table_of
+from longstride.commands.ab.runs import SideRun, order, probe, read_pair
+from longstride.commands.ab.side import OF_BOTH, Side, differing, read_side
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.own_files.marker import claim_folder, kind_of, mark_folder
+from longstride.text import Say
+from longstride.training.build.run_settings import load_configured
+from longstride.training.run_directory.directory import RunDirectory, choose_directory
+from longstride.training.run_directory.files import write_json
+from longstride.training.run_directory.lock import RunLock
+from longstride.training.run_directory.ownership import object_in
+from longstride.training.run_directory.read_json import read_json
+
+PAIRS = 5
+RESULT = "ab.json"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two settings to compare, and where."""
+
+    sides: tuple[Side, Side]  # A and B
+    seed: int  # seed of both runs of the first pair; each further pair has the next one
+    directory: Path  # folder of the comparison
+    metrics: tuple[str, str]  # main metric of each side's simulator
+    common_metric: CommonMetric  # main metric of both sides
+
+    def runs(self, pair: int) -> tuple[SideRun, SideRun]:
+        """Return the runs of A and B in a pair, counted from 1."""
+        a, b = (SideRun(side, pair, self.seed + pair - 1, self.directory) for side in self.sides)
+        return a, b
+
+    def settings(self) -> dict[str, Any]:
+        """Return JSON values that tell this comparison from others."""
+        sides: dict[str, Any] = {
+            side.name: {"flags": side.text, "values": side.config.model_dump(exclude=set(OF_BOTH))}
+            for side in self.sides
+        }
+        return {**sides, "seed": self.seed}
+
+
+def read_comparison(
+    a: str | None, b: str | None, config: Config, options: Mapping[str, Any], file: Path | None
+) -> Comparison:
+    """Read and check both sides; nothing runs yet. Settings, flags (``options``) and file are those of both.
+
+    Raises:
+        UserError: a flag, a value or a simulator is not right.
+    """
+    if a is None and b is None:
+        raise UserError('--mode ab needs --a "FLAGS" or --b "FLAGS": what one side has beside the flags of both.')
+    if not config.run_directory:
+        raise UserError("--mode ab needs --run-directory DIR, where its runs and ab.json go.")
+    directory = choose_directory(config.run_directory, "ab").path
+    common = {name: value for name, value in options.items() if name not in OF_BOTH}
+    sides = read_side("a", a or "", file, common), read_side("b", b or "", file, common)
+    first, second = (load_configured(side.config).simulator for side in sides)
+    metrics = (first.main_metric, second.main_metric)
+    same = metrics[0] == metrics[1] and first.main_metric_lower_is_better == second.main_metric_lower_is_better
+    common_metric = CommonMetric(metrics[0] if same else "", first.main_metric_lower_is_better)
+    return Comparison(sides, config.seed, directory, metrics, common_metric)
+
+
+def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Path:
+    """Make the missing runs of each side, print the report, and return the path of ab.json.
+
+    Raises:
+        UserError: a run failed, or the directory holds something else.
+    """
+    if pairs < 1:
+        raise UserError(f"--pairs: {pairs} should be 1 or more.")
+    RunDirectory(comparison.directory).require_free()
+    claim = claim_folder(comparison.directory, "comparison", earlier=_is_unmarked_comparison(comparison))
+    lock = RunLock(comparison.directory)
+    try:
+        _begin(comparison, pairs, say)
+        result = _make_pairs(comparison, pairs, say)
+    except KeyboardInterrupt:
+        say("Finished runs are kept: the same command continues after them.")
+        raise
+    finally:
+        lock.release(abandon=True)
+        claim.abandon()
+    console.print(table_of(result))
+    for line in result["sentences"]:
+        say(line)
+    return comparison.directory / RESULT
+
+
+def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
+    """Announce the comparison, and take the directory for it, unless that holds another one."""
+    path = comparison.directory / RESULT
+    if path.exists():
+        _require_same(comparison, path)
+    mark_folder(comparison.directory, "comparison")  # again, with the lock: another one may have given the folder up
+    differences = differing(*(side.config for side in comparison.sides))
+    for name, (first, second) in differences.items():
+        say(f"{name}: {first!r} (A), {second!r} (B).")
+    if not differences:
+        say("A and B are the same settings: their ratio shows what this machine's noise does.")
+    done = sum(run.done for pair in range(1, pairs + 1) for run in comparison.runs(pair))
+    say(f"{2 * pairs} runs, {done} of them made before.")
+    if done < 2 * pairs:
+        for side in comparison.sides:
+            probe(side, comparison.directory)
+    if not path.exists():
+        write_json(path, comparison.settings())
+
+
+def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
+    """Make each pair, and write ab.json after each; return the comparison of all."""
+    finished, result = [], {}
+    for pair in range(1, pairs + 1):
+        a, b = comparison.runs(pair)
+        for run in (a, b) if order(pair) == "ab" else (b, a):
+            if not run.done:
+                say(f"Pair {pair} of {pairs}: {run.side.name.upper()} ...")
+                run.train()
+        finished.append(read_pair(a, b, comparison.metrics))
+        result = compare(finished, comparison.common_metric)
+        machine = comparison.runs(1)[0].plan()["machine"]
+        content = {**comparison.settings(), "machine": machine, "runs": finished, "comparison": result}
+        write_json(comparison.directory / RESULT, content)
+    return result
+
+
+def _is_unmarked_comparison(comparison: Comparison) -> bool:
+    """Return whether the directory is that of a comparison of an earlier version, which left no marker."""
+    path = comparison.directory / RESULT
+    if kind_of(comparison.directory) or not {"a", "b", "seed"} <= object_in(path).keys():
+        return False
+    _require_same(comparison, path)
+    return True
+
+
+def _require_same(comparison: Comparison, path: Path) -> None:
+    """Check that ab.json is of this comparison, so that its runs count."""
+    try:
+        before = read_json(path)
+        known = [before["a"]["values"], before["b"]["values"], before["seed"]]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None
+    current = json.loads(json.dumps(comparison.settings()))
+    if known != [current["a"]["values"], current["b"]["values"], current["seed"]]:
+        raise UserError(
+            f"{path} is of other settings; repeat its flags to continue it, or name another --run-directory."
+        )

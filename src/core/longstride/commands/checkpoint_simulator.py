@@ -1,0 +1,113 @@
+"""The simulator that the policy of a checkpoint plays: its own, or another one that flags name."""
+
+from pathlib import Path
+from typing import Any
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.simulators.loading import (
+    PROCESS,
+    LoadedSimulator,
+    built_in_from_source,
+    from_source,
+    prior_of,
+    with_policy_prior,
+)
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.source_files import SOURCE_SHA256
+from longstride.training.build.run_settings import load_configured
+from longstride.training.build.simulator_trust import Consent, require_trusted
+
+_OF_A_SIMULATOR = ("observation_size", "actions", "action_features", "simulator")
+"""What must be the same of a checkpoint's simulator and of the one that its policy plays."""
+
+SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
+"""Flags that name another simulator than that of a checkpoint."""
+
+
+def simulator_of(
+    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path, trusted: bool = False
+) -> LoadedSimulator:
+    """Return the simulator of a checkpoint's metadata, or the one that flags name, with the options that they name.
+
+    A user's source runs if the user has named it and it is that of the checkpoint, or if it is ``trusted``.
+
+    Raises:
+        UserError: it cannot be built here, may not run, or is another one than that of the checkpoint.
+    """
+    source = _source(metadata, checkpoint)
+    if names_simulator(sources):
+        consent = Consent(named=True, trusted=trusted)
+        present = {"simulator": config.simulator, "options": config.simulator_options}
+        require_trusted({**present, SOURCE_SHA256: source.get(SOURCE_SHA256, "")}, checkpoint, consent)
+        loaded = with_policy_prior(load_configured(config), prior_of(source))
+    else:
+        named = sources["simulator"] == "file" and config.simulator == source.get("simulator")
+        require_trusted(source, checkpoint, Consent(named, trusted))
+        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
+        loaded = from_source(source, changes)
+    require_same_simulator(loaded.simulator, metadata, checkpoint)
+    return loaded
+
+
+def built_in_simulator_of(
+    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path
+) -> LoadedSimulator:
+    """Return the simulator as :func:`simulator_of` does, but run nothing of a user's that this command does not name.
+
+    One that it names need not be unchanged: it is only compared with, or refused for other sizes.
+
+    Raises:
+        UserError: the simulator is a user's own, cannot be built here, or is another one than that of the checkpoint.
+    """
+    if not names_simulator(sources):
+        built_in_from_source(_source(metadata, checkpoint))
+    return simulator_of(config, sources, metadata, checkpoint, trusted=names_simulator(sources))
+
+
+def require_process(
+    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path, why: str
+) -> None:
+    """Check that a checkpoint is of a process, before anything of its simulator runs; ``why`` ends the sentence.
+
+    Raises:
+        UserError: it is not, or flags name a simulator that is none.
+    """
+    name = config.simulator if names_simulator(sources) else _source(metadata, checkpoint).get("simulator")
+    if name != PROCESS:
+        raise UserError(f"The run in {checkpoint} is of {_class_name(name)}; {why}")
+
+
+def names_simulator(sources: dict[str, str]) -> bool:
+    """Return whether flags name another simulator than that of a checkpoint."""
+    return any(sources[name] == "flag" for name in SIMULATOR_FLAGS)
+
+
+def _source(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+    source = metadata["source"]
+    if not isinstance(source, dict):
+        raise UserError(f"The checkpoint in {checkpoint} is damaged: it does not say what it was trained on.")
+    return source
+
+
+def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], checkpoint: Path) -> None:
+    """Check that a checkpoint's policy can play a simulator; its class may have moved to another module.
+
+    Raises:
+        UserError: the simulator is another one, or its observations or actions are.
+    """
+    description, policy = simulator.description(), metadata["policy"]
+    pairs = {name: (metadata["simulator"].get(name), description.get(name)) for name in _OF_A_SIMULATOR}
+    if policy.get("family") == "pointer":  # which plays with any number of actions
+        sizes = {"observation_size": simulator.summary_size, "action_features": simulator.description_size}
+        pairs = {**{name: (policy.get(name), size) for name, size in sizes.items()}, "simulator": pairs["simulator"]}
+    for name, (saved, present) in pairs.items():
+        same = _class_name(saved) == _class_name(present) if name == "simulator" else saved == present
+        if not same:
+            raise UserError(
+                f"The checkpoint in {checkpoint} is of another simulator: {name} is {saved} there and {present} here."
+            )
+
+
+def _class_name(simulator: object) -> str:
+    return str(simulator).rpartition(":")[2]

@@ -1,0 +1,50 @@
+"""The access log: a line of JSON for each answer, without tokens and without anything of a state."""
+
+import json
+import os
+import select
+import stat
+from datetime import UTC, datetime
+
+from longstride.errors import UserError
+
+
+class AccessLog:
+    """Writes lines, and gives up a line rather than let an answer wait or fail.
+
+    Args:
+        path: file to append to, ``-`` for the standard output, empty for no log.
+
+    Raises:
+        UserError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        self._descriptor, self._poll = -1, None
+        if path == "-":
+            self._descriptor = 1
+        elif path:
+            self._descriptor = _opened(path)
+        if self._descriptor >= 0 and not stat.S_ISREG(os.fstat(self._descriptor).st_mode) and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(self._descriptor, select.POLLOUT)
+
+    def write(self, **values: object) -> bool:
+        """Append a line with the present time; return whether it was written, or is not wanted."""
+        if self._descriptor < 0:
+            return True
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **values}) + "\n"
+        try:
+            if self._poll is not None and not self._poll.poll(0):
+                return False  # its reader is behind
+            # A line is shorter than a page: several workers do not mix theirs.
+            return os.write(self._descriptor, line.encode()) == len(line)
+        except OSError:
+            return False
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o640)
+    except OSError as error:
+        raise UserError(f"--access-log {path}: the file cannot be opened ({error.strerror}).") from None

@@ -1,0 +1,143 @@
+"""A run in MLflow."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from longstride.commands.track.tracker import PROJECT, Records, RunFacts, Sent, TrackingError
+from longstride.errors import UserError, one_line
+from longstride.training.run_directory.metrics_log import scalars
+
+_MOST_METRICS, _LONGEST_PARAM = 999, 500
+"""Metrics that MLflow takes at once beside a tag, and letters of a parameter in all of its versions."""
+
+_PASSWORD = re.compile(r"//[^/\s]+@")
+
+_ITERATION = "longstride.iteration"
+"""Tag with the last iteration, sent together with its metrics: they cannot disagree."""
+
+
+def mlflow_target() -> str:
+    """Return where runs go, without passwords: the server or store, and the experiment."""
+    return f"{_store()} {_experiment()}"
+
+
+class MlflowRun:
+    """A run in an experiment, begun or continued; its step is the iteration.
+
+    Raises:
+        UserError: mlflow is not installed, or the run that was begun is gone.
+        TrackingError: the server cannot be reached, or refuses the run.
+    """
+
+    def __init__(self, facts: RunFacts, sent: Sent) -> None:
+        mlflow, self.target = _import_mlflow(), mlflow_target()
+        self._entities = mlflow.entities
+        with _explained():
+            self._client = mlflow.MlflowClient()
+            self.run = sent.run or self._begin(facts.name)
+            found = self._client.get_run(self.run)
+            self._experiment_id = found.info.experiment_id
+            if found.info.lifecycle_stage == "deleted":
+                raise TrackingError(f"MLflow: run {self.run} was deleted; remove tracking-mlflow.json to send it anew.")
+            self._client.update_run(self.run, status="RUNNING")
+            tags = {f"unit.{name}": unit for name, unit in facts.units.items()}
+            self._client.log_batch(self.run, tags=[self._entities.RunTag(*tag) for tag in tags.items()])
+        self.iteration = int(found.data.tags.get(_ITERATION, 0))
+        self._changed = self._send_settings(facts.settings, found.data.params)
+
+    def send(self, records: Records) -> None:
+        """Send the numbers of records."""
+        waiting: list[Any] = []
+        for record in records:
+            metrics = [
+                self._entities.Metric(name, value, int(1000 * time.time()), record["iteration"])
+                for name, value in scalars(record)
+            ]
+            if len(waiting) + len(metrics) > _MOST_METRICS:
+                self._send(waiting)
+                waiting = []
+            waiting += metrics
+        self._send(waiting)
+
+    def send_file(self, path: Path) -> None:
+        """Send a file as an artifact of the run."""
+        with _explained():
+            self._client.log_artifact(self.run, str(path))
+
+    def close(self, ended: bool) -> list[str]:
+        """Mark the run as finished where its training is over."""
+        if ended:
+            with _explained(), redirect_stdout(StringIO()):  # it prints the server's address with its password
+                self._client.set_terminated(self.run, "FINISHED")
+        kept = f"MLflow keeps the first value of a parameter, other than {', '.join(self._changed)} now."
+        return [*([kept] if self._changed else []), f"MLflow: {self._place()}"]
+
+    def _place(self) -> str:
+        """Return the page of the run, or where it is where there is no server."""
+        store = _store()
+        if store.startswith("http"):
+            return f"{store.rstrip('/')}/#/experiments/{self._experiment_id}/runs/{self.run}"
+        return f"run {self.run} in {self.target}"
+
+    def _begin(self, name: str) -> str:
+        """Begin a run and return its id."""
+        experiment = self._client.get_experiment_by_name(_experiment())
+        number = experiment.experiment_id if experiment else self._client.create_experiment(_experiment())
+        return str(self._client.create_run(number, run_name=name).info.run_id)
+
+    def _send(self, metrics: list[Any]) -> None:
+        """Send metrics in the order of their steps, and with them how far the run is."""
+        if metrics:
+            tag = self._entities.RunTag(_ITERATION, str(metrics[-1].step))
+            with _explained():
+                self._client.log_batch(self.run, metrics=metrics, tags=[tag])
+            self.iteration = metrics[-1].step
+
+    def _send_settings(self, settings: dict[str, Any], known: dict[str, str]) -> list[str]:
+        """Send the settings that MLflow does not have; return the names of those that have changed since."""
+        shown = {name: _shown(value)[:_LONGEST_PARAM] for name, value in settings.items()}
+        new = [self._entities.Param(name, value) for name, value in shown.items() if name not in known]
+        with _explained():
+            self._client.log_batch(self.run, params=new)
+        return [name.upper() for name, value in shown.items() if known.get(name, value) != value]
+
+
+def _store() -> str:
+    """Return the address of the server or store without passwords."""
+    return _PASSWORD.sub("//", os.environ.get("MLFLOW_TRACKING_URI") or _import_mlflow().get_tracking_uri())
+
+
+def _experiment() -> str:
+    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn MLflow's errors into sentences."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (_import_mlflow().exceptions.MlflowException, ImportError, OSError) as error:
+        raise TrackingError(f"MLflow: {_PASSWORD.sub('//', one_line(error))}.") from None
+
+
+def _import_mlflow() -> Any:
+    try:
+        import mlflow
+        import mlflow.entities
+        import mlflow.exceptions
+    except ImportError:
+        raise UserError('--to mlflow needs MLflow: pip install "longstride[mlflow]".') from None
+    return mlflow

@@ -1,0 +1,52 @@
+"""The predicted time of an update by a plan, and what a second GPU would bring it."""
+
+from dataclasses import dataclass
+
+from longstride.hardware.planning import roofline
+from longstride.hardware.planning.gpu_catalog import card_of
+from longstride.hardware.planning.plan import Plan
+from longstride.hardware.planning.second_gpu import SecondGpu, second_gpu
+from longstride.hardware.planning.work import Work, update_work
+from longstride.hardware.types import Execution, Gpu
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted time of an update on a card."""
+
+    execution: Execution  # of the executions that the plan tries, the one with the shortest update
+    work: Work  # work of an update with that execution
+    seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
+    # seconds of an update for each execution that the plan tries; empty in that case
+    by_execution: dict[Execution, float]
+
+    @property
+    def update_seconds(self) -> float | None:
+        """Time of an update; None where no figures of the card are known."""
+        return self.by_execution.get(self.execution)
+
+    @property
+    def binding(self) -> str | None:
+        """The resource that takes longest; None where no figures of the card are known."""
+        return roofline.binding(self.seconds) if self.seconds else None
+
+
+def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs: int) -> Prediction:
+    """Return the predicted time of an update."""
+    half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
+    sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
+    works = {e: update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
+    if card is None:
+        return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
+    seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
+    by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
+    best = min(by_execution, key=by_execution.__getitem__)
+    return Prediction(best, works[best], seconds[best], by_execution)
+
+
+def second_gpu_of(prediction: Prediction, spec: PolicySpec, gpu: Gpu | None) -> SecondGpu | None:
+    """Return what a second GPU of the kind would bring; None where its figures are not known."""
+    card = card_of(gpu) if gpu else None
+    return second_gpu(prediction.seconds, prediction.work, layout_of(spec).size, card) if card else None

@@ -1,0 +1,199 @@
+"""Normalisation of observations, of rewards, and of the values that a critic learns."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longstride.errors import UserError
+from longstride.learning.advantages import Total, discounted_sums, mean_and_deviation
+from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
+from longstride.learning.listed.scales import DescriptionScales
+from longstride.policies.networks import ActorCritic
+from longstride.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
+from longstride.rollout.trajectory import Trajectory
+
+_ROUNDING = 1e-9
+"""A standard deviation below this share of the mean is rounding: such rewards are left as they are."""
+
+_MEMORY = 0.9
+"""Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
+
+_OF_OBSERVATIONS = "statistics."
+"""Begin of the names of the statistics of observations in a checkpoint."""
+
+
+class ObservationScales:
+    """Mean and standard deviation of each number that a policy sees, over all rollouts so far.
+
+    They are part of the model: of observations, and of the descriptions of actions where it scores those. A policy with
+    memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`.
+    """
+
+    def __init__(self, model: ActorCritic) -> None:
+        self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
+        self._descriptions = DescriptionScales(model)
+
+    def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
+        """Include the observations of a rollout of all ranks, and set the scales of the model."""
+        before = self.statistics.deviation()
+        for batch in flattened(ranks.gather([statistics_of(thinned(t.observations)) for t in trajectories])):
+            self.statistics.include(batch)
+        shift, scale = map(torch.from_numpy, self.statistics.shift_and_scale())
+        if self._model.spec.has_memory:
+            keep_outputs(self._model, shift, scale, torch.from_numpy(self.statistics.deviation() < before))
+        self._model.tensors["observation_mean"].copy_(shift)
+        self._model.tensors["observation_scale"].copy_(scale)
+        self._descriptions.learn(trajectories, ranks)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a checkpoint by name."""
+        return {f"{_OF_OBSERVATIONS}{n}": a for n, a in vars(self.statistics).items()} | self._descriptions.arrays()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned, among others."""
+        self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
+        self._descriptions.restore(arrays)
+
+
+@torch.no_grad()
+def keep_outputs(model: ActorCritic, shift: Tensor, scale: Tensor, columns: Tensor) -> None:
+    """Change the first layers so that new scales of some columns leave the outputs as they are, but for clipping.
+
+    Shift and scale are float32[O], the columns bool[O]: those whose deviation shrinks. Where it grows, the weights
+    would grow with it, and a policy that begins in an empty system would soon take far too large steps.
+    """
+    old_shift, old_scale = (model.tensors[name].cpu() for name in ("observation_mean", "observation_scale"))
+    moved = torch.where(columns, (shift - old_shift) * old_scale, 0.0)
+    factor = torch.where(columns, old_scale / scale, 1.0)
+    for part in ("actor", "critic"):
+        weight, bias = model.layers(part)[0]
+        bias.add_(moved.to(weight.device) @ weight)
+        weight.mul_(factor.to(weight.device).unsqueeze(1))
+
+
+class RewardScale:
+    """Divisor of the rewards, float64[1] and 1 at first, and the statistics behind it.
+
+    The statistics are those of Stable-Baselines3's ``VecNormalize``, and of Gymnasium's ``NormalizeReward`` within an
+    episode: over all steps so far, of the sum of the episode's rewards up to the step, in which earlier rewards are
+    discounted. They include a whole rollout before its rewards are divided. ``carried``, float64[instances], has the
+    sums of episodes that continue in the next rollout, 0 where none does.
+    """
+
+    def __init__(self, instances: int) -> None:
+        self.statistics, self.carried, self.divisor = RunningStatistics.empty(1), np.zeros(instances), np.ones(1)
+
+    def learn(
+        self,
+        trajectories: Sequence[Trajectory],
+        discounts: Sequence[np.ndarray],
+        group_size: int = 1,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """Include the rewards of a rollout, with float64[T] discounts of each trajectory, and set the divisor.
+
+        All instances of a group go on with the episode of its first one. The statistics are those of all ranks.
+        """
+        batches = []
+        for i, (t, discount) in enumerate(zip(trajectories, discounts, strict=True)):
+            ended = t.terminated | t.truncated
+            sums, self.carried[i] = discounted_sums(t.rewards, discount, ended, self.carried[i])
+            batches.append(statistics_of(sums[:, None]))
+        for batch in flattened(ranks.gather(batches)):
+            self.statistics.include(batch)
+        for i in range(len(trajectories)):
+            self.carried[i] = self.carried[i - i % group_size]
+        std = float(np.sqrt(self.statistics.squares[0] / self.statistics.count[0]))
+        self.divisor[0] = std if std > _ROUNDING * abs(self.statistics.mean[0]) else 1.0
+
+    def divide(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+        """Return trajectories with their rewards divided; the given ones do not change."""
+        return [t._replace(rewards=(t.rewards / self.divisor[0]).astype(np.float32)) for t in trajectories]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a checkpoint by name."""
+        return {**vars(self.statistics), "carried": self.carried, "divisor": self.divisor}
+
+    def restore(self, arrays: dict[str, np.ndarray], episodes_continue: bool) -> None:
+        """Restore what :meth:`arrays` returned, if anything; sums are carried on only where episodes continue."""
+        if arrays:
+            self.statistics = RunningStatistics(**{name: arrays[name] for name in vars(self.statistics)})
+            self.divisor = arrays["divisor"]
+            self.carried = arrays["carried"] if episodes_continue else np.zeros_like(self.carried)
+
+
+class AverageReward:
+    """The mean reward of a step, or of an interval of simulated time, as a moving average over rollouts.
+
+    Less that, rewards are differential: what a step brings beyond the mean of a process that never ends. The sum of all
+    later ones needs no discount (Sutton and Barto, "Reinforcement learning: an introduction", 2018, section 10.3; Zhang
+    and Ross, "On-policy deep reinforcement learning for the average-reward criterion", 2021). ``rate`` is None before
+    the first rollout.
+    """
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+
+    def subtract(
+        self, trajectories: Sequence[Trajectory], durations: Sequence[np.ndarray], ranks: Ranks = ALONE
+    ) -> list[Trajectory]:
+        """Take note of a rollout; return it with differential rewards.
+
+        Durations are float64[T] of each trajectory, from each step to the next: 1, or intervals of simulated time.
+
+        Raises:
+            UserError: an episode was terminated: the mean over infinite time says nothing about it.
+        """
+        if any(t.terminated.any() for t in trajectories):
+            raise UserError(
+                "AVERAGE_REWARD is on, but the simulator terminated an episode; the mean reward is for processes that "
+                "never end. Leave it off, or let the simulator go on, or end episodes by max_steps or truncated()."
+            )
+        here = [(float(t.rewards.sum()), float(d.sum())) for t, d in zip(trajectories, durations, strict=True)]
+        sums = flattened(ranks.gather(here))
+        total, time = sum(reward for reward, _ in sums), sum(duration for _, duration in sums)
+        if time > 0.0:
+            rate = total / time
+            self.rate = rate if self.rate is None else _MEMORY * self.rate + (1 - _MEMORY) * rate
+        rate = self.rate or 0.0
+        return [
+            t._replace(rewards=(t.rewards - rate * duration).astype(np.float32))
+            for t, duration in zip(trajectories, durations, strict=True)
+        ]
+
+
+@torch.no_grad()
+def rescale_values(model: ActorCritic, factor: float) -> None:
+    """Multiply all values of a critic, before an update whose rewards are in other units."""
+    if _has_seen_returns(model):
+        for name in ("value_mean", "value_std"):
+            model.tensors[name].mul_(factor)
+
+
+@torch.no_grad()
+def renormalise_values(model: ActorCritic, returns: np.ndarray, total: Total | None = None) -> None:
+    """Move the value normalisation towards float32[N] returns and keep the critic's values unchanged.
+
+    The critic's head is rescaled (van Hasselt et al., "Learning values across many orders of magnitude", 2016,
+    equation 6), so no scale of the reward has to be chosen by hand. With ``total``, which adds up float64[n] over all
+    processes, the returns are those of all of them.
+    """
+    tensors = model.tensors
+    mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
+    new_mean, new_std = map(float, mean_and_deviation(returns, total))
+    new_std = max(new_std, 1e-6)
+    if _has_seen_returns(model):
+        new_mean = _MEMORY * mean + (1 - _MEMORY) * new_mean
+        new_std = _MEMORY * std + (1 - _MEMORY) * new_std
+        weight, bias = model.layers("critic")[-1]
+        weight.mul_(std / new_std)
+        bias.mul_(std).add_(mean - new_mean).div_(new_std)
+    tensors["value_mean"].fill_(new_mean)
+    tensors["value_std"].fill_(new_std)
+
+
+def _has_seen_returns(model: ActorCritic) -> bool:
+    """Return whether the value normalisation has seen returns; that of a fresh model is mean 0 and deviation 1."""
+    return not (model.tensors["value_mean"].item() == 0.0 and model.tensors["value_std"].item() == 1.0)

@@ -1,0 +1,60 @@
+"""The parameters that a step's matrix products read, in half precision or not, and their gradients as a flat tensor."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from longstride.hardware.types import Precision
+from longstride.policies.networks import ActorCritic
+
+DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+_ALIGNMENT = 8
+"""Tensor cores read rows of 8 half-precision numbers, 16 bytes, at once; products of other widths are several times
+slower, so the rows of a first layer's inputs are filled up with zeros."""
+
+
+class StepParameters:
+    """What a loss is differentiated by: parameters of a model, of hidden layers their copies in half precision.
+
+    Heads, log-standard deviations and feature weights stay in float32: their outputs are exponentiated and compared.
+    This is what autocast does, with one launch for all copies of a step in place of one for each, and with room for
+    aligned rows.
+
+    Attributes:
+        leaves: tensors by name, those of a first layer's weights with rows filled up.
+    """
+
+    def __init__(self, model: ActorCritic, names: Sequence[str], precision: Precision) -> None:
+        self._model, self._names, self._dtype = model, names, DTYPES[precision]
+        self.leaves: dict[str, Tensor] = {name: model.tensors[name] for name in names}
+        self._sources, self._copies = list[Tensor](), list[Tensor]()
+        if precision != "fp32":
+            for name in filter(model.is_hidden, names):
+                self._copy(name)
+
+    def _copy(self, name: str) -> None:
+        """Make room for the copy of a parameter; rows beyond its own are 0."""
+        source = self._model.tensors[name].detach()
+        rows = -(-len(source) // _ALIGNMENT) * _ALIGNMENT if name.endswith(".0.weight") else len(source)
+        room = torch.zeros(rows, *source.shape[1:], dtype=self._dtype, device=source.device)
+        self._sources.append(source)
+        self._copies.append(room[: len(source)])
+        self.leaves[name] = room.requires_grad_()
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Copy the parameters as they are now."""
+        if self._copies:
+            torch._foreach_copy_(self._copies, self._sources)
+
+    @torch.no_grad()
+    def flat(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return the gradients by the leaves in the layout of the model; other places hold any numbers."""
+        flat = torch.empty_like(self._model.flat)
+        for dtype in {gradient.dtype for gradient in gradients}:
+            named = [(name, g) for name, g in zip(self._names, gradients, strict=True) if g.dtype == dtype]
+            targets = [self._model.layout.view(flat, name) for name, _ in named]
+            torch._foreach_copy_(targets, [g[: len(t)] for (_, g), t in zip(named, targets, strict=True)])
+        return flat

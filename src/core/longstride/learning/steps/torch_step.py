@@ -1,0 +1,199 @@
+"""One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from longstride.hardware.types import Precision
+from longstride.learning.algorithms.interface import Algorithm, AnySamples, Loss, PolicyOutputs
+from longstride.learning.distributed.add_minibatch import add_minibatch
+from longstride.learning.distributed.ranks import ALONE, Ranks
+from longstride.learning.oom_recovery import OomRetry
+from longstride.learning.schedule import Coefficients
+from longstride.learning.steps.clipped_adam import ClippedAdam
+from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
+from longstride.learning.steps.step_parameters import StepParameters
+from longstride.learning.torch_settings import grad_scaler
+from longstride.policies.networks import ActorCritic
+from longstride.policies.parameter_layout import LOG_STD
+
+LossFunction = Callable[[AnySamples, Tensor, Mapping[str, Tensor]], Loss]
+"""``(samples, weights, parameters by name) -> loss``, weights float32[B]."""
+
+
+class TorchStepper:
+    """Runs minibatch steps on one model operation by operation: a ``Stepper`` of ``interface.py``.
+
+    A step reads nothing that changes but tensors at fixed addresses, and the host reads none of them, so that
+    :mod:`longstride.learning.steps.cuda_graph` can capture it. ``zeros`` are the coefficients of the loss that are 0,
+    as numbers that a captured step holds.
+    """
+
+    def __init__(
+        self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings, ranks: Ranks = ALONE
+    ) -> None:
+        self.model, self.algorithm, self.settings, self.ranks = model, algorithm, settings, ranks
+        self.device = model.flat.device
+        parts = ("actor", "critic") if algorithm.needs_critic else ("actor",)
+        self._slices = {part: model.layout.slice_of(part) for part in parts}
+        self._names = [name for part in parts for name in model.layout.names(part)]
+        flat = model.flat.detach()
+        held = {part: flat[where] for part, where in self._slices.items()}
+        self.optimizer = ClippedAdam(held, settings.adam, settings.max_grad_norm)
+        self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
+        self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
+        self._columns = (TOTAL, *algorithm.terms)
+        self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
+        self._other_loss: LossFunction | None = None
+        self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
+        self.use_precision(settings.precision)
+
+    def _scalar(self, number: float) -> Tensor:
+        return torch.tensor(number, dtype=torch.float32, device=self.device)
+
+    def compile(self) -> None:
+        """Do nothing: torch has its kernels."""
+
+    def use_precision(self, precision: Precision) -> None:
+        """Compute the next steps in another number format."""
+        self.precision = precision
+        self.scaler = grad_scaler(self.device, precision)
+        self._read = StepParameters(self.model, self._names, precision)
+
+    def use_loss(self, loss: LossFunction | None) -> None:
+        """Compute the loss of the next steps by another function that equals :meth:`loss`."""
+        self._other_loss = loss
+
+    def set_coefficients(self, coefficients: Coefficients) -> None:
+        """Set learning rates and coefficients of the loss for the next steps."""
+        rates = {part: rate * coefficients.learning_rate_factor for part, (rate, _) in self.settings.adam.items()}
+        self.optimizer.set_rates(rates)
+        numbers = coefficients.loss._asdict()
+        for name, number in numbers.items():
+            self._scalars[name].fill_(number)
+        self.zeros = {name: 0.0 for name, number in numbers.items() if number == 0.0}
+        self._coefficients = coefficients.loss._replace(**{**self._scalars, **self.zeros})
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the optimiser on the host by name; empty before the first step."""
+        states = {part: {n: t.cpu() for n, t in self.optimizer.state(part).items()} for part in self._slices}
+        if states["actor"]["step"].item() == 0.0:
+            return {}
+        return {f"optimizer.{i}.{name}": view for i, name, view in self._moments(states)}
+
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Restore what :meth:`optimizer_tensors` of any stepper returned, in place; without any it starts afresh."""
+        for i, name, view in self._moments({part: self.optimizer.state(part) for part in self._slices}):
+            if "optimizer.0.step" in tensors:
+                view.copy_(tensors[f"optimizer.{i}.{name}"])
+            else:
+                view.zero_()
+
+    def _moments(self, states: Mapping[str, Mapping[str, Tensor]]) -> Iterator[tuple[int, str, Tensor]]:
+        """Yield number of the parameter, name, and its view of the parts' states, for each parameter and name."""
+        layout = self.model.layout
+        for i, parameter in enumerate(self._names):
+            part = parameter.split(".")[0]
+            for name, flat in states[part].items():
+                begin, shape = layout.offsets[parameter] - self._slices[part].start, layout.shapes[parameter]
+                yield i, name, flat if flat.dim() == 0 else flat[begin : begin + prod(shape)].view(shape)
+
+    def copy_optimizer(self) -> list[Tensor]:
+        """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
+        return [tensor.clone() for tensor in self._state()]
+
+    def restore_optimizer(self, copy: list[Tensor]) -> None:
+        """Restore a copy in place."""
+        for tensor, copied in zip(self._state(), copy, strict=True):
+            tensor.copy_(copied)
+
+    def _state(self) -> list[Tensor]:
+        return [tensor for part in self._slices for tensor in self.optimizer.state(part).values()]
+
+    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+        """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
+        return self._apply(*self._with_retry(rollout, indices, weights))
+
+    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
+        """Return the actor's gradient of the mean loss of some samples."""
+        weights = rollout.shares(indices)
+        gradient, _ = self._with_retry(rollout, indices, weights)
+        return gradient[self._slices["actor"]] / self.scaler.get_scale()
+
+    def _with_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`gradients` does; where memory runs out, the microbatch halves."""
+        steps = len(indices) * rollout.chunk
+        return self.memory.run("gradients", steps, lambda: self.gradients(rollout, indices, weights))
+
+    def step_without_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+        """Do what :meth:`step` does, but pass on the error when memory runs out."""
+        return self._apply(*self.gradients(rollout, indices, weights))
+
+    def gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
+
+        The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
+        It changes nothing, so that it can be tried again. Arguments are those of :meth:`step`.
+        """
+        self._read.refresh()
+        gradient, report = None, None
+        parts = self.memory.map_microbatches(
+            lambda part: self._gradients(rollout, *part), indices, weights, unit=rollout.chunk
+        )
+        for flat, part in parts:
+            gradient = flat if gradient is None else gradient.add_(flat)
+            report = part if report is None else self._joined(report, part)
+        assert gradient is not None
+        assert report is not None
+        return gradient, report
+
+    def _joined(self, report: Tensor, part: Tensor) -> Tensor:
+        """Return the report of two parts of a minibatch."""
+        return torch.where(self._is_maximum, torch.maximum(report, part), report + part)
+
+    def _gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of one microbatch and its report."""
+        leaves = self._read.leaves
+        # No name holds the gathered samples: most of them are free before the backward pass.
+        loss = (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), leaves)
+        gradients = torch.autograd.grad(self.scaler.scale(loss.total), [leaves[name] for name in self._names])
+        return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+
+    def _apply(self, gradient: Tensor, report: Tensor) -> Tensor:
+        """Clip the gradient and step; return the report with 1 where the step was skipped."""
+        parts = {part: gradient[where] for part, where in self._slices.items()}
+        if self.ranks.size > 1:
+            report = add_minibatch(self.ranks, [*parts.values()], report, self._is_maximum)
+        skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
+        return torch.cat([report, skipped.reshape(1)])
+
+    def loss(self, samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
+        """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
+        held = self.model.tensors if tensors is None else tensors
+        normalised = self.model.normalise(samples.observations)
+        logits = self._evaluate(self.model.logits, normalised, samples.features, held, samples.actor_memory)
+        if self.algorithm.needs_critic:
+            values = self._evaluate(self.model.values, normalised, held, samples.critic_memory)
+        else:
+            values = normalised.new_empty(0)
+        log_std = held.get(LOG_STD, self.model.log_std)
+        evaluated = self.model.distribution(logits, log_std, samples.masks, samples.actions)
+        # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
+        return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
+
+    def _evaluate(self, network: Callable[..., Tensor], *inputs: Any) -> Tensor:
+        """Return a network's outputs; with checkpointing, the backward pass computes its activations again."""
+        if not self.settings.checkpointing:
+            return network(*inputs)
+        outputs: Tensor = checkpoint(network, *inputs, use_reentrant=False, preserve_rng_state=False)
+        return outputs
+
+
+def _gathered(rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[AnySamples, Tensor]:
+    """Return the samples of a minibatch and float32[B], the weight of each of their steps."""
+    samples = rollout.at(indices)
+    return samples, samples.spread(weights)

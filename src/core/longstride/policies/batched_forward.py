@@ -1,0 +1,144 @@
+"""The actor in torch for half-batches of a fixed number of rows: what a batched collector asks.
+
+A family of policies takes part with one function, its step: observations, beginnings of episodes and states of all rows
+in, outputs and new states out. On a GPU the step of a half is captured once, with the copies of its inputs and outputs.
+Draws are made by the collector, from the outputs.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longstride.policies.memory import Memory, Steps
+from longstride.policies.networks import ActorCritic
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+
+Step = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""``(observations, begins, states) -> (outputs, states)`` of B rows: float32[B, O], bool[B, 1], float32[B, state_size];
+float32[B, outputs] without action features, float32[B, state_size]."""
+
+FAMILIES = "mlp", "mingru", "transformer"
+"""Families with a step."""
+
+
+class Graphs(Protocol):
+    """Captures launches."""
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Run a function some times, capture its launches, and return a function that repeats them."""
+
+
+def build_step(spec: PolicySpec, actor: Tensor, rows: int) -> Step:
+    """Return the step of so many rows of a policy of FAMILIES, whose actor parameters are float32[*] on any device."""
+    model = ActorCritic(spec, "meta")  # its structure; the tensors are those of `actor`
+    names = (name for name, offset in model.layout.offsets.items() if offset < model.layout.actor_size)
+    tensors = {name: model.layout.view(actor, name) for name in names}
+    each = torch.arange(rows, device=actor.device)  # a chunk of one step in each row
+    after = Steps(each, torch.zeros_like(each))
+
+    def plain(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        return model.logits(model.normalise(observations, tensors), None, tensors), states
+
+    def remembering(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        normalised = model.normalise(observations, tensors)
+        return model.logits_and_states(normalised, tensors, Memory(states, begins), after)
+
+    return remembering if spec.has_memory else plain
+
+
+class TorchForward:
+    """Answers half-batches on a device: a ``BatchedForward`` of :mod:`longstride.rollout.batched.forward`.
+
+    The policy's states stay on the device. With ``graphs`` the step of each half is captured; what cannot be captured
+    is launched operation by operation, and ``note`` says so.
+    """
+
+    def __init__(
+        self, spec: PolicySpec, halves: int, rows: int, device: torch.device, graphs: Graphs | None = None
+    ) -> None:
+        self._on_gpu, self._graphs, self.note = device.type == "cuda", graphs, ""
+        self._actor = torch.zeros(layout_of(spec).actor_size, device=device)
+        self._step = build_step(spec, self._actor, rows)
+        shapes = (spec.observation_size, torch.float32), (1, torch.bool), (spec.action_space.outputs, torch.float32)
+        self._host = [
+            torch.zeros(halves, rows, columns, dtype=dtype, pin_memory=self._on_gpu) for columns, dtype in shapes
+        ]
+        self._inputs = [each.to(device) for each in self._host[:2]]  # on the CPU the same memory
+        self._states = torch.zeros(halves, rows, spec.state_size, device=device)
+        self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
+        self._has_memory = spec.has_memory
+        self._ready: list[Any] = [_new_event() for _ in range(halves if self._on_gpu else 0)]
+        self._launches: list[Callable[[], None]] = []
+
+    def prepare(self) -> float:
+        """Capture the step of each half; return the seconds it took."""
+        begin = time.perf_counter()
+        if not self._launches:
+            states = self._states.clone()
+            self._launches = [self._prepared(half) for half in range(len(self._states))]
+            self._states.copy_(states)  # which the runs before a capture change
+        return time.perf_counter() - begin
+
+    def _prepared(self, half: int) -> Callable[[], None]:
+        """Return what answers a half."""
+
+        def answer() -> None:
+            self._answer(half)
+
+        if self._graphs is None:
+            return answer
+        try:
+            with torch.no_grad():
+                return self._graphs.capture(answer)
+        except RuntimeError as error:
+            first_line = str(error).strip().partition("\n")[0].rstrip(".")
+            self.note = f"The policy's forward pass is not captured, as that failed: {first_line}."
+            return answer
+
+    def _answer(self, half: int) -> None:
+        """Launch all that answers a half; nothing here waits for a GPU."""
+        observations, begins = (each[half] for each in self._inputs)
+        if self._on_gpu:
+            observations.copy_(self._host[0][half], non_blocking=True)
+            if self._has_memory:
+                begins.copy_(self._host[1][half], non_blocking=True)
+        outputs, states = self._step(observations, begins, self._states[half])
+        if self._has_memory:
+            self._states[half].copy_(states)
+        self._host[2][half].copy_(outputs, non_blocking=True)
+
+    def load(self, actor_params: np.ndarray) -> None:
+        """Copy the parameters of the actor, float32[*] in the flat layout, to the device."""
+        self._actor.copy_(torch.from_numpy(actor_params))
+
+    def launch(self, half: int) -> None:
+        """Begin to answer the observations of a half."""
+        if not self._launches:
+            self.prepare()
+        with torch.no_grad():
+            self._launches[half]()
+        if self._on_gpu:
+            self._ready[half].record()
+
+    def wait(self, half: int) -> None:
+        """Wait until the outputs of a half are there; on the CPU they are."""
+        if self._on_gpu:
+            self._ready[half].synchronize()
+
+    def states(self, half: int) -> np.ndarray:
+        """Return float32[rows, state_size], the policy's states of a half."""
+        states: np.ndarray = self._states[half].cpu().numpy()
+        return states
+
+    def set_states(self, half: int, states: np.ndarray) -> None:
+        """Set the states of the first rows of a half, float32[n, state_size]."""
+        self._states[half, : len(states)].copy_(torch.from_numpy(states))
+
+
+def _new_event() -> Any:
+    return torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -1,0 +1,264 @@
+"""Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from longstride.errors import UserError
+from longstride.policies.distributions import distribution_of
+from longstride.policies.memory import Memory, Steps
+from longstride.policies.mingru import remember_all
+from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from longstride.policies.pointer import ActionList, initialise_scores, one_of_each_list, scores
+from longstride.policies.spec import CHUNK, PolicySpec
+from longstride.policies.transformer import no_memory, transform
+
+
+class ActorCritic(nn.Module):
+    """Actor and critic, two networks of the policy's family that share the normalisation of observations.
+
+    Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
+    ``flat``; copying the model anywhere is one copy of ``flat``. On the CPU it may be page-locked, for a GPU to copy.
+
+    Attributes:
+        layout: names, shapes and offsets of the tensors in ``flat``.
+        distribution: function of :meth:`logits`, ``log_std``, masks and actions.
+        flat: float32[n], all tensors one after another.
+        tensors: views of ``flat`` by name.
+    """
+
+    def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
+        super().__init__()
+        self.spec, self.layout = spec, layout_of(spec)
+        self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
+        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
+        self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
+        self.tensors: dict[str, Tensor] = {}
+        for name in self.layout.shapes:
+            view = self.layout.view(self.flat, name)
+            if name.startswith(("actor", "critic")):
+                parameter = nn.Parameter(view)
+                self.register_parameter(name.replace(".", "_"), parameter)
+                view = parameter
+            self.tensors[name] = view
+        self.tensors["observation_scale"].fill_(1.0)
+        self.tensors["value_std"].fill_(1.0)
+        if spec.scores_actions:
+            self.tensors[ACTION_SCALE].fill_(1.0)
+
+    def layers(self, part: str, tensors: Mapping[str, Tensor] | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"`` from first to last, or such of others."""
+        names, held = self.layout.names(part), self.tensors if tensors is None else tensors
+        weights = [name for name in names if name.endswith(".weight")]
+        return [(held[name], held[name.removesuffix("weight") + "bias"]) for name in weights]
+
+    def part_parameters(self, part: str) -> list[nn.Parameter]:
+        """Return the parameters of ``"actor"`` or ``"critic"``."""
+        return [t for name in self.layout.names(part) if isinstance(t := self.tensors[name], nn.Parameter)]
+
+    def is_hidden(self, name: str) -> bool:
+        """Return whether a tensor is a weight or bias of a layer before the last."""
+        part, number, _ = [*name.split("."), "", ""][:3]
+        return number.isdigit() and int(number) < len(self.layers(part)) - 1
+
+    @property
+    def log_std(self) -> Tensor:
+        """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
+        return self.tensors.get(LOG_STD, self.flat[:0])
+
+    def normalise(self, observations: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return float32[B, O] observations shifted, scaled and clipped; see :meth:`logits` for the tensors."""
+        held = self.tensors if tensors is None else tensors
+        shifted = (observations - held["observation_mean"]) * held["observation_scale"]
+        return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def logits(
+        self,
+        normalised: Tensor,
+        features: Tensor | ActionList | None = None,
+        tensors: Mapping[str, Tensor] | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """Return float32[B, outputs], unmasked logits or a Gaussian's means, for float32[B, O] and [B, outputs, k].
+
+        ``tensors``, by default the model's own, are the parameters to compute with; see :meth:`values`. Without a
+        memory, each observation is the first of an episode. A policy that scores actions returns float32[A], the
+        scores of the A feasible actions of all observations.
+        """
+        logits = self._forward("actor", normalised, tensors, memory)
+        if isinstance(features, ActionList):
+            return scores(logits, features, {**self.tensors, **(tensors or {})}, self.activation)
+        if self.spec.action_features == 0 or features is None:
+            return logits
+        weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
+        return logits + (features * weights).sum(
+            dim=-1
+        )  # as a product of matrices with few columns it is slow on a GPU
+
+    def values(
+        self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None, memory: Memory | None = None
+    ) -> Tensor:
+        """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this.
+
+        Hidden layers compute in the number format of their tensors. The first weight matrix may have more rows than
+        there are observations; the further inputs are 0.
+        """
+        return self._forward("critic", normalised, tensors, memory).squeeze(-1)
+
+    def logits_and_states(
+        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory, after: Steps
+    ) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`logits` does without action features, and float32[N, S], the states after some steps."""
+        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, after)
+        return self._head("actor", hidden, tensors), states
+
+    def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`values` does, and float32[N, S], the critic's states after some steps."""
+        hidden, states = self._hidden("critic", normalised, self.layers("critic")[:-1], memory, after)
+        return self._head("critic", hidden, None).squeeze(-1), states
+
+    def hidden_outputs(self, part: str, x: Tensor) -> list[Tensor]:
+        """Return the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units], for float32[B, O].
+
+        In a network with memory, each row is the first observation of an episode. Of a transformer they are the units
+        of each block's perceptron. The last outputs are those that the head reads.
+        """
+        outputs: list[Tensor] = []
+        last, _ = self._hidden(part, x, self.layers(part)[:-1], None, hidden=outputs)
+        return [*outputs, last] if self.spec.family == "transformer" else outputs
+
+    def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None, memory: Memory | None) -> Tensor:
+        """Return the outputs of a network."""
+        hidden, _ = self._hidden(part, x, self.layers(part, tensors)[:-1], memory)
+        return self._head(part, hidden, tensors)
+
+    def _head(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None) -> Tensor:
+        """Return the outputs of the last layer, in float32: they are exponentiated and compared."""
+        weight, bias = self.layers(part, tensors)[-1]
+        return torch.addmm(bias, x.to(weight.dtype), weight)
+
+    def _hidden(
+        self,
+        part: str,
+        x: Tensor,
+        layers: Sequence[tuple[Tensor, Tensor]],
+        memory: Memory | None,
+        after: Steps | None = None,
+        hidden: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the outputs of the layers before the last, and float[N, S], the states after some steps.
+
+        Without a memory, each row begins an episode. The outputs of each layer are appended to ``hidden``.
+        """
+        if memory is None and self.spec.has_memory:
+            size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
+            memory = no_memory(len(x), size, x)
+        if layers and len(layers[0][0]) > x.shape[1]:
+            x = _with_zeros(x, len(layers[0][0]), layers[0][0].dtype)
+        if memory is not None and self.spec.family == "transformer":
+            return transform(x, layers, self.spec, self.activation, memory, after, hidden)
+        for weight, bias in layers[:1] if memory is not None else layers:
+            x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
+            if hidden is not None:
+                hidden.append(x)
+        if memory is None:
+            return x, x[:0]  # a view, where zeros would be a launch
+        return remember_all(x, layers[1:], memory, after, hidden)
+
+
+def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
+    """Return [B, columns], the columns of x and zeros, in a number format."""
+    filled = torch.zeros(len(x), columns, dtype=dtype, device=x.device)
+    filled[:, : x.shape[1]] = x
+    return filled
+
+
+def initialise(
+    model: ActorCritic,
+    method: str,
+    generator: torch.Generator,
+    initial_logits: Tensor | None = None,
+    initial_log_std: float = 0.0,
+    initial_feature_weights: Tensor | None = None,
+) -> None:
+    """Draw initial parameters of a model on the CPU.
+
+    The method is that of the hidden layers and, times 0.01, of the actor's head: ``"orthogonal"`` (gain sqrt 2:
+    Engstrom et al., "Implementation matters in deep policy gradients", 2020), ``"xavier_uniform"`` or
+    ``"kaiming_uniform"``. The critic's head is 0: the returns of the first rollout, which set the scale of the value
+    normalisation, must not hold the guesses of an untrained network.
+
+    Biases and the weights of the action features are 0, unless the actor's last bias, float32[outputs], or the weights,
+    float32[k], are given. All log-standard deviations of a Gaussian policy are the same.
+    """
+    for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
+        layers = model.layers(part)
+        for i, (weight, bias) in enumerate(layers):
+            is_hidden = 0 < i < len(layers) - 1
+            threefold = is_hidden and _is_threefold(model.spec, i)
+            with torch.no_grad():
+                bias.zero_()
+                for block in torch.split(weight, len(weight), dim=1) if threefold else [weight]:
+                    _initialise_matrix(block, method, generator, head_gain if i == len(layers) - 1 else None)
+                if is_hidden and model.spec.family == "mingru":
+                    _spread_memory(bias, generator)
+                if is_hidden and model.spec.family == "transformer" and i % 2 == 0:
+                    weight.mul_((len(layers) / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
+    if model.spec.scores_actions:
+        initialise_scores(
+            model.tensors, model.layers("actor")[-1][0], partial(_initialise_matrix, method=method), generator
+        )
+    with torch.no_grad():
+        model.log_std.fill_(initial_log_std)
+        if initial_logits is not None:
+            model.layers("actor")[-1][1].copy_(initial_logits)
+        if initial_feature_weights is not None:
+            model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)
+
+
+def _is_threefold(spec: PolicySpec, layer: int) -> bool:
+    """Return whether a hidden layer's columns are three matrices: gates and candidate; queries, keys and values."""
+    return spec.family == "mingru" or (spec.family == "transformer" and layer % 4 == 1)
+
+
+def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None = None) -> None:
+    """Draw a matrix [inputs, outputs] of a hidden layer, or of a head with a gain."""
+    if method == "orthogonal":
+        gain = 2.0**0.5 if head_gain is None else head_gain
+        weight.copy_(nn.init.orthogonal_(torch.empty_like(weight.T), gain, generator=generator).T)
+    elif method == "xavier_uniform":
+        nn.init.xavier_uniform_(weight, 1.0 if head_gain is None else head_gain, generator=generator)
+    else:
+        nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
+        if head_gain is not None:
+            weight.mul_(head_gain)
+
+
+def _spread_memory(bias: Tensor, generator: torch.Generator) -> None:
+    """Let the units of a layer remember for 1 to CHUNK steps: the gate's bias is minus the logarithm of a time.
+
+    Source: Tallec and Ollivier, "Can recurrent neural networks warp time?", 2018, section 3; but for the logarithms of
+    the times, which are uniform here: half of the units remember for less than a dozen steps.
+    """
+    bias[: len(bias) // 3].uniform_(-math.log(CHUNK), 0.0, generator=generator)
+
+
+def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:
+    """Copy the parameters of a checkpoint, named ``model.*``, into a model.
+
+    Raises:
+        UserError: the checkpoint has other shapes, or a tensor is missing.
+    """
+    for name, target in model.tensors.items():
+        source = tensors.get(f"model.{name}")
+        if source is None or source.shape != target.shape:
+            problem = "is missing" if source is None else f"has shape {list(source.shape)}"
+            raise UserError(
+                f"The checkpoint does not fit: {name} {problem}, expected {list(target.shape)}; use the network "
+                "sizes that it was trained with (they are in the run's config.json)."
+            )
+        with torch.no_grad():
+            target.copy_(source)

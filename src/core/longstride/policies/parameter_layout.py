@@ -1,0 +1,110 @@
+"""Where each tensor of a policy lies in the one flat float32 array that holds all of them.
+
+Order: observation mean, observation scale, actor layers, for a Gaussian policy the logarithms of its standard
+deviations, the network that scores actions, the weights of the action features, mean and scale of the descriptions of
+actions, value mean and standard deviation, critic layers. A layer is its weight
+matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its normalisation come first, so the actor
+parameters are the front of the array, and crossing the bus is one copy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+from longstride.policies.spec import PolicySpec
+
+LOG_STD = "actor.log_std"
+"""Name of a Gaussian policy's log-standard deviations, float32[numbers]."""
+
+FEATURE_WEIGHTS = "actor.feature_weights"
+"""Name of the weights of the action features, float32[action features]."""
+
+DESCRIBE, MIX, MIX_BIAS, SCORE = "actor.describe", "actor.mix", "actor.mix_bias", "actor.score"
+"""Names of the matrices and vectors of a network that scores actions (:mod:`longstride.policies.pointer`)."""
+
+ACTION_MEAN, ACTION_SCALE = "action_mean", "action_scale"
+"""Names of mean and 1 / standard deviation of the descriptions of actions, float32[figures]."""
+
+OBSERVATION_CLIP = 10.0
+"""Normalised observations are clipped to +- this many standard deviations, as Stable-Baselines3 does."""
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """Names, shapes and offsets of the tensors in the flat array, in their order."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Index of the first element of each tensor."""
+        begins = accumulate(map(prod, self.shapes.values()), initial=0)
+        return dict(zip(self.shapes, begins, strict=False))
+
+    @property
+    def size(self) -> int:
+        """Number of float32 values in the flat array."""
+        return sum(prod(shape) for shape in self.shapes.values())
+
+    def names(self, part: str) -> list[str]:
+        """Return the names of the parameters of ``"actor"`` or ``"critic"``, which lie one after another."""
+        return [name for name in self.shapes if name.startswith(f"{part}.")]
+
+    def slice_of(self, part: str) -> slice:
+        """Return where the parameters of ``"actor"`` or ``"critic"`` lie."""
+        names = self.names(part)
+        return slice(self.offsets[names[0]], self.offsets[names[-1]] + prod(self.shapes[names[-1]]))
+
+    def view(self, flat: Any, name: str) -> Any:
+        """Return the part of a flat tensor that holds a parameter, in its shape."""
+        shape = self.shapes[name]
+        return flat[self.offsets[name] : self.offsets[name] + prod(shape)].view(shape)
+
+    @property
+    def actor_size(self) -> int:
+        """Number of leading values that are the actor parameters."""
+        return self.offsets["value_mean"]
+
+
+@cache
+def layout_of(spec: PolicySpec) -> ParameterLayout:
+    """Return where the parameters of a policy lie."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "observation_mean": (spec.observation_size,),
+        "observation_scale": (spec.observation_size,),
+        **_layers("actor", spec.matrices["actor"]),
+        **({LOG_STD: (spec.action_space.outputs,)} if spec.is_gaussian else {}),
+        **(_scores(spec) if spec.scores_actions else {}),
+        **({FEATURE_WEIGHTS: (spec.action_features,)} if spec.action_features else {}),
+        **(dict.fromkeys((ACTION_MEAN, ACTION_SCALE), (spec.action_features,)) if spec.scores_actions else {}),
+        "value_mean": (1,),
+        "value_std": (1,),
+        **_layers("critic", spec.matrices["critic"]),
+    }
+    return ParameterLayout(shapes)
+
+
+def log_std_offset(spec: PolicySpec) -> int:
+    """Return the index of a Gaussian policy's log-standard deviations; 0 for other policies."""
+    return layout_of(spec).offsets.get(LOG_STD, 0)
+
+
+def feature_weights_offset(spec: PolicySpec) -> int:
+    """Return the index of the weights of the action features; 0 where there are none."""
+    return layout_of(spec).offsets.get(FEATURE_WEIGHTS, 0)
+
+
+def _scores(spec: PolicySpec) -> dict[str, tuple[int, ...]]:
+    figures, units = spec.action_features, spec.score_units
+    return {DESCRIBE: (figures, units), MIX: (units, units), MIX_BIAS: (units,), SCORE: (units,)}
+
+
+def _layers(name: str, matrices: Sequence[tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for i, (n_in, n_out) in enumerate(matrices):
+        shapes[f"{name}.{i}.weight"] = (n_in, n_out)
+        shapes[f"{name}.{i}.bias"] = (n_out,)
+    return shapes

@@ -1,0 +1,149 @@
+"""The compiled loop that records trajectories: simulator and policy together, without Python in between.
+
+It plays one instance, or several side by side on one core: the actor then reads a part of its parameters once for all
+of them. The arithmetic of an instance is the same, to the bit, whatever is played beside it.
+"""
+
+import numpy as np
+from numba import njit
+
+from longstride.policies.compiled.forward import build_network
+from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
+from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.collect_listed import build_collect_listed
+from longstride.simulators.observe import build_readers, new_guarded
+from longstride.simulators.simulator import (
+    OK,
+    POLICY_NOT_FINITE,
+    REWARD_NOT_FINITE,
+    Compiled,
+    Function,
+    Simulator,
+    compile_functions,
+)
+
+
+def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
+    """Compile the loop that continues an episode of each instance, to its end or to the last row of its trajectory.
+
+    Returns:
+        ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records, at least as many pairs
+        of generators (simulator's, policy's), :class:`longstride.rollout.loop_arrays.LoopArrays`. One at fault stops
+        alone.
+    """
+    return (build_collect_listed if spec.scores_actions else _build_collect_masked)(simulator, spec)
+
+
+def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
+    """Compile the loop for policies with an output for each action, or for each number of one."""
+    functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
+    step, truncated, measure = functions.step, functions.truncated, build_measure(functions)
+    network = build_network(spec)
+    load, advance, outputs_of = network.load, network.advance, network.outputs
+    any_features, note_state = spec.action_features > 0, _build_note_state(spec)
+    sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
+    begin, (read_observation, read_choices) = build_begin(simulator, spec), build_readers(simulator, functions)
+    row_size, row_dtype = row_of(spec.action_space)
+
+    @njit(nogil=True)
+    def collect_steps(states, generators, parameters, actor_params, arrays):  # type: ignore[no-untyped-def]
+        rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
+        next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
+        guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
+        order, count = begin(states, generators, parameters, arrays, guarded)
+        while count > 0:
+            for place in range(count):
+                i = order[place]
+                t = next_rows[i]
+                note_state(rows, policy_states, ages, i, t)
+                load(actor_params, rows.observations[i, t], workspace, place)
+            advance(actor_params, policy_states, order, workspace, count)
+            remaining = 0
+            for place in range(count):
+                i = order[place]
+                t, playing[0] = next_rows[i], i
+                state, mask, outputs = states[i], rows.masks[i, t], outputs_of(workspace, place)
+                if any_features:
+                    add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
+                action, log_prob = sample(outputs, actor_params, mask, generators[i][1], rows.actions[i, t], action_row)
+                if not np.isfinite(log_prob):
+                    statuses[i] = POLICY_NOT_FINITE
+                    continue
+                time, control = measure(state, parameters)
+                reward, terminated = step(state, parameters, action, generators[i][0])
+                arrays.rewards[i] += reward
+                if not np.isfinite(reward):
+                    statuses[i] = REWARD_NOT_FINITE
+                    continue
+                next_rows[i], ages[i] = t + 1, ages[i] + 1
+                cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
+                new_time, new_control = measure(state, parameters)
+                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward
+                rows.elapsed[i, t], rows.control_variate[i, t] = new_time - time, new_control - control
+                rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
+                statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
+                if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
+                    statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
+                    if statuses[i] == OK:
+                        order[remaining], remaining = i, remaining + 1
+            count = remaining
+
+    return collect_steps
+
+
+def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
+    """Compile what comes before the first step: a new episode where one has to begin, observation, mask, features.
+
+    Returns:
+        ``begin(states, generators, parameters, arrays, guarded) -> (order, count)``: order int64[S] begins with the
+        ``count`` instances that can make a step.
+    """
+    functions, state_size = compile_functions(simulator), spec.state_size
+    reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
+
+    @njit(nogil=True)
+    def begin(states, generators, parameters, arrays, guarded):  # type: ignore[no-untyped-def]
+        rows, ages, statuses, count = arrays.rows, arrays.ages, arrays.statuses, 0
+        order = np.zeros(len(ages), np.int64)
+        for i in range(len(ages)):
+            arrays.playing[0], t, state = i, arrays.next_rows[i], states[i]
+            if ages[i] < 0:
+                ages[i] = 0
+                for j in range(state_size):
+                    arrays.policy_states[i, j] = 0.0
+                reset(state, parameters, generators[i][0])
+            statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t])
+            if statuses[i] == OK:
+                statuses[i] = read_choices(state, parameters, rows.masks[i, t], rows.features[i, t])
+            if statuses[i] == OK:
+                order[count] = i
+                count += 1
+        return order, count
+
+    return begin
+
+
+def _build_note_state(spec: PolicySpec) -> Function:
+    """Compile ``note_state(rows, policy_states, ages, i, t)``: what a policy with memory is trained with later."""
+    has_memory, chunk = spec.has_memory, spec.chunk
+
+    @njit(nogil=True)
+    def note_state(rows, policy_states, ages, i, t):  # type: ignore[no-untyped-def]
+        if has_memory:
+            rows.begins[i, t, 0] = ages[i] == 0
+            if t % chunk == 0 and t // chunk < rows.states.shape[1]:
+                rows.states[i, t // chunk, :] = policy_states[i]
+
+    return note_state
+
+
+def build_measure(functions: Compiled) -> Function:
+    """Compile ``measure(state, parameters) -> (time, control variate)``, whose increments are recorded."""
+    time, control_variate = functions.time, functions.control_variate
+
+    @njit(nogil=True)
+    def measure(state, parameters):  # type: ignore[no-untyped-def]
+        return time(state, parameters), control_variate(state, parameters)
+
+    return measure

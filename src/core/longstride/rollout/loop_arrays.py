@@ -1,0 +1,71 @@
+"""The arrays of the compiled loop in ``collect_steps.py``, for the environment instances of one thread."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.policies.compiled.forward import new_policy_states, workspace
+from longstride.policies.compiled.sampling import row_of
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
+
+Generators = tuple[np.random.Generator, np.random.Generator]
+"""Random streams of an instance: the simulator's, the policy's."""
+
+_PLACES = 8
+
+
+class LoopArrays(NamedTuple):
+    """What the loop reads and writes for S instances, beside the simulator's states and the generators."""
+
+    rows: Trajectory  # trajectories, arrays [S, T, ...]; actions are [S, T, numbers of an action]
+    policy_states: np.ndarray  # float32[S, state_size], what the policy carries to the next step
+    next_rows: np.ndarray  # int64[S], row of the next step; the loop moves it
+    ages: np.ndarray  # int64[S], steps that the episode has made, -1 before its reset; the loop moves it
+    rewards: np.ndarray  # float64[S], sum of the rewards of the steps in a call of the loop
+    statuses: np.ndarray  # int64[S], status codes of the simulator
+    playing: np.ndarray  # int64[1], the instance in hand: an exception comes from this one
+    workspace: np.ndarray  # float32[*], scratch of the actor
+
+
+def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
+    """Return the arrays for instances that are to begin an episode in row 0 of ``rows``, arrays [S, T, ...]."""
+    count, (row_size, _) = len(rows.rewards), row_of(spec.action_space)
+    next_rows, ages, statuses, playing = (zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1))
+    ages[:] = -1
+    return LoopArrays(
+        rows=rows._replace(actions=rows.actions.reshape(*rows.rewards.shape, row_size)),
+        policy_states=new_policy_states(spec, count),
+        next_rows=next_rows,
+        ages=ages,
+        rewards=zeros_apart(count, np.dtype(np.float64)),
+        statuses=statuses,
+        playing=playing,
+        workspace=workspace(spec, count),
+    )
+
+
+def generator_places(pairs: Sequence[Generators]) -> tuple[Generators, ...]:
+    """Return the generators of some instances as the loop takes them; those of the last one fill up.
+
+    The loop is compiled for a number of places. They are whole eights, so that most numbers of instances share it.
+    """
+    return (*pairs, *[pairs[-1]] * (-len(pairs) % _PLACES))
+
+
+def with_more_room(arrays: LoopArrays, new: Allocate) -> LoopArrays:
+    """Return the arrays of one instance with room for half as many further feasible actions; the loop goes on there."""
+    rows, t = arrays.rows, int(arrays.next_rows[0])
+    used, old = int(rows.feasible[0, t - 1, 0]) if t else 0, rows.features
+    longer = new((1, old.shape[1] + old.shape[1] // 2 + 1, old.shape[2]), old.dtype)
+    longer[0, :used] = old[0, :used]
+    return arrays._replace(rows=rows._replace(features=longer))
+
+
+def zeros_apart(count: int, dtype: np.dtype) -> np.ndarray:
+    """Return zeros that share no cache line with anything else: threads that write to one line wait for each other."""
+    size = count * dtype.itemsize
+    room = allocate_plain((size + ALIGNMENT,), np.dtype(np.uint8))
+    room[:] = 0
+    return room[:size].view(dtype)

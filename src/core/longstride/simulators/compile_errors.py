@@ -1,0 +1,104 @@
+"""Numba's long error reports as one sentence with the user's own line."""
+
+import inspect
+import linecache
+import re
+from collections.abc import Callable
+from typing import Any
+
+from longstride.errors import UserError
+
+_REMEDY = "use plain arithmetic, loops and NumPy arrays (docs/reference/simulator-contract.md)"
+_PLACES = re.compile(r'(?:File "([^"\n]+)", line (\d+))|(?:(?:at|from) ([^\s()]+\.py) \((\d+)\))')
+
+_REASONS = (
+    (
+        r"Untyped global name '(\w+)'.*<class 'function'>",
+        r"\1 is an ordinary Python function; decorate it with @numba.njit(nogil=True)",
+    ),
+    (
+        r"Untyped global name '(\w+)'.*<class '([\w.]+)'>",
+        r"\1 (\2) cannot be used in compiled code; hand what it holds over in parameters",
+    ),
+    (
+        r"reflected (list|set)\(.*assigned to variable '(\w+)' in globals",
+        r"\2 is a \1; make it a NumPy array in parameters, or a field of the state record if it changes",
+    ),
+    (r"\(STORE_GLOBAL\)", "it sets a global; keep what changes in the state record"),
+    (
+        r"Unknown attribute '(\w+)' of type NumPyRandomGeneratorType",
+        "rng.\\1 does not exist in compiled code; use rng.random, rng.integers, rng.normal, rng.exponential, "
+        "rng.poisson or another that Numba lists",
+    ),
+    (
+        r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
+        rf"\2.\1 does not exist in compiled code; {_REMEDY}",
+    ),
+    (r"Cannot unify (.+?) and (.+?) for '(\w+)[.\d]*'", r"\3 is \1 in one place and \2 in another; give it one type"),
+    (r"NameError: (name '\w+' is not defined)", r"\1; define it, or correct its name"),
+    (
+        r"No implementation of function Function\(<(?:class|function|built-in function) '?([\w.]+).*?>>> (\S[^\n]*)",
+        rf"\1 does not take these arguments in compiled code (\2); {_REMEDY}",
+    ),
+)
+"""Patterns of Numba's reports, and their meaning for the author of a simulator."""
+
+
+def describe_compile_error(
+    simulator: object, error: BaseException, name: str = "", function: Callable[..., Any] | None = None
+) -> UserError:
+    """Turn Numba's report into a sentence with the user's own line, where the report allows it.
+
+    ``name`` and ``function`` are of the function that does not compile, where only one was compiled.
+    """
+    subject = type(simulator).__name__ + (f".{name}" if name else "")
+    return UserError(f"Numba cannot compile {subject}{_where(simulator, error, function)}: {_reason(error)}.")
+
+
+def place(file: str, line: int) -> str:
+    """Return ``line 7 of shop.py: the line``."""
+    text = linecache.getline(file, line).strip()
+    return f"line {line} of {file}" + (f": {text}" if text else "")
+
+
+def _reason(error: BaseException) -> str:
+    """Return the reason in a few words, in our own for the usual reports."""
+    if isinstance(error, KeyError):  # raised by Numba for a field that a record lacks
+        return f"there is no field {error.args[0]} in the record; add it to state_dtype or correct its name"
+    report = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", str(error))
+    for pattern, meaning in _REASONS:
+        if match := re.search(pattern, report, re.DOTALL if ">>>" in pattern else 0):
+            return " ".join(match.expand(meaning).split())
+    lines = [line.strip() for line in report.splitlines()]
+    kept = [line for line in lines if line and not line.startswith(("Failed in", "During", "File", "- Resolution"))]
+    first = re.split(r"\.* Raised from", kept[0] if kept else type(error).__name__)[0]
+    return f"{first[:200].rstrip(' .:')}; {_REMEDY}"
+
+
+def _where(simulator: object, error: BaseException, function: Callable[..., Any] | None) -> str:
+    """Return the user's line that the error names, else the line where the function begins."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    own = _own_files(simulator) | ({code.co_filename} if code else set())
+    if isinstance(error, KeyError) and code:
+        return f" ({place(code.co_filename, _line_of_field(code, str(error.args[0])))})"
+    for match in _PLACES.finditer(str(error)):
+        named, line = match[1] or match[3], int(match[2] or match[4])
+        for file in own:
+            if named.rsplit("/", 1)[-1] == file.rsplit("/", 1)[-1]:
+                return f" ({place(file, line)})"
+    return f" ({place(code.co_filename, code.co_firstlineno)})" if code else ""
+
+
+def _own_files(simulator: object) -> set[str]:
+    """Return the files of the simulator's class and of its heuristics."""
+    functions = [*vars(type(simulator)).values(), *getattr(simulator, "heuristics", {}).values()]
+    plain = [getattr(f, "__func__", getattr(f, "py_func", f)) for f in functions]
+    files = {f.__code__.co_filename for f in plain if inspect.isfunction(f)}
+    return files | {inspect.getsourcefile(type(simulator)) or ""}
+
+
+def _line_of_field(code: Any, field: str) -> int:
+    """Return the first line of a function that names a field, else the function's first line."""
+    first: int = code.co_firstlineno
+    lines = sorted({line for _, _, line in code.co_lines() if line})
+    return next((n for n in lines if re.search(rf"\.{field}\b", linecache.getline(code.co_filename, n))), first)

@@ -1,0 +1,123 @@
+"""Gymnasium environments as simulators, and simulators as Gymnasium environments.
+
+Gymnasium is optional, so it is imported where it is used.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from longstride.errors import UserError, one_line
+from longstride.simulators.check.random_action import random_action
+from longstride.simulators.gym.spaces import Decode, Encode, action_space_of, build_encode
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import ActionSpace
+
+PREFIX = "gymnasium:"
+
+_OWN_ENVIRONMENTS = "gymnasium.envs."
+"""Package of Gymnasium's own environments."""
+
+LONGEST_EPISODE = 1_000_000
+"""Environment steps after which an evaluation stops an environment without a time limit."""
+
+
+class Made(NamedTuple):
+    """An environment of Gymnasium with the size of an observation's row, our action space, and the converters."""
+
+    env: Any
+    size: int
+    encode: Encode
+    action_space: ActionSpace
+    decode: Decode
+
+
+class GymnasiumSimulator(Simulator):
+    """The description of a Gymnasium environment, which Python steps (``open_environment.py``).
+
+    Args:
+        name: registered id, or ``module:id`` for a module that registers it; as an attribute it follows ``gymnasium:``.
+        options: keyword arguments of ``gymnasium.make``.
+
+    Raises:
+        UserError: no such environment exists here, or one of its spaces is not supported.
+    """
+
+    heuristics: Mapping[str, Any] = {"random": random_action}
+    metric_units: Mapping[str, str] = {"length": "steps"}
+    compiled = False
+    resumable = False
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self.options = PREFIX + name, dict(options)
+        made = self.make()
+        self.observation_size, self.action_space = made.size, made.action_space
+        limit = made.env.spec.max_episode_steps if made.env.spec is not None else None
+        self.max_steps = int(limit or LONGEST_EPISODE)
+        made.env.close()
+
+    def description(self) -> dict[str, Any]:
+        """Return the contract's description with the environment's name."""
+        return {**super().description(), "simulator": self.name}
+
+    def make(self) -> Made:
+        """Make an environment, or raise a UserError as the constructor does."""
+        env = _make(self.name.removeprefix(PREFIX), self.options)
+        size, encode = build_encode(env.observation_space, self.name)
+        return Made(env, size, encode, *action_space_of(env.action_space, self.name))
+
+
+def to_gymnasium(simulator: Simulator) -> Any:
+    """Return a simulator as a ``gymnasium.Env``.
+
+    Raises:
+        UserError: gymnasium is not installed, or the simulator is incomplete.
+    """
+    require_gymnasium()
+    from longstride.simulators.gym.env import SimulatorEnv  # imports gymnasium
+
+    return SimulatorEnv(simulator)
+
+
+def is_gymnasiums_own(name: str) -> bool:
+    """Return whether a simulator's name is that of an environment that Gymnasium itself has; nothing is built."""
+    identifier = name.removeprefix(PREFIX)
+    if identifier == name or ":" in identifier:
+        return False
+    try:
+        from gymnasium import registry
+    except ImportError:
+        return False
+    entry = getattr(registry.get(identifier), "entry_point", None)
+    return isinstance(entry, str) and entry.startswith(_OWN_ENVIRONMENTS)
+
+
+def require_gymnasium() -> None:
+    """Raise a UserError if gymnasium is not installed."""
+    try:
+        import gymnasium  # noqa: F401
+    except ImportError:
+        raise UserError(
+            "Gymnasium is not installed; pip install 'longstride[gymnasium]' (or pip install gymnasium) adds it."
+        ) from None
+
+
+def _make(name: str, options: Mapping[str, Any]) -> Any:
+    """Make an environment; a failure becomes a sentence."""
+    require_gymnasium()
+    import gymnasium
+    from gymnasium.error import UnregisteredEnv
+
+    try:
+        return gymnasium.make(name, **{"disable_env_checker": True, **options})
+    except UnregisteredEnv:
+        known = {each.lower(): each for each in gymnasium.registry}
+        module, colon, wanted = name.rpartition(":")
+        near = get_close_matches(wanted.lower(), known, 1)
+        hint = "gymnasium.pprint_registry() lists what there is."
+        if near:
+            hint = f"did you mean {PREFIX}{module}{colon}{known[near[0]]}?"
+        raise UserError(f"Gymnasium has no environment {name}; {hint}") from None
+    except Exception as error:
+        given = "".join(f" with {option}={value}" for option, value in options.items())
+        raise UserError(f"Gymnasium cannot make {name}{given}: {type(error).__name__}: {one_line(error)}.") from error

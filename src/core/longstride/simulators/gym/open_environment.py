@@ -1,0 +1,111 @@
+"""A Gymnasium environment that is being stepped, with checks of what it returns."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+
+from longstride.errors import PolicyNotFiniteError, SimulatorError, one_line
+from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, POLICY_NOT_FINITE, Simulator
+
+_FAULTS = {
+    OBSERVATION_NOT_FINITE: "the observation holds a NaN or an infinite value",
+    EMPTY_MASK: "the action mask allows nothing",
+    POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
+}
+
+
+class OpenEnvironment:
+    """The environment that a simulator describes, with its last observation and, where it has one, its mask.
+
+    Every method raises a SimulatorError where the environment failed or returned what it should not.
+
+    Attributes:
+        name: name of the environment.
+        steps: environment steps of this episode.
+        masked: True if this episode has masks; its first ``info`` or the method ``action_masks`` decides.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        assert isinstance(simulator, GymnasiumSimulator)  # the only kind that is not compiled
+        made = simulator.make()
+        self.name, self._reset, self._step = simulator.name, made.env.reset, made.env.step
+        self._encode, self._decode = made.encode, made.decode
+        self._mask_size = sum(made.action_space.choices)
+        self._ask_mask = getattr(made.env.unwrapped, "action_masks", None) if self._mask_size else None
+        self._observation: Any = None
+        self._info: Mapping[str, Any] = {}
+        self._episode, self.steps, self.masked = "", 0, False
+
+    def begin(self, seed: int, episode: str) -> None:
+        """Start an episode; messages name it ``episode``."""
+        self._episode, self.steps = episode, 0
+        try:
+            self._observation, self._info = self._reset(seed=seed)
+        except Exception as error:
+            self._fail_with("reset", error)
+        if not isinstance(self._info, Mapping):
+            self._fail(f"reset returned the info {self._info!r}, which is no dictionary")
+        self.masked = self._mask_size > 0 and ("action_mask" in self._info or self._ask_mask is not None)
+
+    def observe(self, row: np.ndarray) -> None:
+        """Write the observation into ``row``, float32[observation_size]."""
+        try:
+            self._encode(self._observation, row)
+        except (ValueError, TypeError) as error:
+            self._fail(str(error))
+
+    def read_mask(self, mask: np.ndarray) -> None:
+        """Write the mask of an episode that has masks into ``mask``, bool[n], n values of all choices."""
+        given = self._info.get("action_mask") if isinstance(self._info, Mapping) else None
+        if given is None:
+            given = self._ask_mask() if self._ask_mask is not None else ()
+        parts = [np.ravel(part) for part in given] if isinstance(given, tuple | list) else [np.ravel(given)]
+        flat = np.concatenate(parts or [np.empty(0)])
+        if flat.shape != mask.shape:
+            self._fail(f"the action mask has {flat.size} values, not {mask.size}")
+        mask[:] = flat
+
+    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """Make an environment step with an action of the simulator's space; return reward, terminated, truncated."""
+        try:
+            self._observation, reward, terminated, truncated, self._info = self._step(self._decode(action))
+        except Exception as error:
+            self._fail_with("step", error)
+        try:
+            reward = float(reward)
+        except (TypeError, ValueError):
+            self._fail(f"step returned the reward {reward!r}, which is no number")
+        if not isfinite(reward):
+            self._fail(f"step returned the reward {reward}")
+        try:
+            terminated, truncated = bool(terminated), bool(truncated and not terminated)
+        except ValueError:
+            ends = f"terminated {terminated!r} and truncated {truncated!r}"
+            self._fail(f"step returned {ends}; each must be one truth value")
+        self.steps += 1
+        return reward, terminated, truncated
+
+    def check_finite(self, row: np.ndarray) -> None:
+        """Check the last observation of a rollout, float32[observation_size], which no policy reads."""
+        if not np.isfinite(row).all():
+            self.fail(OBSERVATION_NOT_FINITE)
+
+    def fail(self, status: int) -> NoReturn:
+        """Raise a SimulatorError for a status code of the policy other than ``OK``."""
+        self._fail(_FAULTS[status], PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError)
+
+    def _fail_with(self, where: str, error: Exception) -> NoReturn:
+        self._fail(f"{where} failed with {type(error).__name__}: {one_line(error)}", cause=error)
+
+    def _fail(
+        self, problem: str, kind: type[SimulatorError] = SimulatorError, cause: Exception | None = None
+    ) -> NoReturn:
+        raise kind(f"{self.name}, episode {self._episode}, step {self.steps}: {problem}.") from cause
+
+
+def seed_of(rng: np.random.Generator) -> int:
+    """Return the seed of an environment's episode, drawn from the stream of the episode."""
+    return int(rng.integers(2**31))

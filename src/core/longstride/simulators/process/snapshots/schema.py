@@ -1,0 +1,158 @@
+"""The state of a running process as JSON: what waits, what is in work, who is on shift."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from longstride.errors import UserError, suggestion
+
+Time = Annotated[
+    float | Annotated[str, Strict()],
+    Field(description="ISO 8601 date and time, or a number in the scenario's unit of time"),
+]
+Name = Annotated[str, Field(max_length=500)]
+
+
+class _Strict(BaseModel):
+    """A part of a state; unknown keys, NaN and infinity are refused, names may be numbers."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
+
+
+class WaitingTask(_Strict):
+    """A task that waits for a person."""
+
+    case: Name = Field(description="name of the case")
+    activity: Name = Field(description="activity of the scenario")
+    since: Time = Field(description="when the task began to wait")
+    place: int = Field(default=0, ge=0, description="which of the flow's places of this activity, from 0 in its order")
+
+
+class TaskInWork(WaitingTask):
+    """A task that a person works on."""
+
+    person: Name = Field(description="who works on it")
+    since: Time = Field(description="when this person began")
+
+
+class RestingTask(_Strict):
+    """A task that waits for nobody: its delay is not over, or it is automatic."""
+
+    case: Name = Field(description="name of the case")
+    activity: Name = Field(description="activity of the scenario")
+    place: int = Field(default=0, ge=0, description="which of the flow's places of this activity, from 0 in its order")
+
+
+class OpenCase(_Strict):
+    """A case that is not over."""
+
+    case: Name = Field(description="name of the case")
+    since: Time = Field(description="when it was opened")
+
+
+class ProcessState(_Strict):
+    """The state of a process at one time.
+
+    Times are all ISO 8601, or all numbers of the scenario's unit since a Monday 00:00. Tasks that wait equally long
+    stand in the order in which they came. A list is read until its first mistake: a large one could hold a million.
+    """
+
+    time: Time = Field(description="the present")
+    waiting: list[WaitingTask] = Field(default_factory=list, fail_fast=True, description="tasks that wait for a person")
+    in_work: list[TaskInWork] = Field(default_factory=list, fail_fast=True, description="tasks that a person works on")
+    on_shift: list[Name] | None = Field(
+        default=None,
+        fail_fast=True,
+        description="people on shift, at work or free; without it those whom the scenario expects now",
+    )
+    cases: list[OpenCase] = Field(
+        default_factory=list,
+        fail_fast=True,
+        description="open cases; one that is not listed was opened when its first task began",
+    )
+    resting: list[RestingTask] = Field(
+        default_factory=list, fail_fast=True, description="tasks of open cases that wait for nobody"
+    )
+    next_changes: dict[Name, tuple[Time, Time]] = Field(
+        default_factory=dict,
+        description="when a person comes or goes next, and the time after; without it as the scenario expects",
+    )
+    memory: str = Field(default="", description="memory of the last recommendation, for a policy that has one")
+
+
+def parse_state(text: str | bytes, source: str) -> ProcessState:
+    """Read and check the JSON of a state.
+
+    Raises:
+        UserError: it is not JSON, or not of this form; the message begins with its ``source`` and names the place.
+    """
+    try:
+        return ProcessState.model_validate_json(text)
+    except ValidationError as error:
+        raise UserError(f"{source}: {sentence_of(error)}") from None
+
+
+def as_state(state: Any) -> ProcessState:
+    """Return JSON values as a checked state.
+
+    Raises:
+        UserError: they are not of this form.
+    """
+    if isinstance(state, ProcessState):
+        return state
+    try:
+        return ProcessState.model_validate(state)
+    except ValidationError as error:
+        raise UserError(f"The state: {sentence_of(error)}") from None
+
+
+def sentence_of(error: ValidationError, skipped: int = 0) -> str:
+    """Turn the first problem that pydantic found into a sentence with its place.
+
+    Args:
+        error: problems that pydantic found.
+        skipped: entries of the list in question that come before those that were validated.
+    """
+    problem = error.errors(include_url=False, include_context=False)[0]
+    place, kind = problem["loc"], problem["type"]
+    if skipped:
+        place = tuple(part + skipped if i == 1 and isinstance(part, int) else part for i, part in enumerate(place))
+    if kind == "json_invalid":
+        return f"this is not JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
+    # A time may be a number or a text: pydantic complains of both and names each in its place.
+    where = _named([part for part in place if part not in ("float", "str", "constrained-str")])
+    if kind == "extra_forbidden":
+        return f"{where} is an unknown key{suggestion(str(place[-1])[:100], _known_keys(place))}"
+    if kind == "missing":
+        return f"{where} is missing."
+    what = f"{where}: " if where else ""
+    return f"{what}{problem['msg']} (it is {_short(problem['input'])})."
+
+
+def _named(place: Sequence[int | str]) -> str:
+    """Return a place such as ``waiting[2].since``."""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text[:120]
+
+
+ENTRIES: dict[str, type[BaseModel]] = {
+    "waiting": WaitingTask,
+    "in_work": TaskInWork,
+    "cases": OpenCase,
+    "resting": RestingTask,
+}
+"""Lists of objects in a state, with the form of their entries."""
+
+
+def _known_keys(place: Sequence[int | str]) -> list[str]:
+    kind = ENTRIES.get(str(place[0]), ProcessState) if len(place) > 1 else ProcessState
+    return list(kind.model_fields)
+
+
+def _short(value: Any) -> str:
+    """Return the beginning of a value as text; a long list is cut before it is written out."""
+    text = repr(value[:60]) if isinstance(value, str | bytes | list) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,71 @@
+"""Kinds of nodes of a flow, and flows that are a list of cases: each case follows one of them, with its delays.
+
+``{"cases": [{"weight": 2, "tasks": [{"task": "Check"}, {"task": "Decide", "delay": 3.5}]}]}``: a task begins after
+those of ``after`` (numbers from 0; without it after the one before) and after its delay, in open time.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from longstride.errors import UserError
+
+TASK, XOR, FORK, JOIN, END = range(5)
+
+
+@dataclass(frozen=True)
+class TemplateTask:
+    """A task of a case."""
+
+    activity: int
+    delay: float
+    after: tuple[int, ...]  # numbers of the tasks before it
+
+
+def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[list[TemplateTask]], list[float]]:
+    """Return the tasks and the probability of each case of a flow.
+
+    Raises:
+        UserError: something is malformed; the message says where.
+    """
+    if not isinstance(cases, list) or not cases:
+        raise UserError("flow.cases: expected a list of cases that is not empty.")
+    parsed, weights = [], []
+    for c, case in enumerate(cases):
+        where = f"flow.cases[{c}]"
+        if not isinstance(case, dict) or "tasks" not in case or not set(case) <= {"weight", "tasks"}:
+            raise UserError(f"{where}: expected the keys tasks and, if it is not 1, weight.")
+        weights.append(_number(case.get("weight", 1.0), f"{where}.weight"))
+        if not isinstance(case["tasks"], list) or not case["tasks"]:
+            raise UserError(f"{where}.tasks: expected a list of tasks that is not empty.")
+        parsed.append([_task(task, i, index, f"{where}.tasks[{i}]") for i, task in enumerate(case["tasks"])])
+    total = sum(weights)
+    if total <= 0.0:
+        raise UserError("flow.cases: the weights must not all be zero.")
+    return parsed, [weight / total for weight in weights]
+
+
+def _task(task: Any, place: int, index: dict[str, int], where: str) -> TemplateTask:
+    if not isinstance(task, dict) or "task" not in task or not set(task) <= {"task", "delay", "after"}:
+        raise UserError(f"{where}: expected the key task and, if needed, delay and after.")
+    if not isinstance(task["task"], str) or task["task"] not in index:
+        raise UserError(f"{where}.task: {str(task['task'])[:60]!r} is not one of the scenario's activities.")
+    after = task.get("after", [place - 1] if place else [])
+    if not isinstance(after, list) or any(type(i) is not int or not 0 <= i < place for i in after):
+        raise UserError(f"{where}.after: expected numbers of earlier tasks of the case, 0 to {place - 1}.")
+    if len(set(after)) != len(after):
+        raise UserError(f"{where}.after: a task is named twice.")
+    return TemplateTask(index[task["task"]], _number(task.get("delay", 0.0), f"{where}.delay"), tuple(after))
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1e12:
+        raise UserError(f"{where}: expected a number that is not negative, not {str(value)[:60]!r}.")
+    return float(value)
+
+
+def width_of(tasks: list[TemplateTask]) -> int:
+    """Return a bound of the number of tasks of a case that can wait at once."""
+    depth: list[int] = []
+    for task in tasks:
+        depth.append(1 + max((depth[i] for i in task.after), default=0))
+    return len(tasks) - max(depth) + 1

@@ -1,0 +1,124 @@
+"""Which source a simulator's name would run, and its digest, found out without running any of it."""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from longstride.jit_cache.source_digest import is_of_a_user
+
+SOURCE_SHA256 = "source_sha256"
+"""Key in a checkpoint's source of the digest of a user's simulator: its file and the local files that it imports."""
+
+
+def main_file(name: str) -> Path | None:
+    """Return the file that a simulator's name runs: ``file.py:Class``, ``module:Class`` or ``gymnasium:module:Id``.
+
+    Nothing is imported. None if there is no such file, or if the name has no module, as ``gymnasium:Id``.
+    """
+    module = name.removeprefix("gymnasium:").rpartition(":")[0]
+    if module.endswith(".py"):
+        with suppress(OSError, ValueError):
+            return Path(module).resolve() if Path(module).is_file() else None
+        return None
+    chain = _files_of(module, [str(Path.cwd())]) if module else []
+    return chain[-1][1] if chain else None
+
+
+def source_sha256(name: str) -> str:
+    """Return the digest of a simulator's file and of the local files that import statements in them name.
+
+    Neither paths nor the name of the first module count, so a copy in another folder has the same digest. Installed
+    packages, data files and modules that are imported by a computed name do not count. It is empty without a file.
+    """
+    file = main_file(name)
+    if file is None:
+        return ""
+    module = name.removeprefix("gymnasium:").rpartition(":")[0]
+    package = "" if module.endswith(".py") else module.rpartition(".")[0]
+    folders = [str(file.parent if module.endswith(".py") else Path.cwd())]
+    top = _top_folder(module, file)
+    found: dict[str, Path] = {"": file, **dict(_files_of(package, folders) if package else [])}
+    waiting = list(found.items())
+    while waiting:
+        of, path = waiting.pop()
+        for imported in _imports_of(path, package if of == "" else _package_of(of, path)):
+            for each, each_file in _files_of(imported, folders):
+                if each not in found and each_file != file and _is_local(each_file, top):
+                    found[each] = each_file
+                    waiting.append((each, each_file))
+    digest = hashlib.sha256()
+    for each, path in sorted(found.items()):
+        content = _read(path)
+        digest.update(f"{each} {len(content)} ".encode() + content)
+    return digest.hexdigest()
+
+
+def _files_of(module: str, folders: list[str]) -> list[tuple[str, Path]]:
+    """Return the files that importing a module runs, those of its packages first; none if there is no such module."""
+    files: list[tuple[str, Path]] = []
+    name, within = "", list[str]()
+    for part in module.split("."):
+        if not part.isidentifier() or (name and not within):
+            return []
+        name = f"{name}.{part}" if name else part
+        spec = PathFinder.find_spec(name, within) if within else _top_spec(name, folders)
+        if spec is None:
+            return []
+        if spec.origin and spec.has_location:
+            files.append((name, Path(spec.origin).resolve()))
+        within = list(spec.submodule_search_locations or [])
+    return files
+
+
+def _top_spec(name: str, folders: list[str]) -> importlib.machinery.ModuleSpec | None:
+    if name in sys.builtin_module_names:
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ValueError, ImportError):  # a module without a specification, such as that of the program itself
+        spec = None
+    return spec or PathFinder.find_spec(name, folders)
+
+
+def _imports_of(path: Path, package: str) -> Iterator[str]:
+    """Yield the modules that the import statements of a file may import, relative ones by their whole names."""
+    try:
+        tree = ast.parse(_read(path)) if path.suffix == ".py" else ast.Module([], [])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".") if node.level else []
+            base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [node.module])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+
+
+def _package_of(module: str, path: Path) -> str:
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def _top_folder(module: str, file: Path) -> Path | None:
+    """Return the folder of the package that an installed simulator is in: all of its files count."""
+    if module.endswith(".py") or is_of_a_user(file):
+        return None
+    levels = module.count(".") + (file.name == "__init__.py")
+    return file.parents[levels - 1] if levels else None
+
+
+def _is_local(path: Path, top: Path | None) -> bool:
+    return is_of_a_user(path) or (top is not None and path.is_relative_to(top))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

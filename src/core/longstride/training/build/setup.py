@@ -1,0 +1,278 @@
+"""What follows from the settings of a run and a simulator on any machine: the policy and the size of a rollout."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.types import HostRollout
+from longstride.policies.spec import PolicySpec, spec_for
+from longstride.rollout.branches import BranchPlan
+from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
+from longstride.simulators.simulator import Simulator
+from longstride.training.rollout_growth import LARGEST_SHARE
+
+_USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
+
+LARGEST_ROLLOUT = 4 << 30
+"""Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
+so that the same settings learn the same everywhere."""
+
+_FIRST_STEPS, _STREAMS, _ENVIRONMENTS = 8_192, 32, 8
+"""Steps of the first rollout where rollouts grow, and the instances, or Gymnasium environments, that they come from."""
+
+_FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
+"""Groups whose gradients show the noise, and steps of an instance in the first rollout."""
+
+_SHORTEST_EPISODE, _SHORTEST_IN_PYTHON = 50_000, 10_000
+"""Steps that a training episode counts for at least, where rollouts grow; those of a Gymnasium environment."""
+
+_RESTART_HORIZONS = 10
+"""Horizons after which an instance begins another episode, where rollouts grow. Long episodes remember the first, bad
+policies: queues that grew under them stay, and most of what is learned is about states that a good policy never sees.
+"""
+
+_ENVIRONMENT_STEPS = 2_048
+"""Steps of a Gymnasium environment's rollout of a fixed size: its episodes are short, and of no known length."""
+
+
+@dataclass(frozen=True)
+class RolloutSize:
+    """Size of an iteration's rollout, as far as it is known before.
+
+    Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
+    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
+    number of instances; the memory is that of the trajectories on the host, without branches. Instances of a group
+    share random streams. After ``restart_after`` steps an instance gives up its episode, 0 for never.
+    """
+
+    instances: int
+    steps: int
+    expected_steps: int
+    reason: str
+    memory: HostRollout
+    first: int = 0
+    unit: int = 0
+    group_size: int = 1
+    branches: BranchPlan | None = None
+    restart_after: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Expected number of samples, at most where rollouts grow."""
+        return self.instances * self.expected_steps
+
+    @property
+    def decisions_per_step(self) -> float:
+        """Decisions for each step of an instance, those of branches included."""
+        plan = self.branches
+        return 1.0 if plan is None else 1.0 + plan.size * plan.length / plan.interval
+
+    @property
+    def counted(self) -> int:
+        """Steps that TRAINING_EPISODES counts: those of an iteration or, where rollouts grow, of an episode."""
+        return self.unit or self.samples
+
+    @property
+    def in_words(self) -> str:
+        """Length of a rollout, or of an episode where whole ones are collected."""
+        if 0 < self.first < self.samples:
+            return f"{self.first:,} to {self.samples:,} steps an iteration, as noise asks for"
+        return (
+            f"{self.samples:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
+        )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Settings of a run and what follows from them on any machine; from ``source`` the simulator is built again."""
+
+    config: Config
+    simulator: Simulator
+    source: dict[str, Any]
+    spec: PolicySpec
+    size: RolloutSize
+
+
+def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None = None) -> Setup:
+    """Return what follows from settings and a simulator."""
+    spec = policy_spec(config, simulator)
+    return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
+
+
+def most_samples(config: Config, simulator: Simulator) -> int:
+    """Return the most environment steps of a rollout whose size nobody named, by the memory that they take."""
+    spec = policy_spec(config, simulator)
+    return max(LARGEST_ROLLOUT // (2 * _bytes_of_a_step(spec)), _FEWEST_STEPS)
+
+
+def _bytes_of_a_step(spec: PolicySpec) -> int:
+    return -(-trajectory_bytes(spec, 1_000) // 1_000)
+
+
+def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
+    """Return the spec of the policy that settings ask for."""
+    widths = config.actor_hidden_size, config.critic_hidden_size
+    actor, critic = ((width,) * config.num_hidden_layers for width in widths)
+    return spec_for(simulator, actor, critic, config.activation, config.policy_network, _attention(config))
+
+
+def _attention(config: Config) -> tuple[int, int, int]:
+    """Return context length, heads and the factor of the perceptrons of a transformer; zeros for other networks.
+
+    Raises:
+        UserError: a width cannot be divided among the heads.
+    """
+    if config.policy_network != "transformer":
+        return 0, 0, 0
+    for name in ("actor_hidden_size", "critic_hidden_size"):
+        width = getattr(config, name)
+        if width % (2 * config.attention_heads):
+            raise UserError(
+                f"{name.upper()} is {width}, but a transformer with ATTENTION_HEADS = {config.attention_heads} needs a "
+                f"multiple of {2 * config.attention_heads}, an even part for each head; change one of them."
+            )
+    return config.context_length, config.attention_heads, config.feed_forward_factor
+
+
+def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> RolloutSize:
+    """Return the size of the rollouts that a simulator is trained on.
+
+    The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
+    many whole episodes as make a rollout of the usual size.
+    """
+    require_groups(config, simulator)
+    _require_one_objective(config)
+    branches, group = _branches(config), group_size(config)
+    if grows(config, simulator):
+        return _growing_size(config, simulator, spec, group, branches)
+    steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
+    if branches is not None:
+        steps = steps or simulator.expected_steps or simulator.max_steps
+    expected = steps or simulator.expected_steps or simulator.max_steps
+    if config.episodes_per_update:
+        instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
+    elif steps:
+        instances, reason = 1, f"{steps:,} steps an iteration"
+    else:
+        usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+        instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
+        reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    instances = whole_groups(instances, group)
+    memory = _memory(spec, instances, steps, expected, simulator)
+    return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
+
+
+def group_size(config: Config) -> int:
+    """Return the number of instances that share random streams; 1 where none do."""
+    return config.group_size if _compares_rollouts(config) else 1
+
+
+def names_a_size(config: Config, simulator: Simulator) -> bool:
+    """Return whether the user or the simulator named the size of a rollout."""
+    return bool(config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps)
+
+
+def _compares_rollouts(config: Config) -> bool:
+    return config.algorithm == "grpo" and config.group_method == "crn"
+
+
+def _branches(config: Config) -> BranchPlan | None:
+    """Return how branches are played; None where none are."""
+    if config.algorithm != "grpo" or _compares_rollouts(config):
+        return None
+    return BranchPlan(config.group_size, config.branch_length, config.branch_interval)
+
+
+def grows(config: Config, simulator: Simulator) -> bool:
+    """Return whether rollouts grow with the noise: neither the user nor the simulator named a size."""
+    return config.grow_rollouts and not names_a_size(config, simulator)
+
+
+def require_groups(config: Config, simulator: Simulator) -> None:
+    """Check that the instances of a run can be grouped where its algorithm compares groups.
+
+    Raises:
+        UserError: they cannot.
+    """
+    if config.policy_network != "mlp":
+        _require_no_comparison_of_states(
+            config,
+            "scores lists of actions" if config.policy_network == "pointer" else "learns from many steps together",
+        )
+    if config.algorithm != "grpo":
+        return
+    if config.group_method == "branch" and config.kl_coefficient > 0.0:
+        raise UserError(
+            "KL_COEFFICIENT charges every decision, but GROUP_METHOD = 'branch' learns from the first one of a branch "
+            "alone; set it to 0, or GROUP_METHOD to 'crn'."
+        )
+    if not simulator.compiled:
+        raise UserError(
+            "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
+            "does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
+        )
+    if _compares_rollouts(config) and config.episodes_per_update % config.group_size:
+        raise UserError(
+            f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
+            f"{config.group_size}; change one of them."
+        )
+
+
+def _require_one_objective(config: Config) -> None:
+    """Check that the mean reward is maximised by an algorithm that can, and without a discount."""
+    if config.average_reward and config.algorithm != "ppo":
+        raise UserError(
+            f"AVERAGE_REWARD needs ALGORITHM = 'ppo', not '{config.algorithm}', whose advantages are sums of rewards; "
+            "change one of them."
+        )
+    if config.average_reward and config.gamma > 0.0:
+        raise UserError(
+            f"AVERAGE_REWARD discounts nothing, but GAMMA is {config.gamma:g}; set it to 0, or leave one out."
+        )
+
+
+def _require_no_comparison_of_states(config: Config, kind: str) -> None:
+    """Check that nothing asks a policy of some kind, a phrase, about single steps alone."""
+    problem = ""
+    if config.algorithm == "grpo" and config.group_method == "branch":
+        problem = "GROUP_METHOD = 'branch' learns from single decisions; set it to 'crn', or ALGORITHM to 'ppo'"
+    elif config.kl_coefficient > 0.0:
+        problem = "KL_COEFFICIENT compares single decisions with the first policy; set it to 0"
+    if problem:
+        raise UserError(f"POLICY_NETWORK is '{config.policy_network}', which {kind}, but {problem}.")
+
+
+def whole_groups(instances: int, group_size: int) -> int:
+    """Return the number of instances, rounded up to whole groups."""
+    return -(-instances // group_size) * group_size
+
+
+def _growing_size(
+    config: Config, simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None
+) -> RolloutSize:
+    """Return the size of rollouts that grow to the usual number of samples, or to what the whole run allows."""
+    streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
+    instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
+    unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
+    first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
+    usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+    steps = max(min(usual, config.training_episodes * unit // LARGEST_SHARE), first) // instances
+    reason = "parts of an episode each, as rollouts grow"
+    memory = _memory(spec, instances, steps, steps, simulator)
+    restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
+    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches, restart)
+
+
+def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator) -> HostRollout:
+    """Return the host memory of trajectories."""
+    rows = steps or simulator.max_steps
+    return HostRollout(
+        copies=instances,
+        decisions=expected,
+        rows=rows,
+        at_most=not steps and simulator.expected_steps is None,
+        bytes=instances * trajectory_bytes(spec, expected),
+        state_bytes=4 * instances * spec.kept_states(expected) * spec.state_size,
+        pinned_bytes=instances * pinned_bytes(spec, rows, steps) if steps else pinned_bytes(spec, rows, 0, instances),
+    )

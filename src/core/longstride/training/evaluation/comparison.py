@@ -1,0 +1,153 @@
+"""Better, worse, or no difference shown: a policy against another one, episode by episode on the same streams."""
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from longstride.simulators.simulator import Simulator
+from longstride.text import format_number, in_words, scale_of
+from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
+from longstride.training.evaluation.statistics import paired_difference
+
+Word = Literal["better", "worse", "no difference shown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a policy compares with another by one metric, over the episodes in which both have it."""
+
+    metric: str  # name of the metric
+    unit: str  # its unit, "" where there is none
+    against: str  # the other policy
+    word: Word  # what the interval of the difference shows; a difference that is not judged is "no difference shown"
+    value: float  # mean of the policy
+    other: float  # mean of the other policy
+    difference: float  # mean of policy minus other, in the metric's unit
+    low: float  # lower end of its 95 % interval, Student's t over the pairs
+    high: float  # upper end
+
+    def percent(self, difference: float) -> float | None:
+        """Return a difference in per cent of the other policy; None where that is 0."""
+        return 100.0 * difference / abs(self.other) if self.other else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON values: the verdict, the difference and its interval in units and in per cent."""
+        ends = {"difference": self.difference, "low": self.low, "high": self.high}
+        percents = {f"{name}_percent": self.percent(value) for name, value in ends.items()}
+        return {"verdict": self.word, "against": self.against, "unit": self.unit, **ends, **percents}
+
+    @property
+    def short(self) -> str:
+        """The word and the difference with half its interval: in per cent, else in units, such as ``-25 ± 1.4 %``."""
+        half, percent = (self.high - self.low) / 2, self.percent(self.difference)
+        if percent is None:
+            scale = scale_of(self.unit, self.difference)
+            return f"{self.word}: {_signed(self.difference * scale.factor)} ± {scale.show(half, 2)}"
+        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / abs(self.other), 2)} %"
+
+    def means(self, name: str = "") -> str:
+        """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
+        scale = scale_of(self.unit, self.other)
+        value, other = (f"{number * scale.factor:,.4g}{scale.suffix}" for number in (self.value, self.other))
+        return f"{value} against {other}{f' ({name})' if name else ''} {in_words(self.metric)}"
+
+    @property
+    def long(self) -> str:
+        """The difference with its 95 % interval, in per cent and in units."""
+        scale, percents = scale_of(self.unit, self.other), [self.percent(number) for number in self._numbers]
+        mean, low, high = (_signed(number * scale.factor) for number in self._numbers)
+        share, least, most = (_signed(number) if number is not None else "" for number in percents)
+        if not share:
+            return f"{mean}{scale.suffix}, 95 % interval {low} to {high}{scale.suffix}; paired"
+        units = f"{mean}{scale.suffix}, {low} to {high}{scale.suffix}"
+        return f"{share} %, 95 % interval {least} to {most} %; {units}; paired"
+
+    @property
+    def _numbers(self) -> tuple[float, float, float]:
+        return self.difference, self.low, self.high
+
+
+def _signed(number: float) -> str:
+    """Return a number with its sign and three digits, or all of those before the point."""
+    return f"{number:+,.0f}" if abs(number) >= 999.5 else f"{number:+.3g}"
+
+
+def compare(result: Evaluation, simulator: Simulator, policy: str, against: str, metric: str = "") -> Verdict | None:
+    """Compare two policies by a metric, the main one if none is named; None for less than two common episodes."""
+    metric = metric or simulator.main_metric
+    values, others = paired_values(result.records[policy], result.records[against], metric)
+    if len(values) < 2 or isinstance(values[0], list):
+        return None
+    difference = paired_difference(values, others)
+    low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
+    above, below = low > 0, high < 0
+    better, worse = (below, above) if simulator.main_metric_lower_is_better else (above, below)
+    word: Word = "better" if better else "worse" if worse else "no difference shown"
+    means = fmean(values), fmean(others)
+    return Verdict(metric, simulator.unit_of(metric), against, word, *means, difference.value, low, high)
+
+
+def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:
+    """Return the verdict on each policy and heuristic against the best heuristic, which itself has none."""
+    best = best_heuristic(result.records, simulator)
+    if best is None:
+        return {}
+    names = [name for name in result.records if name != best and name not in simulator.bounds]
+    found = {name: compare(result, simulator, name, best) for name in names}
+    return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+
+def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
+    """Return how the trained policy compares with the best heuristic."""
+    best = best_heuristic(result.records, simulator)
+    if best is None:
+        return "No heuristic to compare with."
+    verdict = compare(result, simulator, "trained", best)
+    if verdict is None:
+        return f"Too few episodes to compare with {best}."
+    words = {"better": "Better than", "worse": "Worse than", "no difference shown": "No difference shown to"}
+    return f"{words[verdict.word]} the best heuristic, {best}: {verdict.means()} ({verdict.long})."
+
+
+def as_json(result: Evaluation, simulator: Simulator) -> dict[str, Any]:
+    """Return what evaluation.json holds beside the means: metric, units, verdicts, and each episode's numbers."""
+    names = dict.fromkeys(name for records in result.records.values() for record in records for name in record)
+    return {
+        **result.as_json(),
+        "main_metric": simulator.main_metric,
+        "lower_is_better": simulator.main_metric_lower_is_better,
+        "units": {name: unit for name in names if (unit := simulator.unit_of(name))},
+        "kinds": {name: kind_of(name, simulator) for name in result.records},
+        "best_heuristic": best_heuristic(result.records, simulator),
+        "verdicts": {name: verdict.as_json() for name, verdict in verdicts(result, simulator).items()},
+        "seed": result.seed,
+        "messages": result.messages,
+        "per_episode": {name: _columns(records) for name, records in result.records.items()},
+    }
+
+
+def kind_of(name: str, simulator: Simulator) -> str:
+    """Return whether a row of an evaluation is a ``policy``, a ``heuristic`` or a ``bound``."""
+    if name in simulator.heuristics:
+        return "heuristic"
+    return "bound" if name in simulator.bounds else "policy"
+
+
+def from_json(content: dict[str, Any]) -> Evaluation | None:
+    """Return the evaluation that :func:`as_json` wrote; None if an earlier version wrote it."""
+    try:
+        records = {
+            name: [{k: column[i] for k, column in columns.items() if column[i] is not None} for i in range(count)]
+            for name, columns in content["per_episode"].items()
+            for count in [len(next(iter(columns.values()), []))]
+        }
+        references = content.get("references", {})
+        return Evaluation(content["episodes"], records, content["messages"], references, content["seed"])
+    except (KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+def _columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the metrics by name, a value (or None) for each episode."""
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}

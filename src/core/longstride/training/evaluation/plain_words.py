@@ -1,0 +1,113 @@
+"""What a trained policy changes, in plain words: for the cases and people of a process, or for any metrics."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+
+from longstride.simulators.simulator import Simulator
+from longstride.text import format_number, in_words, scale_of
+from longstride.training.evaluation.comparison import Verdict, compare
+from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
+
+_NOTABLE = 0.03
+"""Change of a share, 0 .. 1, from which a person is named."""
+
+
+def plain_words(result: Evaluation, simulator: Simulator) -> list[str]:
+    """Return sentences about what changes where the trained policy takes the place of the best heuristic.
+
+    Only differences whose paired 95 % interval leaves out 0 are called differences.
+    """
+    best = best_heuristic(result.records, simulator)
+    if best is None or "trained" not in result.records:
+        return []
+    names = [name for name in _scalars(result) if name != "return" or simulator.main_metric == "return"]
+    names.sort(key=lambda name: name != simulator.main_metric)
+    compared = [compare(result, simulator, "trained", best, name) for name in names]
+    found = [verdict for verdict in compared if verdict is not None]
+    sentences = [_case_sentence(v) if v.metric in _CASES else _sentence(v) for v in found if v.metric != "decisions"]
+    for metric, labels in simulator.metric_labels.items():
+        sentences += _who_changes(result, best, metric, labels)
+    return [*sentences, *_way(result, simulator, best)]
+
+
+_CASES = {
+    "mean_cycle_time": "A case takes {value} on average",
+    "median_cycle_time": "Half of the cases are done within {value}",
+    "p90_cycle_time": "Nine cases in ten are done within {value}",
+    "cases_finished": "The cases that are finished in an episode number {value}",
+    "cases_open": "The cases that are still open at its end number {value}",
+    "mean_utilisation": "People are at work {value} of their time on duty",
+}
+"""How sentences about the metrics of a process begin."""
+
+
+def _scalars(result: Evaluation) -> list[str]:
+    records = result.records["trained"]
+    return list(dict.fromkeys(name for record in records for name in record if not isinstance(record[name], list)))
+
+
+def _case_sentence(verdict: Verdict) -> str:
+    scale = scale_of(verdict.unit, verdict.value)
+    value = scale.show(verdict.value, 3).removesuffix(" cases")
+    return f"{_CASES[verdict.metric].format(value=value)}{_change(verdict)}."
+
+
+def _sentence(verdict: Verdict) -> str:
+    value = scale_of(verdict.unit, verdict.value).show(verdict.value, 3)
+    return f"{in_words(verdict.metric).capitalize()}: {value}{_change(verdict)}."
+
+
+def _change(verdict: Verdict) -> str:
+    """Return the clause about the difference: more or less, or that none was shown."""
+    if verdict.low <= 0.0 <= verdict.high:
+        return f"; no difference to {verdict.against} is shown"
+    scale, percent = scale_of(verdict.unit, verdict.difference), verdict.percent(verdict.difference)
+    size = scale.show(abs(verdict.difference), 3).removesuffix(" cases")
+    if scale.unit == "%":
+        size, percent = f"{size.removesuffix(' %')} points", None
+    words = "more" if verdict.difference > 0 else "less"
+    share = f" ({format_number(abs(percent), 2)} %)" if percent is not None else ""
+    return f", {size}{share} {words} than under {verdict.against}"
+
+
+def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[str]) -> list[str]:
+    """Return a sentence about the labelled shares that rise and fall most, such as the utilisation of people."""
+    means = {
+        name: np.mean([record[metric] for record in result.records[name] if metric in record] or [[]], axis=0)
+        for name in ("trained", best)
+    }
+    if any(len(mean) != len(labels) for mean in means.values()):
+        return []
+    change = means["trained"] - means[best]
+    order = np.argsort(change)
+    less = [i for i in order[:3] if change[i] <= -_NOTABLE]
+    more = [i for i in order[::-1][:3] if change[i] >= _NOTABLE]
+
+    def named(indices: list[int]) -> str:
+        return ", ".join(f"{labels[i]} {100 * means[best][i]:.0f} → {100 * means['trained'][i]:.0f} %" for i in indices)
+
+    parts = [f"{word} {named(of)}" for word, of in (("less for", less), ("more for", more)) if of]
+    title = in_words(metric).capitalize()
+    return [f"{title} changes most: {'; '.join(parts)}." if parts else f"{title} stays as it is for each of them."]
+
+
+def _way(result: Evaluation, simulator: Simulator, best: str) -> list[str]:
+    """Return sentences about what learning changed, and how far a bound is away."""
+    sentences, main = [], simulator.main_metric
+    learned = compare(result, simulator, "trained", "untrained") if "untrained" in result.records else None
+    if learned is not None:
+        scale = scale_of(learned.unit, learned.other)
+        verdict = "did not show a difference" if learned.word == "no difference shown" else f"made it {learned.word}"
+        sentences.append(f"Untrained, the policy had {scale.show(learned.other)}; training {verdict}.")
+    for bound in (name for name in simulator.bounds if name in result.records):
+        of = {name: [r[main] for r in result.records[name] if main in r] for name in ("trained", best, bound)}
+        if all(of.values()) and (possible := fmean(of[best]) - fmean(of[bound])):
+            share = (fmean(of[best]) - fmean(of["trained"])) / possible
+            limit = scale_of(simulator.unit_of(main), fmean(of[bound])).show(fmean(of[bound]))
+            sentences.append(
+                f"No policy can be better than {limit} ({bound}); this one covers {100 * share:.0f} % of the way there "
+                f"from {best}."
+            )
+    return sentences

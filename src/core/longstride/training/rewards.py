@@ -1,0 +1,138 @@
+"""Rewards of a rollout as an update learns from them: discounted, divided by their spread, less their mean."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from longstride.learning.advantages import discount_of, step_discounts
+from longstride.learning.algorithms.interface import RolloutBatch, with_branches
+from longstride.learning.distributed.ranks import Ranks, flattened
+from longstride.learning.distributed.shares import Share
+from longstride.learning.normalization import AverageReward, RewardScale, rescale_values
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.branches import Branches
+from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.simulator import Simulator
+from longstride.training.failures import require_finite
+from longstride.training.record import Collected
+from longstride.training.settings import TrainingSettings
+
+_PREFIX = "rewards."
+"""Begin of the names of the scale's arrays in a checkpoint."""
+
+_SHORTER, _GROWN = 10.0, 0.5
+"""How much shorter the horizon is at first, where it grows, and the share of the run after which it is whole."""
+
+
+class Rewards:
+    """Makes of collected rollouts what an update learns from.
+
+    ``gamma`` is the discount of the whole horizon, 0 until it is chosen, and ``discount`` that of the last update,
+    which may look less far. ``interval`` is the simulated time that both count, 0 until it is measured. ``scale`` has
+    the divisor of the rewards, and ``average`` the mean reward where that counts.
+    """
+
+    def __init__(
+        self, simulator: Simulator, settings: TrainingSettings, model: ActorCritic, share: Share, ranks: Ranks
+    ) -> None:
+        self._simulator, self._settings, self._model, self._share = simulator, settings, model, share
+        self._ranks, self.interval = ranks, simulator.mean_interval
+        self.scale = RewardScale(share.count)
+        self.average = AverageReward() if settings.average_reward else None
+        self.gamma = self.discount = 1.0 if settings.average_reward else settings.gamma
+        self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether discount and interval are known; else the times of a rollout have to say."""
+        return self.gamma > 0.0 and (self.interval > 0.0 or self._settings.discount_per != "time")
+
+    def choose_discount_by_decisions(self) -> None:
+        """Let the horizon choose the discount, unless there is one, or it is for simulated time."""
+        if self.gamma == 0.0 and self._settings.discount_per != "time":
+            self.gamma = discount_of(self._settings.horizon)
+
+    def choose_discount_by_time(self, trajectories: Sequence[Trajectory]) -> None:
+        """Let the mean time from step to step in a rollout choose interval and discount, unless they are known."""
+        if not self.is_ready:
+            elapsed = np.concatenate(flattened(self._ranks.gather([t.elapsed for t in trajectories]))).mean().item()
+            self.interval = self.interval or elapsed or 1.0
+            self.gamma = self.gamma or discount_of(self._settings.horizon * elapsed / self.interval)
+
+    def batch(self, collected: Collected, iteration: int, share_done: float) -> RolloutBatch:
+        """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
+
+        The horizon may depend on the share of the run that was done before, as long as no episode is terminated.
+
+        Raises:
+            SimulatorError: a reward, or the time between two, is not finite.
+            UserError: an episode was terminated where the mean reward counts.
+        """
+        settings, trajectories = self._settings, collected.trajectories
+        grows = self._grows and not collected.whole.terminated
+        self.discount = growing_discount(self.gamma, share_done) if grows else self.gamma
+        discounts, value_lambdas = (
+            [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
+            for per in (self.discount, settings.value_lambda)
+        )
+        require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
+        scaled = self._differential(self._scaled(trajectories, discounts))
+        branches = [each.branches for each in collected.instances if each.branches is not None]
+        return with_branches(RolloutBatch(scaled, discounts, value_lambdas), list(map(self._as_steps, branches)))
+
+    def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
+        """Return trajectories with divided rewards; the critic's values are rescaled with them."""
+        scale, before = self.scale, self.scale.divisor.item()
+        if self._settings.normalise_rewards:
+            scale.learn(trajectories, discounts, self._settings.shared_start, self._ranks)
+        else:
+            scale.divisor[0] = 1.0
+        if scale.divisor[0] != before:
+            rescale_values(self._model, before / scale.divisor.item())
+        return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
+
+    def _differential(self, trajectories: list[Trajectory]) -> list[Trajectory]:
+        """Return trajectories with differential rewards, where the mean reward counts."""
+        if self.average is None:
+            return trajectories
+        by_time = self._settings.discount_per == "time"
+        durations = [t.elapsed / self.interval if by_time else np.ones(t.steps) for t in trajectories]
+        return self.average.subtract(trajectories, durations, self._ranks)
+
+    def _as_steps(self, branches: Branches) -> tuple[Trajectory, np.ndarray]:
+        """Return the branches of an instance as steps with their discounts."""
+        discounts = step_discounts(self.discount, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
+        trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
+        return trajectory._replace(rewards=trajectory.rewards / np.float32(self.scale.divisor[0])), products
+
+    def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""
+        return {f"{_PREFIX}{name}": array for name, array in (self.scale.arrays() | {"carried": carried}).items()}
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the JSON values of a checkpoint."""
+        average = {} if self.average is None else {"average_reward": self.average.rate}
+        return {"gamma": self.gamma, "interval": self.interval, **average}
+
+    def restore(
+        self, arrays: dict[str, np.ndarray], carried: np.ndarray, metadata: dict[str, Any], episodes_continue: bool
+    ) -> None:
+        """Restore what :meth:`arrays` and :meth:`metadata` returned, among others, with the sums of this rank alone."""
+        own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
+        self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
+        self.interval = self.interval or metadata.get("interval", 1.0)
+        if self.average is None:
+            self.gamma = self._settings.gamma or metadata.get("gamma", 0.0)
+        else:
+            self.average.rate = metadata.get("average_reward")
+
+
+def growing_discount(gamma: float, share_done: float) -> float:
+    """Return the discount after a share of a run whose horizon grows to that of ``gamma``, by equal factors."""
+    return float(gamma**_SHORTER ** max(1.0 - share_done / _GROWN, 0.0))
+
+
+def carried_of(arrays: dict[str, np.ndarray], instances: int) -> np.ndarray:
+    """Return the sums that a checkpoint's instances carry, float64[instances]; zeros where it has none."""
+    return arrays.get(f"{_PREFIX}carried", np.zeros(instances))

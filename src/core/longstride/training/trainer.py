@@ -1,0 +1,298 @@
+"""The iteration loop: collect a rollout, update the policy, record, save."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longstride.errors import PolicyNotFiniteError
+from longstride.learning.distributed.ranks import any_of
+from longstride.learning.distributed.shares import share_of
+from longstride.learning.normalization import ObservationScales
+from longstride.learning.policy_health import policy_health, some_rows
+from longstride.learning.schedule import Coefficients
+from longstride.learning.updater import Updater, UpdateReport
+from longstride.policies.compiled.forward import align_params
+from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
+from longstride.rollout.guarded_collection import collect_guarded
+from longstride.rollout.hosts.collector import PLAYING
+from longstride.seeding import stream
+from longstride.simulators.simulator import Simulator
+from longstride.training.display.messages import iteration_lines
+from longstride.training.display.progress import Progress
+from longstride.training.failures import report_update_errors, require_finite_parameters, update_failure_lines
+from longstride.training.judge import Judge
+from longstride.training.learning_advice import Advice
+from longstride.training.record import Best, Collected, Summary, hosts_of, iteration_record, joined, summary_of
+from longstride.training.rewards import Rewards, carried_of
+from longstride.training.rollout_growth import RolloutGrowth
+from longstride.training.run_directory.directory import Which
+from longstride.training.run_directory.metrics_log import Log
+from longstride.training.settings import Services, TrainingSettings
+from longstride.training.shared_state import CRITIC_STATES, PartState, joined_state, own_state, require_same_parameters
+from longstride.training.time_budget import NO_LIMIT
+
+
+class Trainer:
+    """Collects, updates, records and saves until the run's iterations are done.
+
+    The updater owns the model. The metadata, JSON values, go into every checkpoint, so that it can be evaluated on its
+    own. ``iteration`` is the number of finished iterations.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        collector: Collector,
+        updater: Updater,
+        settings: TrainingSettings,
+        metadata: dict[str, Any],
+        services: Services,
+    ) -> None:
+        self.simulator, self.collector, self.updater = simulator, collector, updater
+        self.settings, self.metadata = settings, metadata
+        self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
+        self.ranks = services.ranks
+        self.share = share_of(settings.instances, settings.shared_start, self.ranks.rank, self.ranks.size)
+        self.model = updater.host
+        self.scales = ObservationScales(self.model)
+        self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
+        self.growth = RolloutGrowth(settings.growth) if settings.growth else None
+        self.judge = Judge(simulator, services, self.actor_params, lambda: self.save("best"))
+        self.iteration = 0
+        self._advice = Advice()
+
+    def compile(self) -> float:
+        """Compile collector and updater, or load them; return the seconds it took.
+
+        Raises:
+            UserError: Numba cannot compile the simulator.
+        """
+        return self.collector.compile(self.actor_params()) + self.updater.compile()
+
+    def run(self, log: Log, progress: Progress, should_stop: Callable[[], bool]) -> bool:
+        """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
+
+        Raises:
+            SimulatorError: the simulator broke its contract; finished iterations are saved.
+            UserError: memory ran out or training diverged, and every recovery failed.
+        """
+        self.judge.compare(progress, not self.unfinished)
+        while self.unfinished and self.ranks.from_first(self._has_time):
+            record = self.run_iteration(progress)
+            record["evaluation"] = self.judge.evaluate(self.iteration, not self.unfinished, progress)
+            record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
+            self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
+            log.write(record)
+            self.save("last")
+            self._show(record, progress)
+            self.judge.compare(progress, not self.unfinished)
+            if any_of(should_stop(), self.ranks.sums) and self.unfinished:
+                return False
+        return True
+
+    def run_iteration(self, progress: Progress) -> dict[str, Any]:
+        """Collect, keep the best parameters, update; return the record, which is not written yet."""
+        self._begin_phase("simulating", progress)
+        if self.iteration == 0 or not self.rewards.is_ready:
+            self._warm_up()
+        if self.iteration == 0:
+            self._leave_out(self.judge.see_start(progress))
+        collected = self._collect(self.settings.instances)
+        self.judge.see_iteration(collected.whole.finished)  # before the update
+        self._begin_phase("updating", progress)
+        share_done = self._share_done()
+        coefficients = self._coefficients(share_done)
+        report = self._update(collected, coefficients, share_done)
+        if self.settings.normalise_observations:
+            self.scales.learn(collected.trajectories, self.ranks)
+        self.iteration += 1
+        require_finite_parameters(self.model, self.iteration)
+        require_same_parameters(self.model, self.iteration, self.ranks)
+        progress.update_complete(report.update_seconds + report.transfer_seconds)
+        failures = update_failure_lines(self.iteration, report)
+        hosts, lines = hosts_of(self.collector)
+        lines += iteration_lines(self.iteration, report, failures, collected.whole.finished)
+        for line in [*lines, *self._grow(report)]:
+            progress.say(line)
+        growth = {} if self.growth is None else self.growth.figures()
+        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
+        units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
+        return record | {"units": units, "gamma": self.rewards.discount, **growth, **health._asdict(), **hosts}
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the run has iterations to do; its time may be over before."""
+        return self.iteration < self.settings.iterations if self.growth is None else self.growth.share < 1.0
+
+    def _has_time(self) -> bool:
+        """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
+        more = self.judge.seconds_after(self.iteration + 1, self.iterations_left == 1)
+        return self.budget is None or self.budget.another_iteration(more, self.growth.ratio if self.growth else 1.0)
+
+    def _leave_out(self, seconds: float) -> None:
+        """Count seconds that no later iteration needs as none of this one."""
+        if self.budget is not None:
+            self.budget.leave_out(seconds)
+
+    def _warm_up(self) -> None:
+        """Play one instance, or a first rollout that will grow, for the scales of the observations and the horizon."""
+        normalises = self.settings.normalise_observations
+        self.rewards.choose_discount_by_decisions()
+        if self.rewards.is_ready and not normalises:
+            return
+        before = self.collector.state_dict()
+        collected = self._collect(1 if self.growth is None else self.settings.instances)
+        if normalises:
+            self.scales.learn(collected.trajectories, self.ranks)
+        self.rewards.choose_discount_by_time(collected.trajectories)
+        self._leave_out(collected.whole.seconds)
+        if self.simulator.resumable:  # an environment cannot go back: it continues
+            self.collector.load_state_dict(before)
+
+    def _collect(self, instances: int) -> Collected:
+        """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
+        fallbacks: list[dict[str, Any]] = []
+        if self.growth is not None:
+            self.collector.resize(self.growth.steps)
+        while True:
+            before = self.collector.state_dict()
+            trajectories, part = self._collect_part(self.share.of(instances))
+            whole = joined(self.ranks.gather(part))
+            if not whole.problem:
+                if self.ranks.size > 1:
+                    self.collector.settle(whole.terminated)
+                return Collected(trajectories, whole, fallbacks)
+            with report_update_errors(self.updater, self.iteration, self.settings):
+                fallbacks.append(self.updater.rollback(whole.problem))
+            self.collector.load_state_dict(before)
+
+    def _collect_part(self, count: int) -> tuple[Sequence[InstanceTrajectory], Summary]:
+        """Collect with some of the instances of this rank; outputs that are not finite are a problem for all."""
+        trajectories: Sequence[InstanceTrajectory] = []
+        seconds, problem = 0.0, ""
+        limits = self.settings.episode_time_limit, self.settings.directory
+        try:
+            if count:
+                arguments = self.collector, self.actor_params(), self.iteration, count
+                trajectories, seconds = collect_guarded(*arguments, *limits)
+        except PolicyNotFiniteError as error:
+            problem = str(error)
+        return trajectories, summary_of(trajectories, seconds, problem, self.collector.terminated)
+
+    def _share_done(self) -> float:
+        """Return the share of the run that is over: of its iterations, or of its time where that is more."""
+        iterations = self.iteration / self.settings.iterations if self.growth is None else self.growth.share
+        budget = self.budget
+        return iterations if budget is None else max(iterations, self.ranks.from_first(lambda: budget.share))
+
+    def _coefficients(self, share_done: float) -> Coefficients:
+        """Return the coefficients of the next update."""
+        coefficients = self.settings.schedule.at(share_done)
+        if self.growth is None:
+            return coefficients
+        factor = coefficients.learning_rate_factor * self.growth.rate_factor
+        return coefficients._replace(learning_rate_factor=factor)
+
+    def _grow(self, report: UpdateReport) -> list[str]:
+        """Choose the size of the next rollout and its learning rates; return a line where the size changes."""
+        if self.growth is None:
+            return []
+        settings = self.updater.settings
+        self.growth.judge(report.losses["approx_kl"], settings.target_kl, report.epochs, settings.epochs)
+        line = self.growth.learn(report.gradient_noise)
+        return [line] if line else []
+
+    def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
+        """Improve the policy by a rollout."""
+        rng = stream(self.settings.seed, "update", self.iteration)
+        with report_update_errors(self.updater, self.iteration, self.settings):
+            batch = self.rewards.batch(collected, self.iteration + 1, share_done)
+            report = self.updater.update(batch, coefficients, rng)
+        self._leave_out(report.execution_seconds)
+        return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
+
+    def _show(self, record: dict[str, Any], progress: Progress) -> None:
+        for line in [*self.checkpoints.retry.lines(), *self._advice.on(record)]:
+            progress.say(line)
+        if self.budget is not None:
+            progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()))
+        elif self.growth is not None:
+            progress.expect(self.iteration + self.iterations_left, self.growth.share)
+        progress.iteration(record)
+
+    def _begin_phase(self, name: str, progress: Progress) -> None:
+        progress.phase(name)
+        self.utilization.sampler.phase(name)
+
+    def actor_params(self) -> np.ndarray:
+        """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""
+        return align_params(self.model.flat[: self.model.layout.actor_size].numpy(), self.model.spec)
+
+    @property
+    def iterations_left(self) -> int:
+        """Number of iterations to do, as far as it is known."""
+        return self.settings.iterations - self.iteration if self.growth is None else self.growth.iterations_left
+
+    @property
+    def iterations_done(self) -> str:
+        """Number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
+        total = self.settings.iterations
+        return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
+
+    def save(self, which: Which) -> None:
+        """Start writing a checkpoint of the present state; the first rank writes it."""
+        state = self.state_dict()
+        if self.ranks.rank == 0:
+            self.checkpoints.save(which, *state)
+        elif which == "last":  # the one before is on the disk: the first rank has waited for it
+            self.checkpoints.saved_iteration = self.iteration - 1
+
+    def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
+        tensors, metadata = self.updater.state_dict()
+        part = PartState(self.collector.state_dict(), self.rewards.scale.carried, tensors.get(CRITIC_STATES))
+        whole = joined_state(part, self.ranks)
+        arrays = self.scales.arrays() | whole.unfinished.records | self.rewards.arrays(whole.carried)
+        tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
+        metadata |= {
+            **self.metadata,
+            "rollout": whole.unfinished.metadata,
+            "iteration": self.iteration,
+            "ranks": self.ranks.size,
+            **self.rewards.metadata(),
+            "growth": {} if self.growth is None else self.growth.state_dict(),
+            "best": self.judge.best.value,
+            "best_judged_by": self.judge.best.judged_by,
+            "main_metric": self.simulator.main_metric,
+            **({} if self.budget is None else {"time_budget": self.budget.state_dict()}),
+        }
+        return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
+
+    def load_state_dict(self, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` returned for the same architecture and simulator.
+
+        Raises:
+            UserError: the tensors have other names or shapes.
+        """
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        records = {name: array for name, array in arrays.items() if name.startswith("rollout.")}
+        unfinished = CollectorState(records, metadata.get("rollout", []))
+        carried = carried_of(arrays, self.settings.instances)
+        part = own_state(PartState(unfinished, carried, tensors.get(CRITIC_STATES)), self.share)
+        states = {} if part.critic_states is None else {CRITIC_STATES: part.critic_states}
+        self.updater.load_state_dict(tensors | states, metadata)
+        self.scales.restore(arrays)
+        self.collector.load_state_dict(part.unfinished)
+        continues = bool(records.keys() - {PLAYING})  # environments begin new episodes
+        self.rewards.restore(arrays, part.carried, metadata, episodes_continue=continues)
+        self.iteration = metadata["iteration"]
+        if self.growth is not None:
+            self.growth.load_state_dict(metadata.get("growth", {}))
+        self.judge.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
+        if self.budget is not None:
+            self.budget.load_state_dict(metadata.get("time_budget", {}))
+        self.checkpoints.saved_iteration = self.iteration
