@@ -28,9 +28,11 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.service import request_of, states_of
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.service import request_of, states_of  # noqa: E402
+
 _STARTER = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
