@@ -200,7 +200,12 @@ def _earlier(tree: Path, options: Any) -> Any:
 
 
 def reloads_and_restarts(options: Any, requests: list[bytes]) -> int:
-    """Load the policy again, end workers and restart the service under load; return the lost requests."""
+    """Load the policy again, end workers and restart the service under each load; return the lost requests."""
+    loads = {1: options.requests, options.connections: options.disturbed_requests}
+    return sum(_reloads_and_restarts(options, requests, *load) for load in loads.items())
+
+
+def _reloads_and_restarts(options: Any, requests: list[bytes], connections: int, least: int) -> int:
     with _listener() as listener:
         services = [Service(listener, ROOT, options.run_directory, options.workers)]
 
@@ -214,11 +219,11 @@ def reloads_and_restarts(options: Any, requests: list[bytes]) -> int:
                 assert services[0].end() == 0
                 services[0] = Service(listener, ROOT, options.run_directory, options.workers)
 
-        clients = Clients(listener.getsockname()[1], requests, options.connections)
+        clients = Clients(listener.getsockname()[1], requests, connections)
         with disturbed(act) as over:
-            clients.play(options.disturbed_requests, over)
+            clients.play(least, over)
         name = f"{options.reloads} reloads and SIGTERMs of workers, {options.restarts} restarts of the service"
-        print(clients.row(f"{name}, {options.connections} connections"), flush=True)
+        print(clients.row(f"{name}, {connections} connection{'s' * (connections > 1)}"), flush=True)
         services[0].end()
     return clients.lost
 
