@@ -13,7 +13,7 @@ from typing import Any
 
 from longstride.errors import UserError, one_line, suggestion
 from longstride.import_path import search_working_folder_last
-from longstride.simulators.earlier_names import present_name
+from longstride.simulators.earlier_names import hint_of, present_name
 from longstride.simulators.gym.adapter import PREFIX, GymnasiumSimulator, is_gymnasiums_own
 from longstride.simulators.instances import require_parameters, source_of
 from longstride.simulators.process.event_logs.doubts import doubts
@@ -264,7 +264,7 @@ def _simulator_class(name: str) -> type[Simulator]:
     if kind is None:
         raise UserError(f"{module_name} has no {class_name}{suggestion(class_name, dir(module))}")
     if not (isinstance(kind, type) and issubclass(kind, Simulator)):
-        raise UserError(f"{name} is not a subclass of longstride.simulators.simulator.Simulator.")
+        raise UserError(f"{name} is not a subclass of longstride.Simulator.")
     return kind
 
 
@@ -273,7 +273,8 @@ def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise UserError(f"Cannot import the simulator's module {name}: {type(error).__name__}: {error}.") from error
+        sentence = f"Cannot import the simulator's module {name}: {type(error).__name__}: {error}."
+        raise UserError(sentence + hint_of(error)) from error
 
 
 def _module_from_file(path: Path) -> ModuleType:
@@ -290,6 +291,10 @@ def _module_from_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         relative = "relative import" in str(error)
-        hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above." if relative else ""
+        hint = (
+            f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
+            if relative
+            else hint_of(error)
+        )
         raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.{hint}") from error
     return module
