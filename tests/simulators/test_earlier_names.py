@@ -10,17 +10,8 @@ from longstride.commands.cli import main
 from longstride.simulators.earlier_names import present_name
 from longstride.training.run_directory.checkpoint import load_run, seal, unseal
 
-SMALL = [
-    "--simulator",
-    "cartpole",
-    "--episodes-per-update",
-    "2",
-    "--rollout-steps",
-    "64",
-    "--device",
-    "cpu",
-    "--no-report",
-]
+SMALL = ["--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64"]
+SMALL += ["--device", "cpu", "--no-report"]
 
 
 @pytest.mark.parametrize(
