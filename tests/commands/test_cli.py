@@ -16,7 +16,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import console_of_output, main
+from longstride.commands.cli import MODES, console_of_output, main
 from longstride.errors import UserError, this_command
 from longstride.simulators.source_files import source_sha256
 from longstride.simulators.spaces import description
@@ -166,7 +166,7 @@ def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused
 def test_an_unknown_flag_names_the_nearest(refused):
     assert refused("--gama", "0.9") == "Unknown argument --gama; did you mean --gamma?"
     assert "did you mean --num-epochs?" in refused("--num-epoch=3")
-    assert refused("train").startswith("Unknown argument train")
+    assert refused("train", "now").startswith("Unknown argument now")
 
 
 @pytest.mark.parametrize(
@@ -683,14 +683,29 @@ def test_the_real_command_fails_with_one_line(tmp_path):
     assert re.fullmatch(r"error: Unknown argument --learning-rate; did you mean --learning-rate-\w+\?\n", done.stderr)
 
 
-def test_help_lists_every_hyperparameter(capsys):
+@pytest.mark.parametrize("words", [["train", "--help"], ["--mode", "train", "--help"], ["--help", "--mode=train"]])
+def test_help_of_a_mode_lists_its_flags_and_every_hyperparameter(words, capsys):
     from longstride.config import Config
 
     with pytest.raises(SystemExit) as end:
-        main(["--help"])
+        main(words)
     assert end.value.code == 0
     text = capsys.readouterr().out
     assert all("--" + name.replace("_", "-") in text for name in Config.model_fields)
+    assert "--resume" in text and "--serve" not in text and "--trials" not in text
+
+
+def test_help_without_a_mode_lists_the_modes(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(line.split()[:1] == [mode.name] for line in lines) for mode in MODES)
+
+
+def test_a_mode_may_be_the_first_word(refused, tmp_path):
+    assert main(["plan", "--simulator", "cartpole", "--run-directory", str(tmp_path)]) == 0
+    assert "plan and --mode train are two modes" in refused("plan", "--mode", "train")
+    assert "There is no mode trian; did you mean train?" in refused("trian")
+    assert "--serve does not go with --mode plan. It goes with recommend." in refused("plan", "--serve", "0")
 
 
 def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_path):

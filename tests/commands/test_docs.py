@@ -20,7 +20,7 @@ pytest.importorskip("pydantic")
 
 from longstride.commands import cli, gpu_monitor
 from longstride.commands.cli import main
-from longstride.commands.flags import make_parser
+from longstride.commands.flags import read_flags
 from longstride.config import Config, load_config
 from longstride.learning.divergence import Fallback
 from longstride.learning.oom_recovery import OutOfMemory
@@ -50,22 +50,22 @@ def test_every_command_is_understood():
     for path in PAGES:
         for program, *flags in commands(path.read_text(encoding="utf-8")):
             if program == "longstride":
-                own = vars(make_parser(list(cli._USES)).parse_known_flags(cli._joined(flags)))
+                mode, own = read_flags(flags, cli.MODES)
                 load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
-                modes.add(own["mode"])
+                modes.add(mode.name)
             elif program == "make":
                 targets = [flag for flag in flags if "=" not in flag]
                 assert all(f"\n{target.replace('.venv', '$(VENV)')}:" in makefile for target in targets), flags
             elif program == "torchrun":
                 own = flags[flags.index("scripts/train.py") + 1 :]
-                assert vars(make_parser(list(cli._USES)).parse_known_flags(own))["mode"] == "train"
+                assert read_flags(own, cli.MODES)[0].name == "train"
             elif program == "python" and flags[0] == "scripts/gpu_monitor.py":
                 gpu_monitor._check(gpu_monitor._parser().parse_known_flags(flags[1:]))
             elif program == "python":
                 assert flags[0] in ("-c", "-m") or (ROOT / flags[0]).is_file(), flags
             else:
                 assert program in ("source", "pip", "cc", "clang"), (path.name, program)
-    assert modes == set(cli._USES)
+    assert modes == {mode.name for mode in cli.MODES}
 
 
 def test_every_path_in_the_text_is_there():

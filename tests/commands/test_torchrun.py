@@ -21,7 +21,7 @@ from benchmarks.ranks import SMALL
 from longstride.commands import cli
 from longstride.commands.cli import main
 from longstride.commands.interrupts import StopOnInterrupt
-from longstride.commands.train import stop_on_interrupt
+from longstride.commands.train.command import stop_on_interrupt
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import read_metrics
 

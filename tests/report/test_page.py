@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 from helpers.pages import ReportPage
 
 from longstride.commands.cli import main
-from longstride.commands.report import report_on
+from longstride.commands.report.command import report_on
 from longstride.report.people import hours_of_day, utilisation_by_hour, work_by_activity
 from longstride.report.process import cycle_times, day_of, mean_waiting, waiting_tasks
 from longstride.report.traces import play_traces

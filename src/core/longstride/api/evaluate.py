@@ -9,7 +9,7 @@ from rich.table import Table
 
 from longstride.api.train import TrainingRun, console_for, import_pandas, load, require_named
 from longstride.commands.checkpoint_simulator import require_same_simulator
-from longstride.commands.evaluate import closing_lines, compare_policies, episodes_of
+from longstride.commands.evaluate.command import closing_lines, compare_policies, episodes_of
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.spec import spec_on

@@ -13,8 +13,8 @@ import torch
 from rich.console import Console
 
 from longstride.commands.interrupts import ending_signals
-from longstride.commands.report import report_at_the_end
-from longstride.commands.train import ranks_of, starts_again, stop_on_interrupt, wants_report
+from longstride.commands.report.command import report_at_the_end
+from longstride.commands.train.command import ranks_of, starts_again, stop_on_interrupt, wants_report
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.learning.distributed.launch import Launch

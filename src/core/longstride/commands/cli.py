@@ -5,16 +5,26 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from longstride.commands.flags import make_parser
+from longstride.commands.ab.mode import AB
+from longstride.commands.doctor.mode import DOCTOR
+from longstride.commands.evaluate.mode import EVALUATE
+from longstride.commands.export.mode import EXPORT
+from longstride.commands.flags import asks_for_overview, overview, own_flags, read_flags
 from longstride.commands.interrupts import Interrupt, remembered_interrupt
-from longstride.commands.recommend.service.processes.signals import end_well_while_starting
-from longstride.config import Config, load_config
+from longstride.commands.mode import Call
+from longstride.commands.plan.mode import PLAN
+from longstride.commands.recommend.mode import RECOMMEND
+from longstride.commands.replay.mode import REPLAY
+from longstride.commands.report.mode import REPORT
+from longstride.commands.sweep.mode import SWEEP
+from longstride.commands.track.mode import TRACK
+from longstride.commands.train.mode import TRAIN
+from longstride.commands.whatif.mode import WHATIF
+from longstride.config import load_config
 from longstride.errors import (
     PLAYING,
     EndlessEpisodeError,
@@ -29,42 +39,14 @@ from longstride.output import keep_output, lost_output, note_error
 from longstride.terminal import make_console, say_error, say_on
 from longstride.text import Say
 
-_HELD_OUT = ("finalists", "held_out_seeds")
-"""Flags of the comparison at the end of a sweep."""
-
-_SERVICE = ("serve", "host", "token_file", "workers", "access_log")
-"""Flags of a service of recommendations."""
-
-_USES: dict[str, tuple[str, ...]] = {
-    "train": ("resume", "no_report", "verbose", "trust_simulator"),
-    "evaluate": ("checkpoint", "policy", "no_report", "trust_simulator"),
-    "report": ("further_runs",),
-    "whatif": ("checkpoint", "policy", "change", "cost_per_person", "further_scenarios", "no_report"),
-    "plan": ("gpu", "verbose"),
-    "doctor": ("trust_simulator",),
-    "replay": ("iteration", "trust_simulator"),
-    "ab": ("a", "b", "pairs"),
-    "recommend": ("checkpoint", "state", "at", "on_shift", "json", "top", *_SERVICE),
-    "export": ("checkpoint", "output", "format"),
-    "sweep": ("sweep", "sweep_file", "sweep_objective", "trials", "sweep_minutes", "no_pruning", *_HELD_OUT),
-    "track": ("to", "follow"),
-}
-"""The flags of each mode beside hyperparameters, which all of them take."""
+MODES = (TRAIN, EVALUATE, REPORT, WHATIF, PLAN, DOCTOR, REPLAY, AB, RECOMMEND, EXPORT, SWEEP, TRACK)
+"""All modes, in the order of ``--help``."""
 
 EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
 
 _NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"
 _NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate memory", "Cannot allocate memory"
 """Words of errors that Python, torch and the loader of libraries raise where a limit of the system is met."""
-
-_RESULTS_ARE_FILES = ("train", "sweep", "ab", "track")
-"""Modes whose work is complete even if their output cannot be written."""
-
-_READ_SETTINGS = ("train", "plan", "sweep", "ab", "doctor")
-"""The modes that read a hyperparameters file which the command line does not name."""
-
-_OF_A_CHECKPOINT = ("evaluate", "whatif")
-"""The modes that read it only without a checkpoint: they play the simulator that is set then."""
 
 
 def main(arguments: Sequence[str] | None = None, default_file: Path | None = None) -> int:
@@ -157,143 +139,23 @@ def _unless_lost(code: int) -> int:
 
 def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     """Read a command line, run its mode, and return the exit code."""
-    options = vars(make_parser(list(_USES)).parse_known_flags(_joined(arguments)))
-    mode, named = options.pop("mode"), options.pop("hyperparameters")
-    names = dict.fromkeys(name for used in _USES.values() for name in used)
-    own = {name: options.pop(name, None) for name in names}
-    default_file = default_file if _reads_settings(mode, own) and not named else None
+    if asks_for_overview(arguments, MODES):
+        print(overview(MODES))
+        return 0
+    mode, options = read_flags(arguments, MODES)
+    own = own_flags(options)
+    named = own.pop("hyperparameters")
+    default_file = default_file if mode.reads_settings(own) and not named else None
     config, sources = load_config(named or default_file, options)
-    _refuse(own, mode)
-    code = _run_named(mode, own, (config, sources), options, named, default_file)
-    return code if mode in _RESULTS_ARE_FILES or own["serve"] is not None else _unless_lost(code)
-
-
-def _run_named(
-    mode: str,
-    own: dict[str, Any],
-    settings: tuple[Config, dict[str, str]],
-    options: dict[str, Any],
-    named: Path | None,
-    default_file: Path | None,
-) -> int:
-    """Run a mode; each one imports what it needs, which takes seconds."""
-    config, sources = settings
-    if mode != "train":
-        Launch.from_environment().require_one_process(mode)
+    if mode is not TRAIN:
+        Launch.from_environment().require_one_process(mode.name)
     say = say_on(console := console_of_output())
     _say_settings(default_file, say)
-    if mode == "train":
-        from longstride.commands.train import Choices, run_train, wants_report
-
-        wanted, trust = wants_report(own["no_report"]), own["trust_simulator"]
-        return run_train(config, sources, Choices(own["resume"], named, wanted, own["verbose"], trust), console, say)
-    if mode == "evaluate":
-        from longstride.commands.evaluate import Asked, run_evaluate
-        from longstride.commands.train import wants_report
-
-        asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]), own["trust_simulator"])
-        return run_evaluate(config, sources, asked, console, say)
-    if mode == "whatif":
-        return _run_whatif(config, sources, own, console, say)
-    if mode == "report":
-        from longstride.commands.report import run_report
-
-        return run_report([*filter(None, [config.run_directory]), *(own["further_runs"] or [])], say)
-    if mode == "track":
-        from longstride.commands.track.command import run_track
-
-        return run_track(config.run_directory, own["to"], own["follow"], say)
-    if mode == "doctor":
-        from longstride.commands.doctor.command import run_doctor
-
-        return run_doctor(config, sources, own["trust_simulator"], console, say)
-    if mode == "replay":
-        from longstride.commands.replay import run_replay
-
-        return run_replay(config, sources, own["iteration"], own["trust_simulator"], console, say)
-    if mode == "export":
-        from longstride.commands.export.command import run_export
-
-        return run_export(config, sources, own["checkpoint"], own["output"], own["format"], console, say)
-    if mode == "recommend":
-        return _run_recommend(config, sources, own, console, say)
-    if mode == "plan":
-        from longstride.commands.plan.command import Wanted, run_plan
-
-        path = run_plan(config, sources, Wanted(own["gpu"], named, own["verbose"]), console, say)
-    else:
-        path = _compare_settings(mode, own, config, options, named or default_file, console)
-    say(f"Written to {path}.")
-    return 0
-
-
-def _reads_settings(mode: str, own: dict[str, Any]) -> bool:
-    """Return whether a mode needs the settings of a file that the command line does not name."""
-    return mode in _READ_SETTINGS or (mode in _OF_A_CHECKPOINT and not own["checkpoint"])
+    code = mode.run(Call(config, sources, own, options, named, named or default_file, console, say))
+    return code if mode.has_a_result(own) else _unless_lost(code)
 
 
 def _say_settings(file: Path | None, say: Say) -> None:
     """Say that the settings file of the working folder was run; that of a checkout is named by its whole path."""
     if file and not file.is_absolute() and os.environ.get("RANK", "0") == "0":
         say(f"Settings from {file} of this folder.")
-
-
-def _run_recommend(config: Config, sources: dict[str, str], own: dict[str, Any], console: Console, say: Say) -> int:
-    """Recommend once, or serve; a service ends well at a signal, from before it imports what takes seconds."""
-    with nullcontext() if own["serve"] is None else end_well_while_starting():
-        from longstride.commands.recommend.command import Asked, run_recommend
-
-        return run_recommend(config, sources, Asked(**{name: own[name] for name in _USES["recommend"]}), console, say)
-
-
-def _compare_settings(
-    mode: str, own: dict[str, Any], config: Config, options: dict[str, Any], file: Path | None, console: Console
-) -> Path:
-    """Run one of the modes that train with several settings, and return the path of its result."""
-    say = say_on(console)
-    if mode == "sweep":
-        from longstride.commands.sweep.command import run_sweep
-        from longstride.commands.sweep.sweep import asked_of, read_sweep
-
-        return run_sweep(read_sweep(asked_of(own), config, options, file), console, say)
-    from longstride.commands.ab.command import PAIRS, read_comparison, run_ab
-
-    comparison = read_comparison(own["a"], own["b"], config, options, file)
-    return run_ab(comparison, PAIRS if own["pairs"] is None else own["pairs"], console, say)
-
-
-def _run_whatif(config: Config, sources: dict[str, str], own: dict[str, Any], console: Console, say: Say) -> int:
-    from longstride.commands.train import wants_report
-    from longstride.commands.whatif.command import Asked, run_whatif
-
-    asked = Asked(
-        checkpoint=own["checkpoint"],
-        policies=own["policy"],
-        changes=own["change"] or [],
-        further_scenarios=own["further_scenarios"] or [],
-        cost=own["cost_per_person"] or 0.0,
-        report=wants_report(own["no_report"]),
-    )
-    return run_whatif(config, sources, asked, console, say)
-
-
-def _refuse(own: dict[str, Any], mode: str) -> None:
-    """Refuse flags that mean nothing in a mode, so that nobody believes they did something."""
-    for name, value in own.items():
-        if name == "further_runs" and value and mode != "report":
-            raise UserError(f"Unknown argument {value[0]}; --run-directory takes several only with --mode report.")
-        if name == "further_scenarios" and value and mode != "whatif":
-            raise UserError(f"Unknown argument {value[0]}; --scenario takes several only with --mode whatif.")
-        if name not in _USES[mode] and value is not None and value is not False:
-            raise UserError(f"--{name.replace('_', '-')} does not go with --mode {mode}.")
-
-
-def _joined(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with ``--a X`` as ``--a=X``, and b alike: X is flags itself, which argparse would take apart."""
-    joined: list[str] = []
-    for argument in arguments:
-        if joined and joined[-1] in ("--a", "--b") and argument not in ("--a", "--b"):
-            joined[-1] += f"={argument}"
-        else:
-            joined.append(argument)
-    return joined

@@ -1,77 +1,129 @@
-"""The flags of the command line."""
+"""Reading the command line: which mode it names, and the flags of that mode."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from longstride.config import Parser, add_flags
-from longstride.errors import this_command
+from longstride.commands.mode import Mode
+from longstride.config import Config, Parser, add_flags
+from longstride.errors import UserError, suggestion, this_command
+
+DEFAULT = "train"
+"""The mode of a command line that names none."""
+
+_FURTHER = {"further_runs": "run_directory", "further_scenarios": "scenario"}
+"""Where further values of a setting are found, and which setting that is."""
 
 
-def make_parser(modes: Sequence[str]) -> Parser:
-    """Return the parser of all flags; ``modes`` are the values of ``--mode``."""
-    parser = Parser(
-        prog=this_command(),
-        description="Train and evaluate policies on long, single-stream simulations.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--mode", choices=modes, default="train", help="what to do (default: train)")
+def make_parser(mode: Mode) -> Parser:
+    """Return the parser of the flags that go with a mode."""
+    parser = Parser(prog=f"{this_command()} {mode.name}", description=mode.purpose, allow_abbrev=False)
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
-    parser.add_argument("--gpu", metavar="NAME", help="plan: a card of the catalogue (default: this machine)")
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="train: continue the run in --run-directory with its own settings; flags win",
-    )
-    trust = "train --resume, evaluate, replay, doctor: run the simulator's source that the run names, whatever it is"
-    parser.add_argument("--trust-simulator", action="store_true", help=trust)
-    parser.add_argument("--no-report", action="store_true", help="train, evaluate, whatif: write no report.html")
-    parser.add_argument("--verbose", action="store_true", help="train, plan: every choice of the plan with its reason")
-    checkpoint = "evaluate, whatif, export, recommend: a run directory or one of its checkpoints"
-    parser.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
-    parser.add_argument("--output", metavar="DIR", help="export: the folder to write (default: export in the run)")
-    formats = ("safetensors", "onnx", "c")
-    parser.add_argument("--format", nargs="+", choices=formats, help="export: what to write (default: all)")
-    parser.add_argument("--state", metavar="FILE", help="recommend: a state as JSON, or a log of open cases")
-    parser.add_argument("--at", metavar="TIME", help="recommend: the present of a log (default: its last time)")
-    on_shift = "recommend: the people on shift, for a log (default: as the scenario expects)"
-    parser.add_argument("--on-shift", nargs="+", metavar="NAME", help=on_shift)
-    parser.add_argument("--json", action="store_true", help="recommend: JSON in place of a table")
-    parser.add_argument("--top", type=int, metavar="N", help="recommend: assignments to show, 0 for all (default: 10)")
-    parser.add_argument("--serve", type=int, metavar="PORT", help="recommend: the port of a service, 0 for a free one")
-    parser.add_argument("--host", metavar="ADDRESS", help="recommend: where to serve (default: this machine alone)")
-    parser.add_argument("--token-file", metavar="FILE", help="recommend: the tokens of requests, one a line")
-    parser.add_argument("--workers", type=int, metavar="N", help="recommend: processes that answer (default: 1)")
-    log = "recommend: file for a line of JSON about each answer, - for the standard output (default: none)"
-    parser.add_argument("--access-log", metavar="FILE", help=log)
-    iteration = ("--iteration", "--episode")  # the second is the name in earlier versions, for one version
-    parser.add_argument(*iteration, type=int, metavar="N", help="replay: the iteration to repeat")
-    parser.add_argument("--policy", metavar="NAME,...", help="evaluate, whatif: heuristics to play (default: all)")
-    change = 'whatif: a change of the scenario, for example "people +1 analyst"; several flags for several scenarios'
-    parser.add_argument("--change", action="append", metavar="TEXT", help=change)
-    cost = "whatif: cost of a person for the length of an episode"
-    parser.add_argument("--cost-per-person", type=float, metavar="AMOUNT", help=cost)
-    parser.add_argument("--a", metavar="FLAGS", help='ab: flags of side A, for example "--no-auto-batch-size"')
-    parser.add_argument("--b", metavar="FLAGS", help="ab: flags of side B")
-    parser.add_argument("--pairs", type=int, metavar="N", help="ab: runs of each side (default: 5)")
-    parser.add_argument("--to", choices=("wandb", "mlflow"), help="track: the service that shows the run")
-    parser.add_argument("--follow", action="store_true", help="track: until the training ends")
-    _add_sweep_flags(parser)
+    mode.add_flags(parser.add_argument_group(f"flags of {mode.name}"))
     add_flags(parser)
     return parser
 
 
-def _add_sweep_flags(parser: Parser) -> None:
-    space = 'sweep: a setting and its values, "learning_rate_actor=1e-4..1e-2 log" or "batch_size=256,512"; repeatable'
-    parser.add_argument("--sweep", action="append", metavar="NAME=VALUES", help=space)
-    parser.add_argument("--sweep-file", type=Path, metavar="FILE", help="sweep: settings and their values in TOML")
-    parser.add_argument("--trials", type=int, metavar="N", help="sweep: trials at most (default: 20)")
-    minutes = "sweep: time of all trials and of the comparison at the end (default: no limit)"
-    parser.add_argument("--sweep-minutes", type=float, metavar="M", help=minutes)
-    objectives = ("score", "score,seconds")
-    objective = "sweep: what is searched for (default: score)"
-    parser.add_argument("--sweep-objective", choices=objectives, help=objective)
-    parser.add_argument("--no-pruning", action="store_true", help="sweep: finish trials below the median too")
-    finalists = "sweep: best trials to compare with the base settings at the end (default: 2)"
-    parser.add_argument("--finalists", type=int, metavar="N", help=finalists)
-    held_out = "sweep: seeds of that comparison, 0 for none (default: 4)"
-    parser.add_argument("--held-out-seeds", type=int, metavar="N", help=held_out)
+def overview(modes: Sequence[Mode]) -> str:
+    """Return the help of a command line that names no mode."""
+    width = max(len(mode.name) for mode in modes)
+    lines = [f"  {mode.name:{width}}  {mode.purpose}" for mode in modes]
+    command = this_command()
+    return "\n".join(
+        [
+            f"usage: {command} MODE [flags]   or   {command} --mode MODE [flags]   (default: {DEFAULT})",
+            "",
+            "Train and evaluate policies on long, single-stream simulations.",
+            "",
+            *lines,
+            "",
+            f"{command} MODE --help lists the flags of a mode.",
+        ]
+    )
+
+
+def asks_for_overview(arguments: Sequence[str], modes: Sequence[Mode]) -> bool:
+    """Return whether a command line asks for help and names no mode."""
+    return any(word in ("-h", "--help") for word in arguments) and find_mode(arguments, modes)[0] is None
+
+
+def find_mode(arguments: Sequence[str], modes: Sequence[Mode]) -> tuple[Mode | None, list[str]]:
+    """Return the mode that a command line names, None if it names none, and the other words.
+
+    Raises:
+        UserError: there is no such mode, or two are named.
+    """
+    names = {mode.name: mode for mode in modes}
+    word = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    if word and word not in names:
+        raise UserError(f"There is no mode {word}{suggestion(word, list(names), 'see --help')}")
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--mode", choices=list(names))
+    options, rest = parser.parse_known_args(arguments[1:] if word else arguments)
+    if word and options.mode not in (None, word):
+        raise UserError(f"{word} and --mode {options.mode} are two modes; name one of them.")
+    name = word or options.mode
+    return names[name] if name else None, rest
+
+
+def parse_flags(mode: Mode, arguments: Sequence[str], modes: Sequence[Mode]) -> dict[str, Any]:
+    """Return the values of the flags of a command line: all of the mode's own, and of the settings those that it names.
+
+    Raises:
+        UserError: a flag is unknown, goes with other modes, or lacks its value.
+    """
+    parser = make_parser(mode)
+    namespace, unknown = parser.parse_known_args(_joined(arguments))
+    if unknown:
+        raise UserError(_not_known(unknown[0], mode, parser, modes))
+    values = vars(namespace)
+    for further, setting in _FURTHER.items():
+        if further in values and mode.several != setting:
+            flag, others = _flag(setting), [each.name for each in modes if each.several == setting]
+            sentence = f"{flag} takes several only with --mode {' or '.join(others)}."
+            raise UserError(f"Unknown argument {values[further][0]}; {sentence}")
+    return values
+
+
+def read_flags(arguments: Sequence[str], modes: Sequence[Mode]) -> tuple[Mode, dict[str, Any]]:
+    """Return the mode of a command line and the values of its flags.
+
+    Raises:
+        UserError: as for :func:`find_mode` and :func:`parse_flags`.
+    """
+    found, words = find_mode(arguments, modes)
+    mode = found or next(mode for mode in modes if mode.name == DEFAULT)
+    return mode, parse_flags(mode, words, modes)
+
+
+def own_flags(values: dict[str, Any]) -> dict[str, Any]:
+    """Take what is no setting out of the values of flags, and return it."""
+    return {name: values.pop(name) for name in list(values) if name not in Config.model_fields}
+
+
+def _not_known(word: str, mode: Mode, parser: Parser, modes: Sequence[Mode]) -> str:
+    """Return the sentence about a word that a mode does not know."""
+    flag = word.split("=")[0]
+    others = [each.name for each in modes if flag in _options(make_parser(each))]
+    if others:
+        return f"{flag} does not go with --mode {mode.name}. It goes with {' and '.join(others)}."
+    return f"Unknown argument {word}{suggestion(flag, _options(parser), f'see {mode.name} --help')}"
+
+
+def _options(parser: Parser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings]
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with ``--a X`` as ``--a=X``, and b alike: X is flags itself, which argparse would take apart."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in ("--a", "--b") and argument not in ("--a", "--b"):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined

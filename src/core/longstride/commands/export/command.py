@@ -12,6 +12,7 @@ from rich.table import Table
 
 from longstride.commands.checkpoint_simulator import built_in_simulator_of, names_simulator
 from longstride.commands.export.folder import ExportFolder
+from longstride.commands.export.formats import FORMATS
 from longstride.commands.export.forms import c_compiler, c_form, onnx_form, play_compiled, play_torch
 from longstride.commands.export.parity import Difference, Played, differences, limit_of
 from longstride.commands.export.steps import Steps, random_steps, recorded_steps
@@ -28,8 +29,6 @@ from longstride.text import Say, counted
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import run_directory_of
-
-FORMATS = ("safetensors", "onnx", "c")
 
 STEPS = 512
 """Steps on which the forms are compared."""

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from longstride.commands.evaluate import require_heuristics, split_names, with_episodes_of_run
-from longstride.commands.report import report_at_the_end
+from longstride.commands.evaluate.command import require_heuristics, split_names, with_episodes_of_run
+from longstride.commands.report.command import report_at_the_end
 from longstride.commands.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from longstride.config import Config
 from longstride.errors import UserError

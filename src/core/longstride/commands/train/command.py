@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from longstride.commands.interrupts import StopOnInterrupt, ending_signals
-from longstride.commands.report import report_at_the_end
+from longstride.commands.report.command import report_at_the_end
 from longstride.config import Config
 from longstride.errors import this_command
 from longstride.escaping import shell_word

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from longstride.commands.checkpoint_simulator import simulator_of
-from longstride.commands.report import report_at_the_end
+from longstride.commands.report.command import report_at_the_end
 from longstride.config import Config, load_values
 from longstride.errors import UserError, suggestion
 from longstride.hardware.cpu import detect_cores

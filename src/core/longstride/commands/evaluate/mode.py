@@ -1,0 +1,41 @@
+"""The mode ``evaluate`` on the command line."""
+
+from typing import TYPE_CHECKING
+
+from longstride.commands.mode import (
+    Call,
+    Mode,
+    add_checkpoint,
+    add_no_report,
+    add_policies,
+    add_trust,
+    without_checkpoint,
+)
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup as Group
+
+
+def _add_flags(group: "Group") -> None:
+    add_checkpoint(group)
+    add_policies(group)
+    add_no_report(group)
+    add_trust(group)
+
+
+def _run(call: Call) -> int:
+    from longstride.commands.evaluate.command import Asked, run_evaluate
+    from longstride.commands.train.command import wants_report
+
+    own = call.own
+    asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]), own["trust_simulator"])
+    return run_evaluate(call.config, call.sources, asked, call.console, call.say)
+
+
+EVALUATE = Mode(
+    "evaluate",
+    "Compare policies in whole episodes: a trained one, heuristics, random choice.",
+    _add_flags,
+    _run,
+    without_checkpoint,
+)

@@ -1,0 +1,3 @@
+"""Names of the formats that a policy is exported in."""
+
+FORMATS = ("safetensors", "onnx", "c")

@@ -1,0 +1,27 @@
+"""The mode ``plan`` on the command line."""
+
+from typing import TYPE_CHECKING
+
+from longstride.commands.mode import Call, Mode, add_verbose, always
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup as Group
+
+
+def _add_flags(group: "Group") -> None:
+    group.add_argument("--gpu", metavar="NAME", help="a card of the catalogue (default: this machine)")
+    add_verbose(group)
+
+
+def _run(call: Call) -> int:
+    from longstride.commands.plan.command import Wanted, run_plan
+
+    wanted = Wanted(call.own["gpu"], call.named, call.own["verbose"])
+    path = run_plan(call.config, call.sources, wanted, call.console, call.say)
+    call.say(f"Written to {path}.")
+    return 0
+
+
+PLAN = Mode(
+    "plan", "Print what a training would do on this machine or on another GPU.", _add_flags, _run, reads_settings=always
+)
