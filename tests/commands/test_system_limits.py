@@ -9,11 +9,10 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-import core
-
+import longstride
 from longstride.commands.cli import sentence_of_limits
 
-SOURCES = str(Path(core.__file__).parents[1])
+SOURCES = str(Path(longstride.__file__).parents[1])
 
 
 def run_limited(work):

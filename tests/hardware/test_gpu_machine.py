@@ -6,10 +6,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import core
 import pytest
 import torch
 
+import longstride
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
 from longstride.hardware.planning.gpu_catalog import card_of, tier_of
 from longstride.hardware.planning.plan import make_plan
@@ -89,7 +89,7 @@ def test_this_card_has_the_tier_and_the_formats_of_its_capability():
 
 def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
     code = "from longstride.hardware.detect import detect_machine as d; print(d().gpu_note)"
-    source = Path(core.__file__).parents[1]
+    source = Path(longstride.__file__).parents[1]
     path = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)

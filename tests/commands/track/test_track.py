@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said(run, service, refused, tmp_path):  # noqa: F811
     assert refused("--mode", "track", "--to", "wandb").startswith("--mode track needs --run-directory DIR and")
     nothing = refused("--mode", "track", "--run-directory", tmp_path / "no", "--to", "wandb", "--follow")
     assert nothing == f"{tmp_path / 'no'} has no metrics.jsonl with an iteration; name the directory of a run."
-    assert refused("--mode", "train", "--to", "wandb") == "--to does not go with --mode train."
+    assert refused("--mode", "train", "--to", "wandb") == "--to does not go with --mode train. It goes with track."
     for content in ("{", '{"somewhere": {"words": 1}}', "[]"):
         (run / "tracking-wandb.json").write_text(content)
         message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
