@@ -173,7 +173,8 @@ def guarded():
     """A cluster of a user, with a token; its address and the token."""
     token = "0123456789" * 4
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"}
-    program = "import ray, json, sys; c = ray.init(address='local', num_cpus=1, include_dashboard=False, object_store_memory=100 << 20);"
+    program = "import ray, json, sys; quiet = dict(include_dashboard=False, object_store_memory=100 << 20);"
+    program += "c = ray.init(address='local', num_cpus=1, **quiet);"
     program += "print(json.dumps(c.address_info['gcs_address']), flush=True); sys.stdin.read()"
     head = subprocess.Popen(
         [sys.executable, "-c", program], env=os.environ | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
