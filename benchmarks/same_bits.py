@@ -65,7 +65,7 @@ def hashes(root: Path, case: str, execution: str) -> dict[str, object]:
         run = Path(folder) / "run"
         command = [sys.executable, "scripts/train.py", "--mode", "train", "--training-episodes", "3", "--seed", "7"]
         command += [*NAMED, *CASES[case], "--update-execution", execution, "--run-directory", str(run)]
-        path = {**os.environ, "PYTHONPATH": str(root / "src" / "core"), "OMP_NUM_THREADS": "1"}
+        path = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=root, env=path, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{case}, {execution}: {done.stderr.strip() or done.stdout.strip()}")

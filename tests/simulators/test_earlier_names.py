@@ -1,4 +1,4 @@
-"""Names of the package before version 0.2: in checkpoints, and in files of users."""
+"""The name that the package had before: in checkpoints, and in files of users."""
 
 import json
 
@@ -54,4 +54,4 @@ def test_a_run_of_the_version_before_goes_on(tmp_path):
 def test_a_file_that_imports_the_name_before_is_told_the_new_one(tmp_path, capsys):
     (tmp_path / "old.py").write_text("from core.simulators.simulator import Simulator\n")
     assert main(["--mode", "plan", "--simulator", f"{tmp_path / 'old.py'}:Shop"]) == 2
-    assert "Longstride's package is called longstride now" in capsys.readouterr().err
+    assert "The package core is called longstride now" in capsys.readouterr().err

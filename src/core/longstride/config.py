@@ -142,7 +142,7 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, di
     if file is not None:
         values = {name.lower(): value for name, value in _read_hyperparameters(file).items()}
         _validate(values, {name: f"{file}: {name.upper()}" for name in values})
-    config = _validate({**values, **flags}, {name: _flag(name) for name in Config.model_fields})
+    config = _validate({**values, **flags}, {name: flag_of(name) for name in Config.model_fields})
     sources = {
         name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
     }
@@ -163,17 +163,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hyperparameters (see hyperparameters.py for what each one does)")
     for name, field in Config.model_fields.items():
         if name == "simulator_options":
-            flags = ("--simulator-option", _flag(name))
+            flags = ("--simulator-option", flag_of(name))
             group.add_argument(*flags, dest=name, action=_AddOption, default=argparse.SUPPRESS, metavar="NAME=VALUE")
         elif name in _SEVERAL:
             metavar = _SEVERAL[name]
-            group.add_argument(_flag(name), action=_Several, nargs="+", default=argparse.SUPPRESS, metavar=metavar)
+            group.add_argument(flag_of(name), action=_Several, nargs="+", default=argparse.SUPPRESS, metavar=metavar)
         elif field.annotation is bool:
-            group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
+            group.add_argument(flag_of(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS)
         else:
             choices = get_args(field.annotation) if field.annotation not in (int, float, str) else ()
             metavar = "|".join(filter(None, choices)) or getattr(field.annotation, "__name__", "value").upper()
-            group.add_argument(_flag(name), default=argparse.SUPPRESS, metavar=metavar)
+            group.add_argument(flag_of(name), default=argparse.SUPPRESS, metavar=metavar)
 
 
 def flags_of(options: Mapping[str, Any]) -> list[str]:
@@ -181,13 +181,13 @@ def flags_of(options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         if isinstance(value, bool):
-            words.append(_flag(name) if value else _flag(f"no_{name}"))
+            words.append(flag_of(name) if value else flag_of(f"no_{name}"))
         elif isinstance(value, dict):
             for option, setting in value.items():
                 words += ["--simulator-option", f"{option}={json.dumps(setting)}"]
         else:
             separate = not str(value).startswith("-")  # else it looks like a flag
-            words += [_flag(name), str(value)] if separate else [f"{_flag(name)}={value}"]
+            words += [flag_of(name), str(value)] if separate else [f"{flag_of(name)}={value}"]
     return words
 
 
@@ -206,7 +206,8 @@ class _AddOption(argparse.Action):
 _SEVERAL = {"run_directory": "DIR", "scenario": "STR"}
 """Flags that take several values in some mode."""
 
-_FURTHER = {"run_directory": "further_runs", "scenario": "further_scenarios"}
+FURTHER = {"run_directory": "further_runs", "scenario": "further_scenarios"}
+"""Where the values of such a flag behind its first one are found."""
 
 
 class _Several(argparse.Action):
@@ -217,7 +218,7 @@ class _Several(argparse.Action):
     ) -> None:
         setattr(namespace, self.dest, values[0])
         if values[1:]:
-            setattr(namespace, _FURTHER[self.dest], values[1:])
+            setattr(namespace, FURTHER[self.dest], values[1:])
 
 
 class Parser(argparse.ArgumentParser):
@@ -249,7 +250,8 @@ def _scalar(text: str) -> JsonValue:
     return text if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return the flag of a lower-case name."""
     return "--" + name.replace("_", "-")
 
 

@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from longstride.commands.mode import Mode
-from longstride.config import Config, Parser, add_flags
+from longstride.config import FURTHER, Config, Parser, add_flags, flag_of
 from longstride.errors import UserError, suggestion, this_command
 
 DEFAULT = "train"
 """The mode of a command line that names none."""
-
-_FURTHER = {"further_runs": "run_directory", "further_scenarios": "scenario"}
-"""Where further values of a setting are found, and which setting that is."""
 
 
 def make_parser(mode: Mode) -> Parser:
@@ -77,9 +74,9 @@ def parse_flags(mode: Mode, arguments: Sequence[str], modes: Sequence[Mode]) -> 
     if unknown:
         raise UserError(_not_known(unknown[0], mode, parser, modes))
     values = vars(namespace)
-    for further, setting in _FURTHER.items():
+    for setting, further in FURTHER.items():
         if further in values and mode.several != setting:
-            flag, others = _flag(setting), [each.name for each in modes if each.several == setting]
+            flag, others = flag_of(setting), [each.name for each in modes if each.several == setting]
             sentence = f"{flag} takes several only with --mode {' or '.join(others)}."
             raise UserError(f"Unknown argument {values[further][0]}; {sentence}")
     return values
@@ -107,15 +104,11 @@ def _not_known(word: str, mode: Mode, parser: Parser, modes: Sequence[Mode]) -> 
     others = [each.name for each in modes if flag in _options(make_parser(each))]
     if others:
         return f"{flag} does not go with --mode {mode.name}. It goes with {' and '.join(others)}."
-    return f"Unknown argument {word}{suggestion(flag, _options(parser), f'see {mode.name} --help')}"
+    return f"Unknown argument {word}{suggestion(flag, _options(parser), f'see --mode {mode.name} --help')}"
 
 
 def _options(parser: Parser) -> list[str]:
     return [option for action in parser._actions for option in action.option_strings]
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

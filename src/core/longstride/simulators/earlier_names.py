@@ -1,4 +1,4 @@
-"""Names that this package had: until version 0.1 it was called ``core``."""
+"""Names that this package had: it was called ``core`` before it was called ``longstride``."""
 
 _BEFORE, _NOW = "core.simulators.", "longstride.simulators."
 
@@ -11,4 +11,4 @@ def present_name(name: str) -> str:
 def hint_of(error: Exception) -> str:
     """Return a sentence, with a space before it, for an import of the name before; else nothing."""
     package = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return " Longstride's package is called longstride now; import it from there." if package == "core" else ""
+    return " The package core is called longstride now; import from longstride." if package == "core" else ""

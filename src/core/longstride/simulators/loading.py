@@ -290,11 +290,8 @@ def _module_from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        relative = "relative import" in str(error)
-        hint = (
-            f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
-            if relative
-            else hint_of(error)
-        )
+        hint = hint_of(error)
+        if "relative import" in str(error):
+            hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
         raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.{hint}") from error
     return module

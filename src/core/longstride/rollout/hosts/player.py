@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ class Player:
         return ""
 
     def _prepare(self, order: Order, actor_params: np.ndarray) -> None:
-        if os.path.isdir(order.folder):
+        with suppress(OSError):
             os.chdir(order.folder)
         if file_digest(order.source) != order.file_digest:
             raise UserError("its simulator file differs; put the same file at the same path on every host")

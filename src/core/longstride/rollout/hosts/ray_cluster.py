@@ -25,6 +25,9 @@ _QUIET = {
 }
 """Ray sends no usage statistics, hides no GPU and prints nothing of its own."""
 
+_PATHS = {"RAY_AUTH_TOKEN_PATH", "RAY_TMPDIR"}
+"""Variables of the user that name a file or folder, which may be relative to the working folder."""
+
 _LEAST_STORE, _MOST_STORE = 80 << 20, 2 << 30
 """Bytes of the object store of a cluster on this machine: as Ray demands; more than waits there at once."""
 
@@ -174,6 +177,8 @@ def _own_sigterm() -> Iterator[None]:
 def _in_folder(folder: str) -> Iterator[None]:
     """Work in an empty folder: Ray lets players import first from the folder that it is begun in."""
     before = os.getcwd()
+    for name in _PATHS & os.environ.keys():
+        os.environ[name] = os.path.abspath(os.environ[name])
     os.chdir(folder)
     try:
         yield

@@ -2,8 +2,7 @@
 
 Every function works on ``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``. Simultaneous
 events are processed in the order completion, end of a delay, shift change, arrival; completions in the order of the
-resources, ends of delays in the order of the cases.
-Times are float64 in the scenario's unit; indices are int64; random streams are uint64 (``counter_rng.py``).
+resources, ends of delays in that of the cases. Times are float64 in its unit, indices int64, random streams uint64.
 """
 
 import math
@@ -65,8 +64,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         set_available(state, p, r, state.on_duty[r])
         state.duty_time[r], state.work[r] = 0.0, 0.0
         state.busy_pair[r] = NONE
-        state.finish[r] = math.inf
-        state.busy_time[r] = 0.0
+        state.finish[r], state.busy_time[r] = math.inf, 0.0
         state.change_at[r], state.change_after[r] = p.first_change[r], p.second_change[r]
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
@@ -75,11 +73,8 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         state.done[pair], state.asked[pair] = 0.0, 0
     for i in range(len(state.slot_next)):
         state.slot_next[i] = i + 1
-    state.free_slot = 0
-    state.shift = 0
-    state.next_shift = math.inf
-    if p.shift_count > 0:
-        state.next_shift = p.shift_times[0]
+    state.free_slot, state.shift = 0, 0
+    state.next_shift = p.shift_times[0] if p.shift_count > 0 else math.inf
     if p.has_rosters:
         begin_day(state, p, 0)
         for r in range(len(state.finish)):
