@@ -20,10 +20,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from longstride.simulators.process.event_logs.event_log import EventLog, read_event_log
-from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
-from longstride.training.evaluation.process.log_distances import Events, cycle_time_distance, log_distances
-from longstride.training.evaluation.process.temporal_split import SimulatedLogs, cases_within, logged_events, split_log
+from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.fidelity.log_distances import Events, cycle_time_distance, log_distances
+from longstride.process.fidelity.temporal_split import SimulatedLogs, cases_within, logged_events, split_log
+from longstride.process.mining.mine_scenario import mine_scenario
 
 PUBLISHED = {  # CTD
     "loanapp_synthetic": {"Simod": 20.4, "DGEN": 9.4, "AgentSimulator": 2.7},

@@ -37,14 +37,14 @@ from benchmarks.fuzz_inputs import LOG, mutate, mutate_values, ocel, xes
 from longstride.config import Config, load_config
 from longstride.errors import UserError
 from longstride.hardware.types import Machine
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.scenario.scenario_file import load_scenario
+from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.loading import bundled_scenarios, from_source, load_simulator
-from longstride.simulators.process.event_logs.event_log import read_event_log
-from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
-from longstride.simulators.process.scenario_file import load_scenario
-from longstride.simulators.process.simulator import ProcessSimulator
-from longstride.training.build.components import build_trainer
-from longstride.training.build.plan import plan_run
-from longstride.training.build.setup import set_up
+from longstride.training.assembly.components import build_trainer
+from longstride.training.assembly.plan import plan_run
+from longstride.training.assembly.setup import set_up
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
 

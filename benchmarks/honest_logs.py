@@ -90,8 +90,8 @@ def stages(path: Path) -> dict[str, float]:
 
     Seconds of the processor are about the same if other programs run on the machine.
     """
-    from longstride.simulators.process.event_logs.event_log import read_event_log
-    from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+    from longstride.process.event_logs.event_log import read_event_log
+    from longstride.process.mining.mine_scenario import mine_scenario
 
     begin = time.process_time()
     log = read_event_log(path)
@@ -131,7 +131,7 @@ def measure(name: str, shape: Shape, folder: Path, limit: float, train: bool) ->
     trained = "-"
     if train:
         with tempfile.TemporaryDirectory(dir=folder) as run:
-            start = "from longstride.commands.cli import installed; installed()"
+            start = "from longstride.cli import installed; installed()"
             command = [sys.executable, "-c", start, "--mode", "train", "--event-log", str(path)]
             command += ["--training-episodes", "1", "--run-directory", f"{run}/run", "--device", "cpu"]
             text, seconds, memory = _run(command, limit)

@@ -189,7 +189,7 @@ def without_times(value: Any) -> Any:
 
 def child(disk: str, arguments: list[str]) -> int:
     """Be the command line, on a slow disk if that is asked for, without TensorBoard, whose import takes seconds."""
-    from longstride.commands.cli import main as command_line
+    from longstride.cli import main as command_line
     from longstride.training.run_directory import files
 
     def write_in_pieces(path: Path, content: bytes) -> None:

@@ -112,7 +112,7 @@ def sweep_with_kills(directory: Path, seed: int, kills: int, third: float) -> Co
 
 def start(folder: Path, seed: int, trials: int, held_out: int = 2) -> "subprocess.Popen[str]":
     """Begin or continue a sweep in a process of its own."""
-    command = [sys.executable, "-c", "import sys; from longstride.commands.cli import main; sys.exit(main())"]
+    command = [sys.executable, "-c", "import sys; from longstride.cli import main; sys.exit(main())"]
     numbers = ["--trials", str(trials), "--held-out-seeds", str(held_out), "--seed", str(seed)]
     arguments = ["--mode", "sweep", *SMALL, *numbers, "--run-directory", str(folder)]
     environment = {**os.environ, "PYTHONPATH": SOURCES}

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import numpy as np
 from helpers.generated_logs import shifts_of_eight_hours, two_tasks
 
-from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.process.mining.mine_scenario import mine_scenario
 
 PROCESSES = {
     "always": lambda load, cases, seed: two_tasks(load, True, cases, seed),

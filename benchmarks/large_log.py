@@ -13,9 +13,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
-from longstride.simulators.process.event_logs.doubts import doubts
-from longstride.simulators.process.event_logs.event_log import read_event_log
-from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.mine_scenario import mine_scenario
 
 HEADER = "event_id,case_id,activity,resource,start_time,end_time,amount,department\n"
 

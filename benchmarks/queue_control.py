@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from numba import njit
 
 from longstride.errors import UserError
-from longstride.simulators.process.parameters import Parameters, build_parameters
-from longstride.simulators.process.scenario import Scenario
+from longstride.process.kernel.parameters import Parameters, build_parameters
+from longstride.process.scenario.scenario import Scenario
 from longstride.simulators.simulator import Function
 
 State = tuple[int, ...]

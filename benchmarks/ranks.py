@@ -163,7 +163,7 @@ def child(arguments: list[str]) -> int:
     """Be the command line; note how long gradients and other things were exchanged."""
     for name in ("torch.utils.tensorboard", "matplotlib"):
         sys.modules[name] = None  # type: ignore[assignment]
-    from longstride.commands.cli import main as command_line
+    from longstride.cli import main as command_line
     from longstride.learning.distributed.process_group import ProcessGroup
 
     spent = {"gradients": 0.0, "others": 0.0, "exchanges": 0.0}

@@ -36,7 +36,7 @@ CASES = {
     "loan_desk": ["--episodes-per-update", "2"],
     "mined_log": [
         "--event-log",
-        "src/core/longstride/simulators/process/logs/loan_desk_sample.csv",
+        "src/core/longstride/process/logs/loan_desk_sample.csv",
         "--episodes-per-update",
         "3",
     ],

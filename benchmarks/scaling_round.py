@@ -23,9 +23,9 @@ from benchmarks.long_queue import LongQueue
 from longstride.commands.plan.report import make_report
 from longstride.config import Config
 from longstride.hardware.detect import detect_machine
-from longstride.training.build.components import build_trainer
-from longstride.training.build.plan import apply_plan
-from longstride.training.build.setup import set_up
+from longstride.training.assembly.components import build_trainer
+from longstride.training.assembly.plan import apply_plan
+from longstride.training.assembly.setup import set_up
 from longstride.training.display.progress import Progress
 from longstride.training.trainer import Trainer
 

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from longstride.commands.recommend.command import recommender_of
 from longstride.config import load_config
+from longstride.process.recommend.command import recommender_of
+from longstride.process.snapshots.dump_state import dump_state
+from longstride.process.snapshots.schema import parse_state
 from longstride.seeding import stream
-from longstride.simulators.process.snapshots.dump_state import dump_state
-from longstride.simulators.process.snapshots.schema import parse_state
 from longstride.simulators.simulator import compile_functions, new_state
 
 WARM_UP, STATES = 400, 400

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longstride.commands.recommend.command import recommender_of
-from longstride.commands.recommend.service.app import LARGE_BYTES, answer_to
-from longstride.commands.recommend.service.guard import RefusedError
-from longstride.commands.recommend.service.limits import MOST_BYTES
 from longstride.config import load_config
+from longstride.process.recommend.command import recommender_of
+from longstride.process.recommend.service.app import LARGE_BYTES, answer_to
+from longstride.process.recommend.service.guard import RefusedError
+from longstride.process.recommend.service.limits import MOST_BYTES
 
 SIZES = 8_000, LARGE_BYTES, MOST_BYTES
 

@@ -30,7 +30,7 @@ def say(*_):
     os._exit(0)
 
 EpisodeCollector.collect = FixedLengthCollector.collect = say
-from longstride.commands.cli import main
+from longstride.cli import main
 sys.exit(main())
 """
 """Trains up to the first decision."""

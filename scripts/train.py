@@ -11,7 +11,7 @@ from longstride.import_path import leave_out_working_folder  # noqa: E402
 
 leave_out_working_folder()
 
-from longstride.commands.cli import main  # noqa: E402
+from longstride.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main(default_file=ROOT / "hyperparameters.py"))

@@ -43,14 +43,14 @@ collect_ignore_glob = []
 if _lacks("pydantic", "scipy"):
     collect_ignore_glob += ["benchmarks/*", "simulators/*", "training/evaluation/test_process_fidelity.py"]
 if _lacks("ciw", "simpy"):
-    collect_ignore_glob += ["simulators/process/test_against_libraries.py"]
+    collect_ignore_glob += ["process/test_against_libraries.py"]
 
 LONGEST = (
     *("commands/test_cli.py", "training/test_trainer.py", "jit_cache/test_processes.py", "commands/test_docs.py"),
     *("training/run_directory/test_disk.py", "simulators/queueing/test_network.py", "learning/test_fake_card.py"),
-    *("learning/test_oom_recovery.py", "simulators/process/test_published.py", "commands/test_tutorial.py"),
+    *("learning/test_oom_recovery.py", "process/test_published.py", "commands/test_tutorial.py"),
     *("benchmarks/test_scaling.py", "simulators/check/test_check_simulator.py", "benchmarks/test_kill.py"),
-    *("simulators/process/test_theory.py", "simulators/process/test_uncompiled.py", "benchmarks/test_to_optimum.py"),
+    *("process/test_theory.py", "process/test_uncompiled.py", "benchmarks/test_to_optimum.py"),
     *("rollout/test_guarded_collection.py", "training/test_grpo_training.py", "training/test_memory_training.py"),
     *("learning/steps/test_cuda_graph.py", "benchmarks/test_optimum.py", "commands/ab/test_ab.py"),
     *(

@@ -208,7 +208,7 @@ def test_streams_of_others_stay(capsys):
 @pytest.mark.parametrize(("name", "code"), [("PIPE", 141), ("FULL", 1)])
 def test_other_modes_end_without_a_traceback(tmp_path, name, code):
     """``plan | head`` is quiet, as programs are that SIGPIPE ends; a full disk is a sentence."""
-    program = "import sys\nfrom longstride.commands.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = "import sys\nfrom longstride.cli import main\nsys.exit(main(sys.argv[1:]))"
     arguments = ["--mode", "plan", "--simulator", "cartpole", "--run-directory", str(tmp_path / "run")]
     read, write = os.pipe()
     os.close(read)

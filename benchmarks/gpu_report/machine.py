@@ -24,7 +24,7 @@ MODULES = (
     "longstride.hardware.detect",
     "longstride.learning.updater",
     "longstride.learning.step_selection.executor",
-    "longstride.commands.cli",
+    "longstride.cli",
     "longstride.training.trainer",
 )
 """What is imported, in this order."""

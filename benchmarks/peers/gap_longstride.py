@@ -10,7 +10,7 @@ from benchmarks.peers.worker import main
 from longstride.config import Config
 from longstride.policies.loaded_policy import LoadedPolicy
 from longstride.simulators.loading import load_simulator
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 
 
 def run(task: GapTask) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from benchmarks.peers.stopping import Reached, Threshold
 from benchmarks.peers.worker import Task, main
 from longstride.config import Config
 from longstride.rollout.collector import InstanceTrajectory
-from longstride.training.build.run import Run, build_run
+from longstride.training.assembly.run import Run, build_run
 from longstride.training.evaluation.evaluate import evaluate
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 

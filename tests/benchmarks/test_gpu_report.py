@@ -32,7 +32,7 @@ from benchmarks.gpu_report.markdown import markdown, table
 from benchmarks.gpu_report.parts import BY_NAME, PARTS, Part, Task
 from benchmarks.gpu_report.report_file import Report, Result, open_report, write_report
 from benchmarks.gpu_report.runner import Files, Runner, ask_facts, why_skipped
-from longstride.commands import cli
+from longstride import cli
 from longstride.commands.ab.report import CommonMetric, compare
 from longstride.commands.flags import read_flags
 from longstride.errors import UserError

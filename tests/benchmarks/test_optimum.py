@@ -12,9 +12,9 @@ from benchmarks.optimum import find_optimum, main, optimal_heuristic
 from benchmarks.queue_control import build_model
 from benchmarks.value_iteration import solve
 from longstride.errors import UserError
+from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
-from longstride.simulators.process.scenario_file import scenario_content
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import compile_functions, new_state
 from longstride.training.evaluation.evaluate import evaluate
 

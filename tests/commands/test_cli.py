@@ -16,7 +16,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import MODES, console_of_output, main
+from longstride.cli import MODES, console_of_output, main
 from longstride.errors import UserError, this_command
 from longstride.simulators.source_files import source_sha256
 from longstride.simulators.spaces import description

@@ -18,16 +18,17 @@ import longstride
 
 pytest.importorskip("pydantic")
 
-from longstride.commands import cli, gpu_monitor
-from longstride.commands.cli import main
+from longstride import cli
+from longstride.cli import main
+from longstride.commands import gpu_monitor
 from longstride.commands.flags import read_flags
 from longstride.config import Config, load_config
 from longstride.learning.divergence import Fallback
 from longstride.learning.oom_recovery import OutOfMemory
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import spec_for
+from longstride.process.scenario.scenario_file import parse_scenario
 from longstride.simulators.classic_control import CartPole
-from longstride.simulators.process.scenario_file import parse_scenario
 from longstride.simulators.simulator import Compiled, Simulator
 from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth
 

@@ -8,13 +8,13 @@ import shutil
 import pytest
 from commands.test_cli import SMALL, refused, train_arguments  # noqa: F401
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.own_files.marker import MARKER, kind_of, mark_folder
 
 SWEEP = ("--mode", "sweep", *SMALL, "--sweep", "learning_rate_actor=1e-4..1e-2 log", "--trials", "1")
 SWEEP = (*SWEEP, "--finalists", "1", "--held-out-seeds", "0", "--training-episodes", "2")
 AB = ("--mode", "ab", *SMALL, "--a", "", "--pairs", "1", "--training-episodes", "2")
-SCENARIO = "src/core/longstride/simulators/process/scenarios/loan_desk.json"
+SCENARIO = "src/core/longstride/process/scenarios/loan_desk.json"
 posix = pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
 
 

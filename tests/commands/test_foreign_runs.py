@@ -10,7 +10,7 @@ pytest.importorskip("pydantic")
 pytest.importorskip("gymnasium")
 
 from longstride import Hyperparameters, evaluate, load_policy, load_recommender, train
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.config import Config
 from longstride.errors import UserError
 

@@ -10,8 +10,8 @@ from helpers.toy_runs import toy_episodes, toy_model, toy_update, toy_updater
 
 pytest.importorskip("pydantic")
 
+from longstride.cli import main
 from longstride.commands import gpu_monitor
-from longstride.commands.cli import main
 from longstride.commands.doctor.checks import CHECKS
 from longstride.commands.plan.report import make_report
 from longstride.config import Config

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from longstride.commands import cli
+from longstride import cli
 from longstride.commands.interrupts import Interrupt, StopOnInterrupt, ending_signals, remembered_interrupt
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -85,7 +85,7 @@ def test_after_ctrl_c_nothing_of_the_interpreters_end_runs():
     program = (
         "import atexit, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from longstride.commands import cli\n"
+        "from longstride import cli\n"
         "atexit.register(print, 'the end')\n"
         "cli._run_mode = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "raise SystemExit(cli.main([]))\n"

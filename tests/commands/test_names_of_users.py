@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 
 pytest.importorskip("matplotlib")
 HYPERPARAMETERS = Path(__file__).resolve().parents[2] / "hyperparameters.py"

@@ -11,7 +11,7 @@ from oracles.toy_simulators import Choices, Shop, Squashed, Tracker
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.rollout.fault_locator import FaultLocator, ReplayedInstance, StepSnapshot
 from longstride.rollout.trajectory import digest
 from longstride.seeding import stream

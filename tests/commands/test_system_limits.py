@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 import longstride
-from longstride.commands.cli import sentence_of_limits
+from longstride.cli import sentence_of_limits
 
 SOURCES = str(Path(longstride.__file__).parents[1])
 
@@ -18,7 +18,7 @@ SOURCES = str(Path(longstride.__file__).parents[1])
 def run_limited(work):
     """Return exit code and errors of a command line whose mode does some work under a limit."""
     program = (
-        "import resource, sys, threading\nfrom longstride.commands import cli\n"
+        "import resource, sys, threading\nfrom longstride import cli\n"
         f"def work(*_):\n    {work}\n    return 0\ncli._run_mode = work\nsys.exit(cli.main([]))"
     )
     environment = {**os.environ, "PYTHONPATH": SOURCES}

@@ -18,8 +18,8 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from benchmarks.kill import compare
 from benchmarks.ranks import SMALL
-from longstride.commands import cli
-from longstride.commands.cli import main
+from longstride import cli
+from longstride.cli import main
 from longstride.commands.interrupts import StopOnInterrupt
 from longstride.commands.train.command import stop_on_interrupt
 from longstride.training.run_directory.checkpoint import load_checkpoint
@@ -140,7 +140,7 @@ def test_an_interrupt_waits_for_no_episode_that_plays_on():
     program = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-from longstride.commands import cli
+from longstride import cli
 from longstride.errors import PLAYING
 
 def interrupted(*_):

@@ -11,7 +11,7 @@ from helpers.documentation import ROOT, blocks, commands, page
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 
 TUTORIAL = page("tutorials/your-own-simulator.md")
 *RULES, ACT = blocks(TUTORIAL, "python")
@@ -26,7 +26,7 @@ def run(words, folder):
         "longstride": [
             sys.executable,
             "-c",
-            "from longstride.commands.cli import installed as i; raise SystemExit(i())",
+            "from longstride.cli import installed as i; raise SystemExit(i())",
         ],
     }[words[0]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src" / "core")}

@@ -18,7 +18,7 @@ import pty
 
 import pyte
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import this_command
 
 ROOT = Path(__file__).resolve().parents[2]

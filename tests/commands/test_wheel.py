@@ -74,10 +74,7 @@ def test_the_command_is_named_in_the_wheel(wheel):
 
 def run_installed(wheel, folder, *arguments):
     """Run what the installed command runs, in a folder of its own with nothing but the wheel on the path."""
-    code = (
-        "import sys, longstride.commands.cli as c; "
-        "sys.argv[0] = 'bin/longstride'; print(c.__file__); sys.exit(c.installed())"
-    )
+    code = "import sys, longstride.cli as c; sys.argv[0] = 'bin/longstride'; print(c.__file__); sys.exit(c.installed())"
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment)

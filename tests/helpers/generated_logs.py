@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from oracles.process_play import scenario, service
 
-from longstride.simulators.process.event_logs.event_log import EventLog
-from longstride.simulators.process.mining.clock import open_time_until
-from longstride.simulators.process.mining.play_logged import play_logged
-from longstride.simulators.process.parameters import as_record, build_parameters
-from longstride.simulators.process.scenario import Scenario
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.kernel.parameters import as_record, build_parameters
+from longstride.process.mining.delays.clock import open_time_until
+from longstride.process.mining.delays.play_logged import play_logged
+from longstride.process.scenario.scenario import Scenario
 
 SERVICE, DELAY = 6.0, 36.0
 """Mean hours of a task, and of the delay before the second one."""

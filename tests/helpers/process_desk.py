@@ -2,7 +2,7 @@
 
 from oracles.process_play import scenario, service
 
-from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.process.simulator import ProcessSimulator
 
 HOURLY = [0.0] * 9 + [4.0] * 3 + [1.0] * 5 + [0.0] * 7  # of a working day
 

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["helpers.rank_processes", "longstride.training.build.run", "longstride.commands.cli"])
+CONTEXT.set_forkserver_preload(["helpers.rank_processes", "longstride.training.assembly.run", "longstride.cli"])
 
 
 def free_port():
@@ -64,7 +64,7 @@ def train_and_die(arguments, dies_before, output):
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
     sys.modules["torch.utils.tensorboard"] = sys.modules["matplotlib"] = None
-    from longstride.commands.cli import main
+    from longstride.cli import main
     from longstride.training.trainer import Trainer
 
     run_iteration = Trainer.run_iteration

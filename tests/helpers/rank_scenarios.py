@@ -17,7 +17,7 @@ from longstride.learning.distributed.join import joined_ranks
 from longstride.learning.distributed.launch import Launch
 from longstride.learning.distributed.ranks import ALONE
 from longstride.learning.distributed.shared_sums import can_share_memory
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 
 SHOP = {
     "simulator": "oracles.toy_simulators:Shop",

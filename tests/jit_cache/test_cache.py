@@ -141,7 +141,7 @@ def test_every_heuristic_of_the_process_simulator_is_kept(kernels):
     pytest.importorskip("pydantic")
     from oracles.process_play import pool
 
-    from longstride.simulators.process import heuristics
+    from longstride.process.kernel import heuristics
     from longstride.simulators.simulator import new_state
 
     simulator = pool()

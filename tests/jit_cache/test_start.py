@@ -11,7 +11,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.jit_cache import cache
 from longstride.jit_cache.cache import VARIABLE, CacheStats
 from longstride.training.run_directory.metrics_log import read_metrics
@@ -32,7 +32,7 @@ def started(tmp_path, monkeypatch, capsys):
 
     def train(name):
         monkeypatch.setattr(cache, "CACHE_STATS", CacheStats())
-        monkeypatch.setattr("longstride.training.build.run.CACHE_STATS", cache.CACHE_STATS)
+        monkeypatch.setattr("longstride.training.assembly.run.CACHE_STATS", cache.CACHE_STATS)
         assert main([*SMALL, "--run-directory", str(tmp_path / name)]) == 0
         output = capsys.readouterr().out
         (line,) = re.findall(

@@ -10,7 +10,7 @@ from helpers.toy_runs import toy_coefficients, toy_model, toy_stepper
 from longstride.config import Config
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.schedule import Coefficients, Schedule
-from longstride.training.build.algorithm import build_schedule
+from longstride.training.assembly.algorithm import build_schedule
 
 
 def test_coefficients_by_hand():

@@ -19,7 +19,7 @@ pytest.importorskip("pydantic")
 
 import longstride
 from longstride import Hyperparameters, TrainingRun, UserError, evaluate, load_policy, train
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.seeding import stream
 from longstride.simulators.observe import build_observe_state, new_guarded
 from longstride.simulators.simulator import compile_functions, new_state

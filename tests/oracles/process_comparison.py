@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from oracles.process_reference import Reference
 
 from longstride.errors import UserError
+from longstride.process.kernel.action_features import branches_behind
+from longstride.process.kernel.metrics import run_unhindered
+from longstride.process.scenario.scenario import DAYS, Scenario
+from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
-from longstride.simulators.process.action_features import branches_behind
-from longstride.simulators.process.metrics import run_unhindered
-from longstride.simulators.process.scenario import DAYS, Scenario
-from longstride.simulators.process.scenario_file import parse_scenario
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import compile_functions, metrics_of, new_state
 
 POSTPONE_SHARE = 0.15

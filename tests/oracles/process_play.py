@@ -7,12 +7,12 @@ import numpy as np
 from numba import njit
 
 from longstride.jit_cache.cache import cached
+from longstride.process.kernel import heuristics
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.episode_loop import build_play
 from longstride.seeding import stream
-from longstride.simulators.process import heuristics
-from longstride.simulators.process.scenario import Scenario
-from longstride.simulators.process.scenario_file import parse_scenario
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
 
 RANDOM, FIFO, SPT, LAZY = range(4)

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from longstride.simulators.process import counter_rng
-from longstride.simulators.process.counter_rng import uniform
-from longstride.simulators.process.scenario import DAYS, Scenario
+from longstride.process.kernel import counter_rng
+from longstride.process.kernel.counter_rng import uniform
+from longstride.process.scenario.scenario import DAYS, Scenario
 
 COMPLETION, SHIFT, ARRIVAL = range(3)
 MINUTES_PER_WEEK = 7 * 24 * 60

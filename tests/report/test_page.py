@@ -17,13 +17,13 @@ pytest.importorskip("matplotlib")
 
 from helpers.pages import ReportPage
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.report.command import report_on
-from longstride.report.people import hours_of_day, utilisation_by_hour, work_by_activity
-from longstride.report.process import cycle_times, day_of, mean_waiting, waiting_tasks
-from longstride.report.traces import play_traces
+from longstride.process.report.people import hours_of_day, utilisation_by_hour, work_by_activity
+from longstride.process.report.section import cycle_times, day_of, mean_waiting, waiting_tasks
+from longstride.process.report.traces import play_traces
+from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.loading import bundled_scenarios, find_scenario
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.training.evaluation.trained_policy import load_trained_policy
 
 HYPERPARAMETERS = Path(__file__).resolve().parents[2] / "hyperparameters.py"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.simulators.earlier_names import present_name
 from longstride.training.run_directory.checkpoint import load_run, seal, unseal
 
@@ -19,7 +19,7 @@ SMALL += ["--device", "cpu", "--no-report"]
     [
         (
             "core.simulators.process.simulator:ProcessSimulator",
-            "longstride.simulators.process.simulator:ProcessSimulator",
+            "longstride.process.simulator:ProcessSimulator",
         ),
         ("core.text:A", "core.text:A"),
         ("my.core.simulators:A", "my.core.simulators:A"),

@@ -7,7 +7,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.training.run_directory.metrics_log import read_metrics
 
 SIMULATOR = f"{toy_simulators.__file__}:Shop"

@@ -10,7 +10,7 @@ from training.test_trainer import assert_same_state, figures, new_run, train
 
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
-from longstride.training.build import run as run_builder
+from longstride.training.assembly import run as run_builder
 from longstride.training.run_directory.metrics_log import MetricsLog
 
 

@@ -15,8 +15,8 @@ from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
 from benchmarks.long_queue import LongQueue
-from longstride.commands import cli
-from longstride.commands.cli import main
+from longstride import cli
+from longstride.cli import main
 from longstride.commands.plan import command as plan_command
 from longstride.config import Config
 from longstride.errors import GpuLostError, UserError, this_command
@@ -24,15 +24,16 @@ from longstride.hardware.detect import detect_machine
 from longstride.learning.device_transfer import ModelTransfer
 from longstride.learning.oom_recovery import is_gpu_lost
 from longstride.learning.updater import Updater
+from longstride.process import choose_prior
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.simulators.loading import load_simulator
-from longstride.training.build import choose_prior, components
-from longstride.training.build import run as run_builder
-from longstride.training.build.components import build_collector
-from longstride.training.build.plan import plan_run
-from longstride.training.build.setup import set_up
+from longstride.training.assembly import components
+from longstride.training.assembly import run as run_builder
+from longstride.training.assembly.components import build_collector
+from longstride.training.assembly.plan import plan_run
+from longstride.training.assembly.setup import set_up
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from longstride.training.run_directory.metrics_log import MetricsLog
 

@@ -13,7 +13,7 @@ pytest.importorskip("pydantic")
 from commands.test_cli import train_arguments
 from training.test_trainer import ROLLOUTS, assert_same_state, figures, new_run, train
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import SimulatorError, UserError, this_command
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.training.failures import divergence_error, memory_error

@@ -10,7 +10,7 @@ from rich.console import Console
 from training.test_rollout_growth import no_display
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import UserError
 from longstride.training.rollout_growth import GrowthLimits, next_size
 from longstride.training.run_directory.checkpoint import load_checkpoint

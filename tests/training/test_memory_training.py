@@ -14,7 +14,7 @@ from oracles.toy_simulators import Shop
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
 from longstride import load_policy
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import UserError
 from longstride.learning.policy_health import policy_health
 from longstride.policies.loaded_policy import LoadedPolicy

@@ -9,7 +9,7 @@ from oracles.listed_shop import ListedShop
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
 
 from longstride import load_policy
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import UserError
 from longstride.seeding import stream
 from longstride.simulators.check import check_simulator

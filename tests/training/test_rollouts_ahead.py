@@ -9,7 +9,7 @@ pytest.importorskip("pydantic")
 
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 CONFIG = {

@@ -7,11 +7,11 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.training.build.presets import with_budget
-from longstride.training.build.run import build_run
+from longstride.training.assembly.presets import with_budget
+from longstride.training.assembly.run import build_run
 from longstride.training.display.progress import Progress
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
@@ -228,7 +228,9 @@ def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
 
 def test_the_command_says_that_the_budget_ended_the_run(tmp_path, capsys, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("longstride.training.build.run.budget_of", lambda config: Budget(parse_duration("30s"), clock))
+    monkeypatch.setattr(
+        "longstride.training.assembly.run.budget_of", lambda config: Budget(parse_duration("30s"), clock)
+    )
     original = Progress.iteration
 
     def slowly(self, record):
@@ -252,7 +254,7 @@ def test_a_budget_that_ends_before_the_first_iteration_sends_nobody_to_a_policy(
         clock.now += 40.0
         return budget
 
-    monkeypatch.setattr("longstride.training.build.run.budget_of", over_at_once)
+    monkeypatch.setattr("longstride.training.assembly.run.budget_of", over_at_once)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     assert main([*flags, "--time-budget", "30s", "--run-directory", str(tmp_path / "run")]) == 0
     out = capsys.readouterr().out

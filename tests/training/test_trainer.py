@@ -16,7 +16,7 @@ from helpers.slow_cases import mostly_slow
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.networks import restore_model
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 from longstride.training.run_directory import checkpoint_writer
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics

@@ -13,13 +13,13 @@ from training.test_memory_training import learned
 from training.test_trainer import CONFIG, assert_same_state, figures, no_tensorboard, train  # noqa: F401
 
 from longstride import load_policy
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.learning.policy_health import policy_health
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import CHUNK
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 

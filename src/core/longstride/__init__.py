@@ -25,12 +25,12 @@ from longstride.version import __version__
 if TYPE_CHECKING:
     from longstride.api.evaluate import EvaluationTable, evaluate
     from longstride.api.load_policy import load_policy
-    from longstride.api.load_recommender import load_recommender
     from longstride.api.train import TrainingRun, train
-    from longstride.commands.recommend.recommender import Recommender
     from longstride.config import Config as Hyperparameters
     from longstride.errors import SimulatorError, UserError
     from longstride.policies.loaded_policy import LoadedPolicy
+    from longstride.process.recommend.load_recommender import load_recommender
+    from longstride.process.recommend.recommender import Recommender
     from longstride.simulators.check import check_simulator
     from longstride.simulators.gym.adapter import to_gymnasium
     from longstride.simulators.simulator import Simulator
@@ -64,7 +64,7 @@ _SOURCES = {
     "Hyperparameters": "longstride.config",
     "LoadedPolicy": "longstride.policies.loaded_policy",
     "MultiDiscrete": "longstride.simulators.spaces",
-    "Recommender": "longstride.commands.recommend.recommender",
+    "Recommender": "longstride.process.recommend.recommender",
     "Simulator": "longstride.simulators.simulator",
     "SimulatorError": "longstride.errors",
     "TrainingRun": "longstride.api.train",
@@ -72,7 +72,7 @@ _SOURCES = {
     "check_simulator": "longstride.simulators.check",
     "evaluate": "longstride.api.evaluate",
     "load_policy": "longstride.api.load_policy",
-    "load_recommender": "longstride.api.load_recommender",
+    "load_recommender": "longstride.process.recommend.load_recommender",
     "to_gymnasium": "longstride.simulators.gym.adapter",
     "train": "longstride.api.train",
 }

@@ -9,7 +9,7 @@ leave_out_working_folder()  # before any other import
 
 def run() -> int:
     """Run the command line of this process and return its exit code."""
-    from longstride.commands.cli import installed
+    from longstride.cli import installed
 
     return installed()
 

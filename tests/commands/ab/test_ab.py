@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 
+from longstride.cli import main
 from longstride.commands.ab import runs
 from longstride.commands.ab.side import read_side
-from longstride.commands.cli import main
 from longstride.config import Parser, add_flags, flags_of
 from longstride.own_files.marker import mark_folder
 from longstride.training.run_directory.lock import RunLock

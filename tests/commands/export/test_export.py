@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime")
 
 from helpers.slow_cases import mostly_slow
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.export import command
 from longstride.commands.export.forms import c_compiler, play_torch
 from longstride.commands.export.steps import Steps

@@ -10,7 +10,7 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.plan import time_estimate
 from longstride.commands.plan.report import make_report
 from longstride.commands.plan.time_estimate import iterations_in

@@ -18,7 +18,7 @@ from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 from helpers.pages import ReportPage
 from scipy.stats import ttest_rel
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.sweep import runs
 from longstride.commands.sweep.limits import Limits
 from longstride.commands.sweep.report import against_base

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 from commands.test_cli import refused  # noqa: F401
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.track import command, to_mlflow, to_wandb
 from longstride.commands.track.tracker import TrackingError
 from longstride.training.run_directory.lock import RunLock

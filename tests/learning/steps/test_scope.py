@@ -17,9 +17,9 @@ from longstride.hardware.types import Machine
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.steps.cpu_kernels import stepper
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
-from longstride.training.build import plan as build_plan
-from longstride.training.build.plan import plan_run
-from longstride.training.build.setup import set_up
+from longstride.training.assembly import plan as build_plan
+from longstride.training.assembly.plan import plan_run
+from longstride.training.assembly.setup import set_up
 
 SPEC = mlp_spec((4, 8, 2), (4, 8, 1))
 HOST = Machine(2, 2, 8 * 10**9, 4 * 10**9, gpu_note="no GPU")

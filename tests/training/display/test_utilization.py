@@ -16,7 +16,7 @@ from longstride.hardware.gpu_sampler import GpuSampler
 from longstride.hardware.planning.activation_memory import parameter_count
 from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.hardware.planning.work import update_work
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 from longstride.training.display import utilization
 from longstride.training.display.utilization import UtilizationTracker, phase_line
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics

@@ -11,7 +11,7 @@ pytest.importorskip("scipy")
 
 from longstride.config import Config
 from longstride.simulators.inventory import LostSales
-from longstride.training.build.run import build_run
+from longstride.training.assembly.run import build_run
 from longstride.training.evaluation.direction import DirectionCheck, contradicts
 from longstride.training.run_directory.metrics_log import MetricsLog
 

@@ -9,7 +9,7 @@ pytest.importorskip("gymnasium")
 
 from oracles.toy_environments import first_of
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.seeding import stream
 from longstride.simulators.gym.open_environment import seed_of
 from longstride.training.run_directory.checkpoint import load_checkpoint

@@ -17,8 +17,8 @@ from longstride.errors import UserError
 from longstride.policies.networks import ActorCritic, restore_model
 from longstride.seeding import stream
 from longstride.simulators.simulator import new_state
-from longstride.training.build import components
-from longstride.training.build.run import build_run
+from longstride.training.assembly import components
+from longstride.training.assembly.run import build_run
 from longstride.training.display.messages import evaluation_line
 from longstride.training.evaluation import best_heuristic, evaluate
 from longstride.training.evaluation.best_heuristic import Heuristics

@@ -18,7 +18,7 @@ import fcntl
 
 from commands.test_cli import train_arguments
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.errors import UserError
 from longstride.own_files.marker import mark_folder
 from longstride.training.run_directory import lock

@@ -10,11 +10,11 @@ pytest.importorskip("pydantic")
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from longstride.commands.cli import main
+from longstride.cli import main
 from longstride.commands.track.tracker import read_sent
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.training.build.resumed_settings import resumed_settings
+from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files
 from longstride.training.run_directory.metrics_log import read_metrics, whole_records

@@ -16,8 +16,8 @@ from longstride.policies.spec import spec_on
 from longstride.simulators.loading import from_source
 from longstride.simulators.simulator import Simulator
 from longstride.terminal import make_console, say_on
-from longstride.training.build.simulator_trust import Consent, require_trusted
-from longstride.training.build.untrained import with_untrained
+from longstride.training.assembly.simulator_trust import Consent, require_trusted
+from longstride.training.assembly.untrained import with_untrained
 from longstride.training.display.notebook import html_of
 from longstride.training.evaluation.comparison import as_json, kind_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values, summarise

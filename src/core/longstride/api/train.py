@@ -26,10 +26,10 @@ from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256
 from longstride.terminal import make_console, say_on
 from longstride.text import Say, counted
-from longstride.training.build.resumed_settings import resumed_settings
-from longstride.training.build.run import build_run
-from longstride.training.build.run_settings import load_configured
-from longstride.training.build.simulator_trust import Consent, remember_simulator, require_trusted, saved_digest
+from longstride.training.assembly.resumed_settings import resumed_settings
+from longstride.training.assembly.run import build_run
+from longstride.training.assembly.run_settings import load_configured
+from longstride.training.assembly.simulator_trust import Consent, remember_simulator, require_trusted, saved_digest
 from longstride.training.display.notebook import in_notebook
 from longstride.training.run_directory.metrics_log import read_metrics
 

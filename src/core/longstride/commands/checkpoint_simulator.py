@@ -15,8 +15,8 @@ from longstride.simulators.loading import (
 )
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256
-from longstride.training.build.run_settings import load_configured
-from longstride.training.build.simulator_trust import Consent, require_trusted
+from longstride.training.assembly.run_settings import load_configured
+from longstride.training.assembly.simulator_trust import Consent, require_trusted
 
 _OF_A_SIMULATOR = ("observation_size", "actions", "action_features", "simulator")
 """What must be the same of a checkpoint's simulator and of the one that its policy plays."""

@@ -18,7 +18,7 @@ threading.Thread(target=lambda: (os.read(0, 1), os._exit(130)), daemon=True).sta
 """
 """Ends a process whose standard input ends, as it does when the process that started it dies in whatever way."""
 
-_COMMAND = f"{_ENDS_WITH_PARENT}from longstride.commands.cli import main\nsys.exit(main())"
+_COMMAND = f"{_ENDS_WITH_PARENT}from longstride.cli import main\nsys.exit(main())"
 
 _POLL = 1.0
 """Seconds between two looks at a process that is watched."""

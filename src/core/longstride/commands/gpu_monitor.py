@@ -14,7 +14,7 @@ import psutil
 from rich.live import Live
 from rich.table import Table
 
-from longstride.commands.cli import EXIT_BAD_INPUT, console_of_output
+from longstride.cli import EXIT_BAD_INPUT, console_of_output
 from longstride.config import Parser
 from longstride.errors import UserError
 from longstride.hardware.gpu_sampler import take_sample

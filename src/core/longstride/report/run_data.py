@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from longstride.errors import UserError
+from longstride.process.report.trace import Trace
 from longstride.simulators.simulator import Simulator
 from longstride.training.evaluation.comparison import from_json
 from longstride.training.evaluation.evaluate import Evaluation
-from longstride.training.evaluation.process.trace import Trace
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files
 from longstride.training.run_directory.metrics_log import whole_records
 from longstride.training.run_directory.plots import Curve, curve_of, read_evaluation

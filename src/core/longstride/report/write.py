@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longstride.process.report.section import process_section
+from longstride.process.simulator import ProcessSimulator
 from longstride.report.charts import cautions
 from longstride.report.learning import diagnostics_section, learning_section
 from longstride.report.machine import machine_section
 from longstride.report.outcomes import evaluation_section, metrics_section, whatif_section
 from longstride.report.page import Page, Section, Text, write_page
-from longstride.report.process import process_section
 from longstride.report.run_data import RunData
 from longstride.report.settings import quoted, reproduction_section, settings_section
 from longstride.report.side_by_side import side_by_side, unique_names
 from longstride.report.summary import subtitle, tiles, verdict, warnings, words
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.ownership import require_page_replaceable
 

@@ -13,17 +13,17 @@ from typing import Any
 
 from longstride.errors import UserError, one_line, suggestion
 from longstride.import_path import search_working_folder_last
+from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
+from longstride.process.kernel.policy_prior import PRIORS, RULE
+from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.earlier_names import hint_of, present_name
 from longstride.simulators.gym.adapter import PREFIX, GymnasiumSimulator, is_gymnasiums_own
 from longstride.simulators.instances import require_parameters, source_of
-from longstride.simulators.process.event_logs.doubts import doubts
-from longstride.simulators.process.event_logs.event_log import EventLog, read_event_log
-from longstride.simulators.process.event_logs.mine_scenario import mine_scenario
-from longstride.simulators.process.event_logs.reading.options import LogReading, parse_log_columns
-from longstride.simulators.process.policy_prior import PRIORS, RULE
-from longstride.simulators.process.scenario import Scenario
-from longstride.simulators.process.scenario_file import load_scenario, parse_scenario, scenario_content
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256, source_sha256
 from longstride.simulators.validate import require_complete
@@ -83,7 +83,7 @@ def _built_in(name: str) -> str | None:
 
 def bundled_scenarios() -> dict[str, Path]:
     """Return the files of the bundled scenarios by name."""
-    folder = Path(str(files("longstride.simulators.process") / "scenarios"))
+    folder = Path(str(files("longstride.process") / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.json"))}
 
 

@@ -15,7 +15,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.own_files.marker import claim_folder, kind_of, mark_folder
 from longstride.text import Say
-from longstride.training.build.run_settings import load_configured
+from longstride.training.assembly.run_settings import load_configured
 from longstride.training.run_directory.directory import RunDirectory, choose_directory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.lock import RunLock

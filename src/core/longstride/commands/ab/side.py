@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from longstride.config import Config, Parser, add_flags, flags_of, load_config
 from longstride.errors import UserError
-from longstride.training.build.presets import set_by_user
+from longstride.training.assembly.presets import set_by_user
 
 EPISODES = 3
 """Iterations of each run by default: one to warm up, two that count."""

@@ -17,11 +17,11 @@ from longstride.hardware.planning.plan import Plan, make_plan
 from longstride.hardware.planning.second_gpu import in_words
 from longstride.policies.parameter_layout import layout_of
 from longstride.text import Say, counted
-from longstride.training.build.plan import plan_settings
-from longstride.training.build.presets import with_defaults
-from longstride.training.build.run_settings import load_configured, settings_of_a_run
-from longstride.training.build.setup import set_up
-from longstride.training.build.simulator_trust import require_trusted_run
+from longstride.training.assembly.plan import plan_settings
+from longstride.training.assembly.presets import with_defaults
+from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
+from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.run_directory.metrics_log import read_metrics
 
 _WIDE = 120

@@ -11,16 +11,16 @@ from longstride.config import Config, load_values
 from longstride.errors import UserError, suggestion
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.spec import spec_on
+from longstride.process.fidelity.world_share import world_share_sentence
+from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.loading import LoadedSimulator
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
-from longstride.training.build.run_settings import load_configured, values_of_a_run
-from longstride.training.build.untrained import with_untrained
+from longstride.training.assembly.run_settings import load_configured, values_of_a_run
+from longstride.training.assembly.untrained import with_untrained
 from longstride.training.evaluation.comparison import as_json, comparison_sentence
 from longstride.training.evaluation.evaluate import Evaluation, evaluate
 from longstride.training.evaluation.plain_words import plain_words
-from longstride.training.evaluation.process.world_share import world_share_sentence
 from longstride.training.evaluation.table import evaluation_tables
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder

@@ -14,10 +14,10 @@ from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
 from longstride.hardware.planning.second_gpu import in_words
 from longstride.text import Say, format_bytes, format_duration
-from longstride.training.build.plan import announce
-from longstride.training.build.presets import with_budget, with_defaults, with_preset
-from longstride.training.build.run_settings import load_configured
-from longstride.training.build.setup import set_up
+from longstride.training.assembly.plan import announce
+from longstride.training.assembly.presets import with_budget, with_defaults, with_preset
+from longstride.training.assembly.run_settings import load_configured
+from longstride.training.assembly.setup import set_up
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory

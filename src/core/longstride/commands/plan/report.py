@@ -20,8 +20,8 @@ from longstride.hardware.types import Gpu, Machine
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
-from longstride.training.build.plan import flags_that_fit, plan_run, plan_settings, update_memory
-from longstride.training.build.setup import set_up
+from longstride.training.assembly.plan import flags_that_fit, plan_run, plan_settings, update_memory
+from longstride.training.assembly.setup import set_up
 
 _ENORMOUS = 10**15
 """Bytes of a card on which everything fits, to see what the plan would like."""

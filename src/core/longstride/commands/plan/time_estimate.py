@@ -14,9 +14,9 @@ from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say, format_duration
-from longstride.training.build.components import build_trainer
-from longstride.training.build.plan import apply_plan, plan_run, require_memory
-from longstride.training.build.setup import set_up
+from longstride.training.assembly.components import build_trainer
+from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
+from longstride.training.assembly.setup import set_up
 from longstride.training.trainer import Trainer
 
 _MEASURED_SAMPLES = 16_384

@@ -9,12 +9,12 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
 from longstride.text import Say
-from longstride.training.build.components import build_trainer, close_collector
-from longstride.training.build.hosts import played_here
-from longstride.training.build.plan import apply_plan, plan_run, require_memory
-from longstride.training.build.run_settings import load_configured, settings_of_a_run
-from longstride.training.build.setup import set_up
-from longstride.training.build.simulator_trust import require_trusted_run
+from longstride.training.assembly.components import build_trainer, close_collector
+from longstride.training.assembly.hosts import played_here
+from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
+from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
+from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss
 from longstride.training.resume import resume_run

@@ -9,16 +9,16 @@ from typing import Any
 from longstride.config import Config, load_values
 from longstride.errors import UserError, one_line, this_command
 from longstride.escaping import shell_word
+from longstride.process.report.traces import play_traces
+from longstride.process.simulator import ProcessSimulator
 from longstride.report.machine import run_seconds
 from longstride.report.run_data import RunData, read_run
-from longstride.report.traces import play_traces
 from longstride.report.write import Words, write_report, write_side_by_side
 from longstride.simulators.described import from_description
 from longstride.simulators.loading import built_in_from_source, is_built_in
-from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
-from longstride.training.build.run_settings import repeat_command
+from longstride.training.assembly.run_settings import repeat_command
 from longstride.training.evaluation.trained_policy import load_trained_policy
 from longstride.training.run_directory.directory import RunDirectory
 

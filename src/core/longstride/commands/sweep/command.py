@@ -17,7 +17,7 @@ from longstride.errors import UserError
 from longstride.own_files.marker import claim_folder, kind_of, mark_folder
 from longstride.report.page import write_page
 from longstride.text import Say, counted, format_duration
-from longstride.training.build.run_settings import values_of_a_run
+from longstride.training.assembly.run_settings import values_of_a_run
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.lock import RunLock

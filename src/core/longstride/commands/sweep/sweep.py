@@ -12,7 +12,7 @@ from longstride.commands.sweep.study import Aim, Objectives
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.simulators.simulator import Simulator
-from longstride.training.build.run_settings import load_configured
+from longstride.training.assembly.run_settings import load_configured
 from longstride.training.run_directory.directory import choose_directory
 from longstride.training.time_budget import NO_LIMIT
 

@@ -11,7 +11,7 @@ from longstride.commands.track.to_wandb import WandbRun, wandb_target
 from longstride.commands.track.tracker import RunFacts, Sent, Tracker, TrackingError, read_sent, write_sent
 from longstride.errors import UserError
 from longstride.text import Say, counted
-from longstride.training.build.run_settings import values_of_a_run
+from longstride.training.assembly.run_settings import values_of_a_run
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock, is_locked
 from longstride.training.run_directory.metrics_log import NewRecords

@@ -17,13 +17,13 @@ from longstride.escaping import shell_word
 from longstride.learning.distributed.join import joined_ranks
 from longstride.learning.distributed.launch import Launch, see_own_gpu
 from longstride.learning.distributed.ranks import Ranks, wait_for_all
-from longstride.simulators.process.simulator import ProcessSimulator
+from longstride.process.simulator import ProcessSimulator
 from longstride.text import Say, counted, format_duration
-from longstride.training.build.last_check import SHORT_RUN, last_check
-from longstride.training.build.resumed_settings import ResumedSettings, resumed_settings
-from longstride.training.build.run import Run, build_run
-from longstride.training.build.simulator_trust import remember_simulator, require_trusted_run
-from longstride.training.build.untrained import with_untrained
+from longstride.training.assembly.last_check import SHORT_RUN, last_check
+from longstride.training.assembly.resumed_settings import ResumedSettings, resumed_settings
+from longstride.training.assembly.run import Run, build_run
+from longstride.training.assembly.simulator_trust import remember_simulator, require_trusted_run
+from longstride.training.assembly.untrained import with_untrained
 from longstride.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder
 from longstride.training.run_directory.directory import RunDirectory

@@ -1,1 +1,0 @@
-"""--mode whatif: policies on a process and on changed ones."""

@@ -1,0 +1,98 @@
+"""Changes of a scenario in words: which there are, and how each becomes a new scenario."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from longstride.errors import UserError
+from longstride.process.changes.hours import add_holidays, days_named, make_absent, take_off
+from longstride.process.changes.people import add_people, find_people, remove_people
+from longstride.process.changes.volume import change_arrivals, change_times, teach
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.scenario_file import parse_scenario, scenario_content
+
+_PERCENT = r"([+-]\s*\d{1,9}(?:\.\d{1,9})?)\s*%"
+_WAYS = {
+    "people": re.compile(r"people\s*([+-])\s*(\d{1,9})\s+(.+)", re.IGNORECASE),
+    "arrivals": re.compile(rf"arrivals\s*{_PERCENT}", re.IGNORECASE),
+    "times": re.compile(rf"times?\s*{_PERCENT}\s+(.+)", re.IGNORECASE),
+    "holiday": re.compile(r"holidays?\s+(?:on\s+)?(.+)", re.IGNORECASE),
+    "learns": re.compile(r"(.+?)\s+learns?\s+(.+)", re.IGNORECASE),  # first: activities may be called "Sign off loan"
+    "absent": re.compile(r"(.+?)\s+absent\s+(?:from\s+)?(.+)", re.IGNORECASE),
+    "off": re.compile(r"(.+?)\s+off\s+(?:on\s+)?(.+)", re.IGNORECASE),
+}
+EXAMPLES = (
+    "people +1 analyst",
+    "people -1 Kim",
+    "arrivals +10%",
+    "times -20% Assess risk",
+    "Kim off friday",
+    "Kim absent 2026-03-02 to 2026-03-13",
+    "holiday 2026-04-06",
+    "Kim learns Approve loan",
+)
+"""A change of each kind, as users write it."""
+
+_MOST_PEOPLE = 1_000
+
+
+class Changed(NamedTuple):
+    """A scenario after some changes, and a sentence about each of them, without a full stop."""
+
+    scenario: Scenario
+    sentences: list[str]
+
+
+def apply_changes(scenario: Scenario, text: str) -> Changed:
+    """Apply changes in words, several with semicolons between them; the new scenario is named after them.
+
+    Raises:
+        UserError: the words say no change, or the process would be impossible; the message names the change.
+    """
+    sentences: list[str] = []
+    changed = scenario
+    for change in filter(None, (part.strip() for part in text.split(";"))):
+        changed, said = _apply(changed, change)
+        sentences += said
+    if not sentences:
+        raise UserError(f"The change {text!r} says nothing; changes are like: {'; '.join(EXAMPLES)}.")
+    name = f"{scenario.name}, {text.strip()}"
+    return Changed(parse_scenario({**scenario_content(changed), "name": name}, f"change {text!r}"), sentences)
+
+
+def _apply(scenario: Scenario, change: str) -> Changed:
+    kind, match = next(((kind, found) for kind, way in _WAYS.items() if (found := way.fullmatch(change))), ("", None))
+    if match is None:
+        raise UserError(f"The change {change!r} is not understood; changes are like: {'; '.join(EXAMPLES)}.")
+    try:
+        content = scenario_content(scenario)
+        said = _CHANGES[kind](content, scenario, match)
+        return Changed(parse_scenario(content, "the new scenario"), [said])
+    except UserError as error:
+        raise UserError(f"Change {change!r}: {error}") from None
+
+
+_CHANGES: dict[str, Callable[[dict[str, Any], Scenario, re.Match[str]], str]] = {
+    "people": lambda content, scenario, m: _count(content, scenario, m),
+    "arrivals": lambda content, scenario, m: change_arrivals(content, scenario, _number(m[1])),
+    "times": lambda content, scenario, m: change_times(content, scenario, _number(m[1]), m[2]),
+    "holiday": lambda content, scenario, m: add_holidays(content, scenario, m[1]),
+    "absent": lambda content, scenario, m: make_absent(content, scenario, find_people(scenario, m[1]), m[2]),
+    "off": lambda content, scenario, m: take_off(content, scenario, find_people(scenario, m[1]), days_named(m[2])),
+    "learns": lambda content, scenario, m: teach(content, scenario, find_people(scenario, m[1]), m[2]),
+}
+
+
+def _count(content: dict[str, Any], scenario: Scenario, match: re.Match[str]) -> str:
+    """Add people or take them away; return what was done."""
+    words = match[3].removeprefix("like ")
+    members, count = find_people(scenario, words), int(match[2])
+    most = _MOST_PEOPLE if match[1] == "+" else len(members)
+    if not 1 <= count <= most:
+        raise UserError(f"{count} people is not from 1 to {most}.")
+    change = add_people if match[1] == "+" else remove_people
+    return change(content, scenario, members, count, words)
+
+
+def _number(text: str) -> float:
+    return float("".join(text.split()))

@@ -1,0 +1,38 @@
+"""Other people and arrivals in the arrays of a simulator: many processes for one compiled kernel.
+
+A kernel is compiled for the sizes of the arrays. So somebody who is not there stays in them, but is never on duty. The
+heuristics, none of which postpones, then play the same episodes as without this person. To a policy that postpones,
+each shift of the absent person would be a moment to decide again.
+"""
+
+import copy
+from collections.abc import Collection
+
+from longstride.process.simulator import ProcessSimulator
+
+
+def without_people(simulator: ProcessSimulator, gone: Collection[str]) -> ProcessSimulator:
+    """Return a copy of a simulator in which some people are never on duty; figures of utilisation are not kept right.
+
+    Args:
+        simulator: simulator whose arrays are copied, not changed.
+        gone: names of the people.
+    """
+    changed = copy.copy(simulator)
+    p = changed.parameters = simulator.parameters.copy()
+    for r, name in enumerate(simulator.scenario.resources):
+        if name in gone:
+            p["on_duty_at_start"][r] = 0
+            p["first_change"][r] = p["second_change"][r] = float("inf")
+            p["shift_on"][p["shift_resource"] == r] = 0
+            p["roster_mask"][p["roster_first"][7 * r] : p["roster_first"][7 * r + 7]] = 0
+    return changed
+
+
+def with_arrivals(simulator: ProcessSimulator, factor: float) -> ProcessSimulator:
+    """Return a copy of a simulator with another rate of arrivals, at most the present one: ``factor`` in (0, 1]."""
+    changed = copy.copy(simulator)
+    p = changed.parameters = simulator.parameters.copy()
+    p["arrival_rates"] *= factor
+    p["arrivals_expected"] *= factor
+    return changed

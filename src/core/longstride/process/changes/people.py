@@ -1,0 +1,153 @@
+"""The people of a scenario by name or group, and more or fewer of them."""
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from longstride.errors import UserError, suggestion
+from longstride.process.kernel.service_times import service_mean
+from longstride.process.scenario.scenario import Scenario
+
+_IN_BRACKETS = re.compile(r".*\((.+)\)(?: \d+)?")
+_NUMBERED = re.compile(r"(.+?)[ _-]+\d+")
+
+
+def group_of(name: str) -> str:
+    """Return the group in a person's name: ``analyst`` of ``Kim (analyst)`` and of ``analyst 2``, else the name."""
+    found = _IN_BRACKETS.fullmatch(name) or _NUMBERED.fullmatch(name)
+    return found[1] if found else name
+
+
+def groups(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names of each group, in their order."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(group_of(name), []).append(name)
+    return found
+
+
+def find_people(scenario: Scenario, words: str) -> list[str]:
+    """Return who is meant by a name, a group (also in the plural) or one word of a name.
+
+    Raises:
+        UserError: nobody is.
+    """
+    wanted, names = words.strip().strip("'\"").lower(), scenario.resources
+    singular = wanted.removesuffix("s")
+    found = [name for name in names if name.lower() == wanted]
+    found = found or [name for name in names if group_of(name).lower() in (wanted, singular)]
+    found = found or [name for name in names if wanted in re.findall(r"\w+", name.lower())]
+    if found:
+        return found
+    known = sorted({*names, *groups(names)})
+    ending = suggestion(wanted, known, f"there are {', '.join(known[:12])}{' and more' if len(known) > 12 else ''}")
+    raise UserError(f"Nobody in scenario {scenario.name} is called {words!r}{ending}")
+
+
+def typical(scenario: Scenario, names: Sequence[str]) -> str:
+    """Return the one of some people whose speed is in the middle: mean service times over the fastest, as logarithms.
+
+    A person who is never on duty is not chosen while there are others.
+    """
+    fastest: dict[str, float] = {}
+    for entry in scenario.service:
+        fastest[entry.activity] = min(fastest.get(entry.activity, math.inf), service_mean(entry))
+
+    def slowness(name: str) -> float:
+        logs = [
+            math.log(service_mean(e) / fastest[e.activity]) if fastest[e.activity] > 0 else 0.0
+            for e in scenario.service
+            if e.resource == name
+        ]
+        return sum(logs) / len(logs) if logs else 0.0
+
+    there = [name for name in names if is_at_work(scenario, name)]
+    order = sorted(there or names, key=slowness)
+    return order[(len(order) - 1) // 2]
+
+
+def people_like(word: str, is_group: bool, one: bool) -> str:
+    """Return how people of a kind are called: ``analyst`` or ``analysts``, but ``person like Ann`` for one name."""
+    if is_group and word.isalpha():
+        return word if one else f"{word}s"
+    return f"{'person' if one else 'people'} like {word}"
+
+
+def add_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str], count: int, words: str = "") -> str:
+    """Add people like the typical one of some to a scenario's content; return what was done.
+
+    The new people stand last, so that the others keep their random draws.
+
+    Raises:
+        UserError: none of the people, whom ``words`` name, is ever on duty.
+    """
+    like = typical(scenario, _at_work(scenario, names, words))
+    word = group_of(like) if len(names) > 1 or group_of(like).lower() == words.lower().strip() else like
+    taken = set(content["resources"])
+    free = (name for name in (f"{word} {number}" for number in itertools.count(len(names) + 1)) if name not in taken)
+    new = list(itertools.islice(free, count))
+    own = [entry for entry in content["service"] if entry["resource"] == like]
+    content["resources"] += new
+    content["service"] += [{**entry, "resource": name} for name in new for entry in own]
+    there = "skills and times"
+    for key, what in (("working_hours", "working hours"), ("rosters", "roster")):
+        if like in content.get(key, {}):
+            content[key] |= dict.fromkeys(new, content[key][like])
+            there = f"skills, times and {what}"
+    kind = people_like(word, word != like, count == 1)
+    return f"{_number(count)} more {kind}: {_listed(new)}, with the {there} of {like!r}"
+
+
+def remove_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str], count: int, words: str) -> str:
+    """Take the typical ones of some people, whom ``words`` name, out of a scenario's content; return what was done.
+
+    Where time is real, they stay in the file without working hours, so that others keep their numbers and a policy with
+    an output for each pair can still play.
+
+    Raises:
+        UserError: fewer of them are ever on duty.
+    """
+    there, gone = _at_work(scenario, names, words), list[str]()
+    if count > len(there):
+        raise UserError(f"{count} people is not from 1 to {len(there)}.")
+    while len(gone) < count:
+        gone.append(typical(scenario, [name for name in there if name not in gone]))
+    for name in gone:
+        content.get("rosters", {}).pop(name, None)
+    content["absences"] = [entry for entry in content.get("absences", []) if entry["person"] not in gone]
+    real = scenario.time_unit != "abstract"
+    if real:
+        content.setdefault("working_hours", {}).update((name, []) for name in gone)
+    else:
+        content["resources"] = [name for name in content["resources"] if name not in gone]
+        content["service"] = [entry for entry in content["service"] if entry["resource"] not in gone]
+    kind, what = people_like(group_of(gone[0]), True, count == 1), "never on duty" if real else "gone"
+    return f"{_number(count)} fewer {kind}: {_listed(gone)} {'is' if count == 1 else 'are'} {what}"
+
+
+def _at_work(scenario: Scenario, names: Sequence[str], words: str) -> list[str]:
+    there = [name for name in names if is_at_work(scenario, name)]
+    if not there:
+        raise UserError(f"{words or ', '.join(names)}: nobody of this name is ever on duty.")
+    return there
+
+
+def _number(count: int) -> str:
+    return "one" if count == 1 else str(count)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return some names, of many the first ones."""
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def people_at_work(scenario: Scenario) -> int:
+    """Return how many people are ever on duty."""
+    return sum(is_at_work(scenario, name) for name in scenario.resources)
+
+
+def is_at_work(scenario: Scenario, name: str) -> bool:
+    """Return whether a person is ever on duty."""
+    return scenario.working_hours.get(name, scenario.rosters.get(name, True)) != []

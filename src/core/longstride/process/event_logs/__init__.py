@@ -1,0 +1,1 @@
+"""Event logs: reading them, in all their formats."""

@@ -1,0 +1,102 @@
+"""Which column holds which field of an event: by the names that common programs write, or as the user says."""
+
+import re
+from collections.abc import Mapping
+
+from longstride.errors import UserError, suggestion
+from longstride.process.event_logs.reading.options import COLUMNS_OPTION, FIELDS
+
+REQUIRED = ("case", "activity", "resource", "end")
+
+_NAMES = {
+    "case": (
+        *("case_id", "case_concept_name", "case", "caseid", "case_number", "trace_id", "trace"),
+        *("case_key", "case_name"),
+    ),
+    "activity": (
+        *("activity", "concept_name", "activity_name", "activity_id", "task"),
+        *("activity_en", "event_name"),
+    ),
+    "resource": (
+        *("resource", "org_resource", "resource_id", "resource_name", "user", "employee", "worker"),
+        *("user_name", "username", "user_id", "employees", "resources", "users", "workers"),
+    ),
+    "start": (
+        *("start_time", "start_timestamp", "time_start_timestamp", "start", "starttime", "start_date"),
+        *("event_start", "starttimestamp", "start_datetime"),
+    ),
+    "end": (
+        *("end_time", "time_timestamp", "end_timestamp", "end", "endtime", "end_date"),
+        *("complete_time", "complete_timestamp", "completion_time"),
+        *("event_end", "endtimestamp", "end_datetime", "completetimestamp", "timestamp"),
+        *("eventtime", "event_time", "datetime", "time"),
+    ),
+    "transition": ("lifecycle_transition", "lifecycle", "transition", "lifecycle_id", "event_lifecycle"),
+    "instance": ("concept_instance", "activity_instance_id", "activity_instance", "instance_id"),
+}
+"""Recognised column names as :func:`_plain` writes them; the first one that is present counts."""
+
+_TIME_OF_AN_EVENT = ("eventtime", "event_time", "timestamp")
+"""Columns that hold the start where another one holds the end, and otherwise the end."""
+
+
+def count_recognised(names: list[str], columns: Mapping[str, str]) -> int:
+    """Return how many of some column names are recognised or named by the user."""
+    known = {name for names in _NAMES.values() for name in names}
+    return sum(name in columns.values() or _plain(name) in known for name in names)
+
+
+def choose_columns(names: list[str], columns: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the column of each field; start, transition and instance may be missing.
+
+    Args:
+        names: column names of the log.
+        columns: those that the user named, by field.
+        source: name of the file, for messages.
+
+    Raises:
+        UserError: a needed column is missing, a named one does not exist, or two have one name.
+    """
+    twice = next((n for n in names if n and names.count(n) > 1), None)
+    if twice is not None:
+        raise UserError(f"{source}: two columns are called {twice!r}; rename one of them.")
+    chosen: dict[str, str] = {}
+    for name in FIELDS:
+        taken = {*columns.values(), *chosen.values()}
+        plain = {_plain(n): n for n in reversed(names) if n not in taken}
+        if name in columns:
+            chosen[name] = _given_column(name, columns[name], names, source)
+        elif column := next((plain[n] for n in _NAMES[name] if n in plain), None):
+            chosen[name] = column
+    if "start" not in chosen:
+        free = {_plain(n): n for n in names if n not in {*columns.values(), *chosen.values()}}
+        column = next((free[n] for n in _TIME_OF_AN_EVENT if n in free), None)
+        chosen |= {"start": column} if column else {}
+    missing = [name for name in ("case", "activity", "resource", "start", "end") if name not in chosen]
+    if any(name in REQUIRED for name in missing):
+        example = ",".join(f"{name}=..." for name in missing)
+        raise UserError(
+            f"{source}: no column is recognised for {', '.join(missing)} (columns: {listed(names)}); "
+            f"name them with {COLUMNS_OPTION} {example}"
+        )
+    return chosen
+
+
+def _given_column(name: str, column: str, names: list[str], source: str) -> str:
+    """Return the column that the user named, in upper or lower case."""
+    folded = {n.lower(): n for n in reversed(names)}
+    if column in names or column.lower() in folded:
+        return column if column in names else folded[column.lower()]
+    ending = suggestion(column, names, f"it has {listed(names)}")
+    raise UserError(f"{source} has no column {column!r} for {COLUMNS_OPTION} {name}=...{ending}")
+
+
+def listed(names: list[str]) -> str:
+    """Return column names for a message, not too many."""
+    shown = ", ".join(names[:20])
+    return shown[:300] + (" and more" if len(names) > 20 or len(shown) > 300 else "")
+
+
+def _plain(name: str) -> str:
+    """Return a column name without case, spaces and punctuation."""
+    return re.sub(r"[\W_]+", "_", name.lower()).strip("_")

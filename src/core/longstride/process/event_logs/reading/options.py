@@ -1,0 +1,54 @@
+"""What a user says about a log: columns, time format, time zone, object type, bad rows, duplicates, limits."""
+
+from dataclasses import dataclass, field
+
+from longstride.errors import UserError, suggestion
+from longstride.process.event_logs.reading.limits import LogLimits
+
+FIELDS = ("case", "activity", "resource", "start", "end", "transition", "instance")
+"""Fields of an event; the last two are needed only where starts and completions have rows of their own."""
+
+COLUMNS_OPTION = "--log-columns"
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How a log is read, beside its columns.
+
+    Attributes:
+        time_format: format of ``datetime.strptime``, ``day-first``, ``month-first``, or "" to recognise it.
+        time_zone: IANA name of the zone in whose hours people work, or "" for the offsets of the file.
+        object_type: type of the objects of an object-centric log that become cases, or "".
+        skip_bad_rows: whether bad rows are left out; otherwise the first one is an error.
+        keep_duplicates: whether events that are equal in all fields are all kept.
+        limits: what reading the log may take.
+    """
+
+    time_format: str = ""
+    time_zone: str = ""
+    object_type: str = ""
+    skip_bad_rows: bool = False
+    keep_duplicates: bool = False
+    limits: LogLimits = field(default_factory=LogLimits)
+
+
+def parse_log_columns(text: str) -> dict[str, str]:
+    """Return the column of each field in the value of ``--log-columns``, like ``case=Claim,activity=Step,start=Begin``.
+
+    Raises:
+        UserError: a part is not ``field=column``, or names an unknown field or a field for the second time.
+    """
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not column:
+            raise UserError(
+                f"{COLUMNS_OPTION}: expected parts like case=Claim with commas between them, not {part.strip()!r}."
+            )
+        if name not in FIELDS:
+            ending = suggestion(name.lower(), FIELDS, f"there are {', '.join(FIELDS)}")
+            raise UserError(f"{COLUMNS_OPTION}: unknown field {name!r}{ending}")
+        if name in columns:
+            raise UserError(f"{COLUMNS_OPTION}: {name} is given twice.")
+        columns[name] = column
+    return columns

@@ -1,0 +1,187 @@
+"""From a file to checked records, in order: kind, table, columns, times, bad rows, pairs of rows, duplicates."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.event_logs.reading.bad_rows import (
+    ANOTHER_CENTURY,
+    find_bad_rows,
+    of_another_century,
+    require_good_rows,
+    seconds,
+    sentence,
+)
+from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
+from longstride.process.event_logs.reading.choose_columns import choose_columns
+from longstride.process.event_logs.reading.collect import Rows, collect
+from longstride.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
+from longstride.process.event_logs.reading.duplicates import first_of_equals
+from longstride.process.event_logs.reading.formats import xes_table as xes
+from longstride.process.event_logs.reading.formats.csv_table import csv_table
+from longstride.process.event_logs.reading.formats.excel_table import excel_table
+from longstride.process.event_logs.reading.formats.ocel_json import ocel_json_table
+from longstride.process.event_logs.reading.formats.ocel_sqlite import ocel_sqlite_table
+from longstride.process.event_logs.reading.formats.parquet_table import parquet_table
+from longstride.process.event_logs.reading.limits import Guard
+from longstride.process.event_logs.reading.options import LogReading
+from longstride.process.event_logs.reading.records import Records, make_records
+from longstride.process.event_logs.reading.table import BadRow, Table
+from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
+from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
+from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
+
+_ARCHIVES = ("excel", "parquet")
+"""Kinds of files that are read in no order."""
+
+
+class Reading(NamedTuple):
+    """Records, and what was decided."""
+
+    records: Records
+    starts_estimated: bool
+    refused: list[BadRow]  # with ``--skip-bad-rows``
+    unit: str  # what the numbers of rows count
+    notes: list[str]
+
+
+class ReadRows(NamedTuple):
+    """The rows of a log with their times."""
+
+    table: Table
+    rows: Rows
+    times: dict[str, Times]  # of the rows by field, in one zone
+    describe: Callable[[str], str]  # reason why a text is no time
+    notes: list[str]
+
+
+def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
+    """Read a log of any kind.
+
+    Args:
+        path: file.
+        columns: column names that the user gave, by field.
+        options: what the user said of the log.
+
+    Raises:
+        UserError: the file cannot be read, a column is missing, or there is a bad row that is not to be skipped.
+    """
+    source, read = str(path), read_rows(path, columns, options)
+    table, rows, times, notes = read.table, read.rows, read.times, read.notes
+    bad = find_bad_rows(rows, times, read.describe, options.skip_bad_rows)
+    if not options.skip_bad_rows:
+        require_good_rows(bad, source, table.unit, len(rows.bad))
+    records, estimated, more = make_records(rows, times, ~bad.mask, table.names)
+    records, late = _of_one_century(records, options.skip_bad_rows)
+    records, equals = _without_equals(records, table.unit, options.keep_duplicates)
+    refused = sorted([*bad.rows, *late], key=lambda row: row.number)
+    notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
+    return Reading(records, estimated, refused, table.unit, notes)
+
+
+def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
+    """Read the rows of a log of any kind, good and bad ones; arguments and errors are those of :func:`read_records`."""
+    reader, source = TimeReader(options.time_format), str(path)
+    with readable(path):
+        guard = Guard(options.limits, source)
+        kind = kind_of(path, guard)
+        with open_archive(path, guard) if kind in _ARCHIVES else open_log(path, guard) as file:
+            table = _table(kind, file, path, columns, options, guard)
+            guard.require_columns(len(table.names))
+            chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
+            rows = collect(table, chosen, guard)
+        times, notes = reader.read(rows, source, table.unit)
+        times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
+    return ReadRows(table, rows, times, reader.describe, notes)
+
+
+def _table(
+    kind: str, file: IO[bytes], path: Path, columns: Mapping[str, str], options: LogReading, guard: Guard
+) -> Table:
+    """Return the table of a file of some kind."""
+    if kind == "xes":
+        return xes.xes_table(file, guard)
+    if kind == "excel":
+        return excel_table(file, guard, columns)
+    if kind == "parquet":
+        return parquet_table(file, guard)
+    if kind == "json":
+        return ocel_json_table(path, guard, options.object_type)
+    if kind == "sqlite":
+        if is_packed(path):
+            raise UserError(f"{path} is a packed SQLite database; unpack it with gunzip.")
+        return ocel_sqlite_table(path, guard, options.object_type)
+    return csv_table(file, guard, columns)
+
+
+def _in_one_zone(times: dict[str, Times], rows: Rows, source: str, unit: str, zone: str) -> dict[str, Times]:
+    """Return times that all have a UTC offset, or none.
+
+    Raises:
+        UserError: some have and some have not, and the user named no zone.
+    """
+    if zone:
+        found = find_zone(zone)
+        named = {field: in_zone(column, found) for field, column in times.items()}
+        if "start" in times:
+            # An end in the hour that the clock repeats is in its second pass if it were before its start otherwise.
+            late = in_zone(times["end"], found, later=True)
+            wrong = seconds(named["end"]) < seconds(named["start"])
+            both = zip(late, named["end"], strict=True)
+            named["end"] = Times(*(np.where(wrong, second, first) for second, first in both))
+        return named
+    first = {}
+    for has in (True, False):
+        at = [np.flatnonzero(c.known & (c.has_offset == has))[:1] for c in times.values()]
+        first[has] = min(np.concatenate(at).tolist(), default=None)
+    if first[True] is not None and first[False] is not None:
+        raise UserError(
+            f"{source} mixes times with and without offset: {unit} {rows.numbers[first[True]]} has one, "
+            f"{unit} {rows.numbers[first[False]]} has none; give all times a UTC offset or none, or name the zone of "
+            f"those without by {ZONE_OPTION}."
+        )
+    return times
+
+
+def _of_one_century(records: Records, skip: bool) -> tuple[Records, list[BadRow]]:
+    """Return the events that are not of another century, where bad rows are to be skipped, and the others."""
+    wrong = of_another_century(records.start, records.end)
+    if not skip or not wrong.any():
+        return records, []
+    refused = [
+        BadRow(int(records.number[i]), ANOTHER_CENTURY, _cells(records, i)) for i in np.flatnonzero(wrong).tolist()
+    ]
+    return records.where(~wrong), refused
+
+
+def _cells(records: Records, i: int) -> tuple[str, ...]:
+    who = records.resource.code[i]
+    named = [column.values[column.code[i]] for column in (records.case, records.activity)]
+    return (*named, records.resource.values[who] if who >= 0 else "")
+
+
+def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, list[str]]:
+    """Return the events without those that repeat one before, and a note that names them."""
+    texts = [column.code for column in (records.case, records.activity, records.resource)]
+    first = first_of_equals([*texts, records.instance, records.start, records.end])
+    again = np.flatnonzero(first != np.arange(len(first)))
+    if not len(again):
+        return records, []
+    one, other = records.number[again[0]], records.number[first[again[0]]]
+    treated = "they count, as --keep-duplicates says" if keep else "they are left out (--keep-duplicates keeps them)"
+    note = (
+        f"{len(again):,} of {len(first):,} events are duplicates, equal to another one in case, activity, resource and "
+        f"times ({unit} {one} repeats {unit} {other}); {treated}."
+    )
+    return (records if keep else records.where(first == np.arange(len(first)))), [note]
+
+
+def on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:
+    """Return a note about rows of a log that are left out, if there are any."""
+    if not refused:
+        return []
+    share = f"{len(refused):,} of {count:,} rows are bad and left out ({SKIP_OPTION})"
+    return [f"{share}; the first: {sentence(refused[0], unit)}."]

@@ -1,0 +1,138 @@
+"""Rows of good times become events: whole ones, pairs of starts and completions, or completions alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.process.event_logs.estimate_starts import estimate_starts
+from longstride.process.event_logs.reading.bad_rows import seconds
+from longstride.process.event_logs.reading.choose_columns import listed
+from longstride.process.event_logs.reading.collect import Coded, Rows
+from longstride.process.event_logs.reading.options import COLUMNS_OPTION
+from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
+from longstride.process.event_logs.reading.times.parse_times import Times
+
+_WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
+
+
+class Records(NamedTuple):
+    """The n events of a log in the order of the file. Times are real where the log has UTC offsets."""
+
+    case: Coded
+    activity: Coded
+    resource: Coded  # with index -1 for none
+    start: np.ndarray  # float64[n], seconds since 1970
+    end: np.ndarray  # float64[n], seconds since 1970
+    start_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
+    end_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
+    number: np.ndarray  # int64[n], number of the row of the completion
+    instance: np.ndarray  # int64[n], code of the instance; 0 where the log has none
+
+    def where(self, kept: np.ndarray) -> "Records":
+        """Return the events of a bool[n]."""
+        case, activity, resource = (
+            Coded(column.values, column.code[kept]) for column in (self.case, self.activity, self.resource)
+        )
+        return Records(
+            case,
+            activity,
+            resource,
+            start=self.start[kept],
+            end=self.end[kept],
+            start_offset=self.start_offset[kept],
+            end_offset=self.end_offset[kept],
+            number=self.number[kept],
+            instance=self.instance[kept],
+        )
+
+
+class Made(NamedTuple):
+    """Events, and how they were made."""
+
+    records: Records
+    starts_estimated: bool
+    notes: list[str]
+
+
+def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: list[str]) -> Made:
+    """Return the events of the good rows.
+
+    Args:
+        rows: the n rows of a log.
+        times: times of these rows by field.
+        good: bool[n], rows that are not bad.
+        names: names of the log's columns, for the note about estimated starts.
+    """
+    whole = good & times["start"].known if "start" in times else np.zeros_like(good)
+    estimated, notes = "start" not in times, list[str]()
+    start_row = end_row = np.flatnonzero(good if estimated else whole)
+    if "transition" in rows.texts:
+        kept = np.flatnonzero(good)
+        texts = {field: Coded(column.values, column.code[kept]) for field, column in rows.texts.items()}
+        pairs = pair_lifecycles(texts, seconds(times["end"])[kept], whole[kept])
+        unstarted = kept[pairs.unstarted]
+        estimated = not len(pairs.start_row) and not len(pairs.unfinished) and len(unstarted) > 0
+        start_row, end_row = kept[pairs.start_row], kept[pairs.end_row]
+        if estimated:
+            start_row = end_row = np.sort(unstarted)
+        else:
+            notes = _on_unpaired(rows, unstarted, len(pairs.unfinished))
+    records = _records(rows, times, start_row, end_row, whole)
+    if estimated:
+        case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
+        records = records._replace(start=estimate_starts(case, resource, activity, records.end))
+        notes = [_on_estimates(names)]
+    return Made(records, estimated, notes)
+
+
+def _records(
+    rows: Rows, times: dict[str, Times], start_row: np.ndarray, end_row: np.ndarray, whole: np.ndarray
+) -> Records:
+    """Return events that begin in some rows and end in others; ``whole`` are rows that hold both times."""
+    end, time = times["end"], seconds(times["end"])
+    start, start_offset = time[start_row], end.offset[start_row]
+    if "start" in times:
+        own = whole[start_row]
+        start = np.where(own, seconds(times["start"])[start_row], start)
+        start_offset = np.where(own, times["start"].offset[start_row], start_offset)
+    who = people_of(rows.texts["resource"])
+    instance = rows.texts["instance"].code[end_row] if "instance" in rows.texts else np.zeros(len(end_row), np.int64)
+    return Records(
+        case=Coded(rows.texts["case"].values, rows.texts["case"].code[end_row]),
+        activity=Coded(rows.texts["activity"].values, rows.texts["activity"].code[end_row]),
+        resource=Coded(rows.texts["resource"].values, np.where(who[end_row] >= 0, who[end_row], who[start_row])),
+        start=start,
+        end=time[end_row],
+        start_offset=start_offset.astype(np.float64),
+        end_offset=end.offset[end_row].astype(np.float64),
+        number=rows.numbers[end_row],
+        instance=instance,
+    )
+
+
+def people_of(column: Coded) -> np.ndarray:
+    """Return int64[n], the index of each resource, -1 where the text is a word for nothing."""
+    nobody = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
+    numbers = np.where(nobody, -1, np.arange(len(nobody)))
+    return np.asarray(numbers[column.code], np.int64)
+
+
+def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str]:
+    notes = []
+    if len(unstarted):
+        activity = rows.texts["activity"]
+        some = sorted(activity.values[a] for a in np.unique(activity.code[unstarted]))
+        shown = ", ".join(some[:3]) + (" and more" if len(some) > 3 else "")
+        notes.append(f"{len(unstarted):,} completions without a start are left out (of {shown}).")
+    if unfinished:
+        notes.append(f"{unfinished:,} starts without a completion are left out.")
+    return notes
+
+
+def _on_estimates(names: list[str]) -> str:
+    return (
+        f"The log has no start times (columns: {listed(names)}), so they are estimated: an event starts when its case "
+        "and its person have completed what came before, long waits are cut, and activities that never name a person "
+        f"take no time; service times are rough, so log starts if you can, or name their column with {COLUMNS_OPTION} "
+        "start=..."
+    )

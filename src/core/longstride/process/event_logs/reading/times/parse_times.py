@@ -1,0 +1,222 @@
+"""Times of a log's rows: the whole log decides whether the day or the month comes first."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.event_logs.reading.collect import Rows
+from longstride.process.event_logs.reading.times.time_layouts import (
+    MICROSECOND,
+    PATTERNS,
+    Layout,
+    layout_of,
+    leading_numbers,
+    parse,
+    pattern_of,
+    shapes_of,
+)
+
+OPTION = "--time-format"
+DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
+"""Values of ``--time-format`` that are no formats."""
+
+_EPOCH = datetime(1970, 1, 1)
+_NOTHING = (b"", b"nan", b"none", b"null", b"nat")
+_NUMBER = re.compile(r"0{9,}")
+"""A shape that Python's ISO reader takes for a date, although it is a plain number."""
+
+
+class Times(NamedTuple):
+    """Times of the n rows of a column."""
+
+    clock: np.ndarray  # int64[n], microseconds of the wall clock since 1970
+    offset: np.ndarray  # int64[n], seconds that the wall clock is ahead of UTC, 0 if unknown
+    has_offset: np.ndarray  # bool[n], whether the offset is known
+    known: np.ndarray  # bool[n], whether the text is a time
+    empty: np.ndarray  # bool[n], whether there is no text
+
+
+class _Example(NamedTuple):
+    """A time as an example."""
+
+    field: str
+    row: int
+    layout: Layout
+
+
+@dataclass
+class _Examples:
+    """Times of a log that show how its dates are written."""
+
+    either: _Example | None = None  # a numeric date; one without dots, if there are any
+    day: _Example | None = None  # one that can only have the day first
+    month: _Example | None = None  # one that can only have the month first
+    other: _Example | None = None  # a time that is no numeric date
+
+    def add(
+        self, field: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
+    ) -> None:
+        """Look at numeric dates of one layout in some rows of a block."""
+        one, two = numbers
+        if self.either is None or (self.either.layout.texts["s"] == "." != layout.texts["s"]):
+            self.either = _Example(field, begin + int(mine[0]), layout)
+        for_day, for_month = (one > 12) & (one <= 31) & (two <= 12), (two > 12) & (two <= 31) & (one <= 12)
+        if self.day is None and for_day.any():
+            self.day = _Example(field, begin + int(mine[for_day.argmax()]), layout)
+        if self.month is None and for_month.any():
+            self.month = _Example(field, begin + int(mine[for_month.argmax()]), layout)
+
+
+class TimeReader:
+    """Reads times; what the user said of their format is checked first."""
+
+    def __init__(self, time_format: str) -> None:
+        self.time_format = time_format
+        self._plain = time_format in ("", DAY_FIRST, MONTH_FIRST)
+        self._patterns = PATTERNS
+        if not self._plain:
+            _require_whole_date(time_format)
+            pattern = pattern_of(time_format)
+            self._patterns = (pattern,) if pattern else ()
+
+    def read(self, rows: Rows, source: str, unit: str) -> tuple[dict[str, Times], list[str]]:
+        """Return the times of each column, and notes.
+
+        Raises:
+            UserError: dates like 05/03/2024 are ambiguous or contradict each other.
+        """
+        day_first, notes = self._day_first(rows, source, unit)
+        return {
+            field: self._column(blocks, len(rows.numbers), day_first) for field, blocks in rows.times.items()
+        }, notes
+
+    def describe(self, text: str) -> str:
+        """Return why a text is no time."""
+        if text.lower().encode("utf-8", "replace") in _NOTHING:
+            return "it is empty"
+        if not self._plain:
+            return f"{text!r} does not fit {OPTION} {self.time_format!r}"
+        return (
+            f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00, nor of another known form ({OPTION} "
+            "names one)"
+        )
+
+    def _column(self, blocks: list[np.ndarray], count: int, day_first: bool) -> Times:
+        clock, offset = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        has_offset, known, empty = (np.zeros(count, np.bool_) for _ in range(3))
+        for begin, block in _placed(blocks):
+            for shape, rows in shapes_of(block):
+                at = begin + rows
+                if shape.strip().encode("latin-1") in _NOTHING:
+                    empty[at] = True
+                elif layout := layout_of(shape, self._patterns):
+                    part = parse(block[rows], layout, day_first)
+                    clock[at], known[at] = part.clock, part.valid
+                    if part.offset is not None:
+                        offset[at], has_offset[at] = part.offset, True
+                elif not (self._plain and _NUMBER.fullmatch(shape)):
+                    for row, text in zip(at.tolist(), block[rows].tolist(), strict=True):
+                        if (one := self._slowly(text.decode("utf-8", "replace"))) is not None:
+                            clock[row], offset[row], has_offset[row] = one
+                            known[row] = True
+        return Times(clock, offset, has_offset, known, empty)
+
+    def _slowly(self, text: str) -> tuple[int, int, bool] | None:
+        """Return wall clock in microseconds, offset in seconds and whether there is one; None for no time."""
+        try:
+            found = datetime.fromisoformat(text) if self._plain else datetime.strptime(text, self.time_format)
+        except ValueError:
+            return None
+        ahead = found.utcoffset()
+        since = found.replace(tzinfo=None) - _EPOCH
+        clock = (since.days * 86_400 + since.seconds) * MICROSECOND + since.microseconds
+        return clock, int(ahead.total_seconds()) if ahead else 0, ahead is not None
+
+    def _day_first(self, rows: Rows, source: str, unit: str) -> tuple[bool, list[str]]:
+        """Return whether numeric dates begin with the day, and notes about it."""
+        if self.time_format in (DAY_FIRST, MONTH_FIRST) or not self._plain:
+            return self.time_format == DAY_FIRST, []
+        found = self._examples(rows)
+
+        def said(example: _Example) -> str:
+            return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
+
+        notes = []
+        if found.other and "e" in found.other.layout.spans:
+            notes.append(
+                f"Times are counted from 1970 in UTC ({said(found.other)}); --time-zone names the zone in whose hours "
+                "people work."
+            )
+        elif found.other and found.either:
+            notes.append(
+                f"Warning: some dates are numbers in another order than others: {said(found.either)}, "
+                f"{said(found.other)}; a spreadsheet may have exchanged day and month of the latter."
+            )
+        if found.either is None:
+            return True, notes
+        if found.day and found.month:
+            raise UserError(
+                f"{source} has dates with the day first and with the month first: {said(found.day)}, "
+                f"{said(found.month)}; say which is right with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+            )
+        if decides := found.day or found.month:
+            order = "day" if found.day else "month"
+            return bool(found.day), [*notes, f"Dates have the {order} first: {said(decides)}."]
+        either = found.either
+        if either.layout.texts["s"] == ".":
+            dots = (
+                f"Dates with dots have the day first, as {said(either)}; {OPTION} {MONTH_FIRST} reads them otherwise."
+            )
+            return True, [*notes, dots]
+        raise UserError(
+            f"{source}: {unit} {rows.numbers[either.row]} has no readable {either.field} time: "
+            f"{rows.time_text(either.field, either.row)!r} is not clear, nor is any other date, about which number "
+            f"is the day; say it with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+        )
+
+    def _examples(self, rows: Rows) -> _Examples:
+        """Return examples of the times of a log."""
+        found = _Examples()
+        for field, blocks in rows.times.items():
+            for begin, block in _placed(blocks):
+                for shape, mine in shapes_of(block):
+                    layout = layout_of(shape, self._patterns)
+                    if layout is not None and layout.is_numeric_date:
+                        found.add(field, begin, mine, layout, leading_numbers(block[mine], layout))
+                    elif layout is not None and found.other is None:
+                        found.other = _Example(field, begin + int(mine[0]), layout)
+        return found
+
+
+def _placed(blocks: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each block with the number of rows before it."""
+    begin = 0
+    for block in blocks:
+        yield begin, block
+        begin += len(block)
+
+
+def _require_whole_date(time_format: str) -> None:
+    """Refuse a format that cannot give back a date and time.
+
+    Raises:
+        UserError: it is no format, or year, month or day is missing.
+    """
+    example = datetime(2024, 12, 31, 17, 5, 9, tzinfo=UTC)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = datetime.strptime(example.strftime(time_format), time_format).date() == example.date()
+    except (ValueError, re.error):
+        whole = False
+    if not whole:
+        raise UserError(
+            f"{OPTION} {time_format!r} gives no whole date; expected {DAY_FIRST}, {MONTH_FIRST} or a format of "
+            "Python's strptime like '%d/%m/%Y %H:%M'."
+        )

@@ -1,0 +1,92 @@
+"""Where the time of cases goes, in a log and in its simulation, in a person's words."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.fidelity.log_distances import HOUR, Events
+from longstride.process.fidelity.world_share import in_words, unexplained_share
+from longstride.process.mining.delays.waits import proven_of_waits
+from longstride.process.scenario.scenario import Scenario
+
+_MOST_NAMED = 2
+_NOTABLE = 0.1
+"""Difference of an activity's time, as a share of the mean cycle, from which it is named."""
+
+
+class Shares(NamedTuple):
+    """Shares of the cycle time; they add up to 1."""
+
+    work: float
+    people: float  # waiting for people; in a log, waiting that its records leave unexplained
+    world: float  # waiting for the world
+
+
+def logged_shares(log: EventLog) -> Shares:
+    """Return the shares of a log: work is the time in which a record of the case is open.
+
+    Of each wait the world has the part of its open hours in which its person was free and on duty.
+    """
+    first, last = log.case_times()
+    total = float((last - first).sum())
+    if total <= 0.0:
+        return Shares(1.0, 0.0, 0.0)
+    gaps, order = _gaps(Events(log.case, log.activity, log.start, log.end))
+    waited, world = float(gaps.sum()) / total, float(gaps @ proven_of_waits(log)[order]) / total
+    return Shares(1.0 - waited, waited - world, world)
+
+
+def _gaps(events: Events) -> tuple[np.ndarray, np.ndarray]:
+    """Return float64[n], seconds from the last end so far in the case to each start, at least 0, and the order."""
+    order = np.lexsort((events.end, events.start, events.case))
+    case, start, end = events.case[order], events.start[order], events.end[order]
+    begins = np.append(True, case[1:] != case[:-1])
+    # A running maximum within cases: times are lifted by the case's number times more than they span.
+    lift = np.cumsum(begins) * (end.max() - start.min() + 1.0)
+    latest = np.maximum.accumulate(end + lift) - lift
+    gaps = np.zeros(len(case))
+    gaps[1:] = np.maximum(start[1:] - latest[:-1], 0.0)
+    gaps[begins] = 0.0
+    return gaps, order
+
+
+def hours_by_activity(events: Events, count: int) -> np.ndarray:
+    """Return float64[count], hours a case before and in each activity: from the last end so far in the case."""
+    gaps, order = _gaps(events)
+    hours = (gaps + events.end[order] - events.start[order]) / HOUR
+    return np.bincount(events.activity[order], hours, count) / max(len(np.unique(events.case)), 1)
+
+
+def verdict(logged: Shares, simulated: Shares, scenario: Scenario, cycle: float) -> list[str]:
+    """Return sentences about the shares; ``cycle`` is the simulated mean in the scenario's unit."""
+
+    def parts(shares: Shares, people: str) -> str:
+        return f"{shares.work:.1%} is work, {shares.people:.1%} {people} and {shares.world:.1%} waits for the world"
+
+    sentences = [
+        f"Of the logged cycle time {parts(logged, 'is waiting that the log leaves unexplained')}.",
+        f"Of the simulated one {parts(simulated, 'waits for people')}.",
+    ]
+    if simulated.world > 0.0:
+        least, most = (
+            simulated.people * cycle,
+            (simulated.people + unexplained_share(scenario) * simulated.world) * cycle,
+        )
+        sentences.append(
+            f"Waiting that people can change is {in_words(least, scenario)} of {in_words(cycle, scenario)} a case, and "
+            f"{in_words(max(most, least), scenario)} if they cause all that is unexplained."
+        )
+    return sentences
+
+
+def differing_activities(logged: np.ndarray, simulated: np.ndarray, names: list[str], cycle: float) -> str | None:
+    """Return which activities' hours a case, float64[A], differ most; None where all are alike."""
+    difference = simulated - logged
+    order = np.argsort(-np.abs(difference))[:_MOST_NAMED]
+    named = [
+        f"{names[a]} ({logged[a]:.3g} h a case in the log, {simulated[a]:.3g} h in the simulation)"
+        for a in order
+        if abs(difference[a]) > _NOTABLE * cycle
+    ]
+    return f"The times of these activities differ most: {', '.join(named)}." if named else None

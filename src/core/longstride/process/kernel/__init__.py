@@ -1,0 +1,1 @@
+"""The compiled process simulator: state, parameters, dynamics, metrics and heuristics."""

@@ -1,0 +1,144 @@
+"""Action features: expected delays in the near future, computed from the state.
+
+A fast resource that will soon be free can be better than a slow one that is free now. That depends on all resources
+that can do the activity, on their present tasks and shifts. A network learns this slowly from raw figures, so it is
+computed here. Arguments are ``state`` (``state.py``), ``p`` (``parameters.py``) and int64 indices: r a resource, a an
+activity. Times are float64 in the scenario's unit.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from longstride.process.kernel.heuristics import NOBODY
+from longstride.process.kernel.service_times import mean_residual
+
+_MOST_TASKS = 16
+"""Tasks of a queue that are assigned one by one; the time for a longer queue is taken to be in proportion."""
+
+
+@njit(nogil=True)
+def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
+    """Write the features of each feasible pair.
+
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
+    1 is feature 0 where that is negative: another resource is expected to finish sooner, although it is not free now.
+    With a prior that serves the oldest case it is 1 for the pairs that do, else 0.
+    Feature 2, where cases have parallel branches, is :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
+    pairs and postpone; ``features`` is float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
+    """
+    oldest = oldest_case(state, p, mask) if p.serves_oldest else NOBODY
+    for a in range(len(state.queue_length)):
+        relief = behind = -1.0
+        waits = np.float32(1.0 if oldest < NOBODY and oldest_of(state, a) == oldest else 0.0)
+        for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+            if mask[pair]:
+                if relief < 0.0:
+                    relief = time_to_serve(state, p, a)
+                    behind = branches_behind(state, p, a)
+                slack = math.log(max(relief, 1e-300) / p.pair_mean[pair])
+                features[pair, 0] = min(max(slack, -3.0), 3.0)
+                features[pair, 1] = waits if p.serves_oldest else min(features[pair, 0], np.float32(0.0))
+                if features.shape[1] > 2:
+                    features[pair, 2] = behind
+
+
+@njit(nogil=True)
+def oldest_of(state, a):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case that waits for an activity, by arrival; ``NOBODY`` if none waits."""
+    oldest, slot = NOBODY, state.queue_head[a]
+    for _ in range(state.queue_length[a]):
+        oldest = min(oldest, state.slot_case[slot])
+        slot = state.slot_next[slot]
+    return oldest
+
+
+@njit(nogil=True)
+def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case that waits for an activity with a feasible pair."""
+    oldest = NOBODY
+    for a in range(len(state.queue_length)):
+        for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
+            if mask[pair]:
+                oldest = min(oldest, oldest_of(state, a))
+                break
+    return oldest
+
+
+@njit(nogil=True)
+def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
+    """Return the expected time until a resource can begin a task: done with its present one and on duty."""
+    wait, pair = 0.0, state.busy_pair[r]
+    if pair >= 0:
+        wait = mean_residual(
+            p.service_kind[pair],
+            p.service_scale[pair],
+            p.service_low[pair],
+            p.service_high[pair],
+            p.service_table,
+            p.service_tail,
+            state.time - state.started[r],
+        )
+    if state.on_duty[r]:
+        return wait if state.time + wait < state.change_at[r] else state.change_after[r] - state.time
+    return max(wait, state.change_at[r] - state.time)
+
+
+@njit(nogil=True)
+def least_wait(state, p, r):  # type: ignore[no-untyped-def]
+    """Return a lower bound of :func:`time_until_ready`, without its logarithm and two erfc."""
+    change = state.change_at[r] - state.time
+    if not state.on_duty[r]:
+        return change
+    pair = state.busy_pair[r]
+    return min(p.pair_least_rest[pair], change) if pair >= 0 else 0.0
+
+
+@njit(nogil=True)
+def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the expected time until the tasks that wait for an activity are done, if its resources did nothing else.
+
+    Each task goes to the resource that would finish it first (list scheduling), with mean service times in place of
+    random ones. :func:`time_until_ready` is costly, so it is computed only for a resource that might be next.
+    """
+    first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
+    for pair in range(first, last):
+        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_mean[pair], 0
+    tasks = min(state.queue_length[a], _MOST_TASKS)
+    served = 0
+    while True:
+        chosen = first
+        for pair in range(first + 1, last):
+            if state.done[pair] < state.done[chosen]:
+                chosen = pair
+        if state.asked[chosen] == 0:
+            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_mean[chosen]
+            state.asked[chosen] = 1
+            continue
+        served += 1
+        if served == tasks:
+            break
+        state.done[chosen] += p.pair_mean[chosen]
+    earliest = state.done[chosen]
+    for pair in range(first, last):  # features must leave the record unchanged
+        state.done[pair], state.asked[pair] = 0.0, 0
+    return earliest * state.queue_length[a] / tasks
+
+
+@njit(nogil=True)
+def branches_behind(state, p, a):  # type: ignore[no-untyped-def]
+    """Return the share of the sibling branches of a queue's head that are neither done nor in service.
+
+    0 means that no other queue delays the case: it has no parallel branches, or this branch is the last to start.
+    """
+    slot = state.queue_head[a]
+    case, join = state.slot_case[slot], p.node_inside[state.slot_node[slot]]
+    if join < 0 or p.join_size[join] == 1:
+        return 0.0
+    others = p.join_size[join] - 1
+    behind = others - state.joined[case, join]
+    for r in range(len(state.busy_pair)):
+        if state.busy_pair[r] >= 0 and state.work_case[r] == case and p.node_inside[state.work_node[r]] == join:
+            behind -= 1
+    return behind / others

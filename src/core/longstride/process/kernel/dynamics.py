@@ -1,0 +1,300 @@
+"""The event loop of the process simulator: arrivals, routing, service, shifts, and the integral behind the reward.
+
+Every function works on ``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``. Simultaneous
+events are processed in the order completion, end of a delay, shift change, arrival; completions in the order of the
+resources, ends of delays in that of the cases. Times are float64 in its unit, indices int64, random streams uint64.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from longstride.process.kernel.arrivals import draw_arrival
+from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
+from longstride.process.kernel.counter_rng import advance, child, uniform
+from longstride.process.kernel.duty import begin_day, mask_of, note_changes, pause_until_done
+from longstride.process.kernel.service_times import service_time
+from longstride.process.kernel.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
+from longstride.process.kernel.timers import (
+    drop_timer,
+    is_automatic,
+    pop_busy,
+    push_busy,
+    rest_ends,
+    set_timer,
+)
+from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
+
+JOIN_STREAM = 2**32
+
+_FEW_BRANCHES = 16
+"""Branches that are looked through one by one; a flow of cases has thousands."""
+
+
+@njit(nogil=True)
+def start(state, p, rng):  # type: ignore[no-untyped-def]
+    """Fill the record for an empty process at time 0 and run to its first step."""
+    state.seed = np.uint64(rng.random() * 2.0**53)
+    clear(state, p)
+    run_to_step(state, p)
+
+
+@njit(nogil=True)
+def clear(state, p):  # type: ignore[no-untyped-def]
+    """Fill the record for an empty process at time 0 and draw the first arrival of its seed."""
+    state.arrival_stream = child(state.seed, 0)
+    state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
+    state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
+    state.ended, state.overflow = 0, 0
+    # Loops where slices would do: Numba takes seconds longer to compile slice assignments.
+    for case in range(len(state.completion_time)):
+        state.completion_time[case] = -1.0
+        for join in range(len(p.join_size)):
+            state.joined[case, join] = 0
+    state.busy, state.timers, state.resting, state.serving = 0, 0, 0, 0
+    state.resting_time, state.serving_time = 0.0, 0.0
+    for case in range(len(state.active)):
+        state.active[case] = state.served[case] = 0
+    for a in range(len(state.able)):
+        state.able[a] = 0
+    for r in range(len(state.finish)):
+        state.on_duty[r] = mask_of(state, p, r, 0) & 1 if p.has_rosters else p.on_duty_at_start[r]
+        state.available[r] = 0
+        set_available(state, p, r, state.on_duty[r])
+        state.duty_time[r], state.work[r] = 0.0, 0.0
+        state.busy_pair[r] = NONE
+        state.finish[r], state.busy_time[r] = math.inf, 0.0
+        state.change_at[r], state.change_after[r] = p.first_change[r], p.second_change[r]
+    for a in range(len(state.queue_length)):
+        state.queue_head[a] = state.queue_tail[a] = NONE
+        state.queue_length[a] = 0
+    for pair in range(len(state.done)):
+        state.done[pair], state.asked[pair] = 0.0, 0
+    for i in range(len(state.slot_next)):
+        state.slot_next[i] = i + 1
+    state.free_slot, state.shift = 0, 0
+    state.next_shift = p.shift_times[0] if p.shift_count > 0 else math.inf
+    if p.has_rosters:
+        begin_day(state, p, 0)
+        for r in range(len(state.finish)):
+            note_changes(state, p, r, 0)
+    draw_arrival(state, p)
+
+
+@njit(nogil=True)
+def run_to_step(state, p):  # type: ignore[no-untyped-def]
+    """Process at least one event, then further ones until a pair is feasible or the episode ends."""
+    while state.ended == 0:
+        process_event(state, p)
+        if feasible(state, p):
+            return
+
+
+@njit(nogil=True)
+def process_event(state, p):  # type: ignore[no-untyped-def]
+    """Process the next event; the episode ends at the horizon or at a capacity."""
+    finish = state.finish[state.busy_heap[0]] if state.busy > 0 else math.inf
+    due = state.timer_time[0] if state.timers > 0 else math.inf
+    time = min(finish, due, state.next_shift, state.next_arrival)
+    if time >= p.horizon:
+        pass_time(state, p.horizon)
+        state.ended = 1
+        return
+    pass_time(state, time)
+    if finish <= time:
+        complete(state, p, state.busy_heap[0])
+    elif due <= time:
+        end_delay(state, p)
+    elif state.next_shift <= time:
+        if p.has_rosters:
+            change_duty(state, p)
+        else:
+            change_shift(state, p)
+    else:
+        arrive(state, p)
+    if state.overflow != 0:
+        state.ended = 1
+
+
+@njit(nogil=True)
+def pass_time(state, time):  # type: ignore[no-untyped-def]
+    """Move the clock and add to the time integrals: of the cases in queue or service, the resting, the served."""
+    passed = time - state.time
+    state.area += (state.open - state.resting) * passed
+    state.resting_time += state.resting * passed
+    state.serving_time += state.serving * passed
+    state.time = time
+
+
+@njit(nogil=True)
+def arrive(state, p):  # type: ignore[no-untyped-def]
+    """Open a case and draw the next arrival."""
+    case = state.arrived
+    if case >= len(state.arrival_time):
+        state.overflow = CASES_FULL
+        return
+    if state.open >= p.max_open_cases:
+        state.overflow = OPEN_CASES_FULL
+        return
+    state.arrival_time[case] = state.time
+    state.arrived += 1
+    state.open += 1
+    if p.has_delays:
+        state.resting += 1
+    draw_arrival(state, p)
+    move(state, p, case, p.root, child(state.seed, case + 1))
+
+
+@njit(nogil=True)
+def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Move a case's token into a node and further, until every token waits, is joined, or has left."""
+    depth = 1
+    state.stack_node[0] = node
+    state.stack_stream[0] = stream
+    while depth > 0:
+        depth -= 1
+        node, stream = state.stack_node[depth], state.stack_stream[depth]
+        kind, first = p.node_kind[node], p.node_first[node]
+        if kind == TASK:
+            if p.has_delays:
+                end = rest_ends(p, node, stream, state.time)
+                if end > state.time or is_automatic(p, node):
+                    if not set_timer(state, end, case, node, stream):
+                        state.overflow = WAITING_FULL
+                    continue
+            enqueue(state, p, case, node, stream)
+        elif kind == XOR:
+            stream = advance(stream)
+            state.stack_node[depth] = p.branch_node[draw_branch(p, node, uniform(stream))]
+            state.stack_stream[depth] = stream
+            depth += 1
+        elif kind == FORK:
+            for i in range(p.node_count[node] - 1, -1, -1):
+                state.stack_node[depth] = p.branch_node[first + i]
+                state.stack_stream[depth] = child(stream, i)
+                depth += 1
+        elif kind == JOIN:
+            join = p.node_target[node]
+            state.joined[case, join] += 1
+            if state.joined[case, join] == p.join_size[join]:
+                state.stack_node[depth] = p.branch_node[first]
+                # Named by the join, not by the last branch: the same luck under every policy.
+                state.stack_stream[depth] = stream_after_join(child(state.seed, case + 1), join)
+                depth += 1
+        else:
+            state.completion_time[case] = state.time
+            state.open -= 1
+            if p.has_delays:
+                state.resting -= 1
+
+
+@njit(nogil=True)
+def end_delay(state, p):  # type: ignore[no-untyped-def]
+    """Let the task of the timer that is due wait for a resource, or a case go on after an automatic task."""
+    case, node, stream = state.timer_case[0], state.timer_node[0], state.timer_stream[0]
+    drop_timer(state)
+    if is_automatic(p, node):
+        move(state, p, case, p.branch_node[p.node_first[node]], advance(stream))
+    else:
+        enqueue(state, p, case, node, stream)
+
+
+@njit(nogil=True)
+def stream_after_join(case_stream, join):  # type: ignore[no-untyped-def]
+    """Return the stream of a case after a join; it differs from the stream of every branch."""
+    return child(child(case_stream, JOIN_STREAM), join)
+
+
+@njit(nogil=True)
+def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
+    """Return the branch of an XOR node that a uniform number u in [0, 1) chooses."""
+    branch = p.node_first[node]
+    last = branch + p.node_count[node] - 1
+    while last - branch > _FEW_BRANCHES:
+        middle = (branch + last) // 2
+        if u >= p.branch_cumulative[middle]:
+            branch = middle + 1
+        else:
+            last = middle
+    while branch < last and u >= p.branch_cumulative[branch]:
+        branch += 1
+    return branch
+
+
+@njit(nogil=True)
+def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Add a task to the tail of its activity's queue."""
+    slot = state.free_slot
+    if slot >= len(state.slot_next):
+        state.overflow = WAITING_FULL
+        return
+    state.free_slot = state.slot_next[slot]
+    state.slot_case[slot], state.slot_node[slot] = case, node
+    state.slot_stream[slot], state.slot_enabled[slot] = stream, state.time
+    state.slot_next[slot] = NONE
+    activity = p.node_target[node]
+    if state.queue_length[activity] == 0:
+        state.queue_head[activity] = slot
+    else:
+        state.slot_next[state.queue_tail[activity]] = slot
+    state.queue_tail[activity] = slot
+    state.queue_length[activity] += 1
+    state.waiting += 1
+    if p.has_delays:
+        state.active[case] += 1
+        if state.active[case] == 1:
+            state.resting -= 1
+
+
+@njit(nogil=True)
+def assign(state, p, pair):  # type: ignore[no-untyped-def]
+    """Give the head of an activity's queue to a resource and draw the service time."""
+    activity, resource = p.pair_activity[pair], p.pair_resource[pair]
+    slot = state.queue_head[activity]
+    state.queue_head[activity] = state.slot_next[slot]
+    state.queue_length[activity] -= 1
+    state.waiting -= 1
+    stream = advance(state.slot_stream[slot])
+    state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]
+    state.work_stream[resource] = stream
+    state.busy_pair[resource] = pair
+    set_available(state, p, resource, 0)
+    state.started[resource] = state.time
+    state.work[resource] = draw_service(p, pair, uniform(stream))
+    state.finish[resource] = state.time + state.work[resource]
+    if p.pause and p.has_rosters:
+        state.finish[resource] = pause_until_done(state, p, resource, state.time, state.work[resource])
+    push_busy(state, resource)
+    if p.has_delays:
+        case = state.slot_case[slot]
+        state.served[case] += 1
+        if state.served[case] == 1:
+            state.serving += 1
+    state.slot_next[slot] = state.free_slot
+    state.free_slot = slot
+
+
+@njit(nogil=True)
+def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
+    """Return the u-quantile of a pair's service time; u in [0, 1)."""
+    return service_time(
+        p.service_kind[pair], p.service_scale[pair], p.service_low[pair], p.service_high[pair], p.service_table, u
+    )
+
+
+@njit(nogil=True)
+def complete(state, p, resource):  # type: ignore[no-untyped-def]
+    """End a service: free the resource if it is still on duty, and move the case to its next node."""
+    case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
+    state.busy_time[resource] += state.work[resource] if p.pause else state.time - state.started[resource]
+    pop_busy(state)
+    state.busy_pair[resource] = NONE
+    state.finish[resource] = math.inf
+    set_available(state, p, resource, state.on_duty[resource])
+    if p.has_delays:
+        state.active[case] -= 1
+        state.served[case] -= 1
+        state.resting += state.active[case] == 0
+        state.serving -= state.served[case] == 0
+    move(state, p, case, p.branch_node[p.node_first[node]], stream)

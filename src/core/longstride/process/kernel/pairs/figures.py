@@ -1,0 +1,91 @@
+"""Figures about pairs, people and activities that never change, and the rule that an untrained policy follows.
+
+They are fields of the parameters' record, beside those of :class:`longstride.process.kernel.parameters.Parameters`.
+None depends on the order of people or activities.
+"""
+
+import numpy as np
+
+from longstride.process.kernel.parameters import Parameters, Sizes
+from longstride.process.kernel.policy_prior import (
+    FEATURE_WEIGHTS,
+    POSTPONE,
+    RULE,
+    SHARP,
+    SPT,
+    WEIGHTS,
+    fixed_figures,
+)
+from longstride.process.scenario.nodes import TASK
+from longstride.process.scenario.routing import Routing
+
+SLOWER_THAN_FASTEST, SLOWER_THAN_OWN, WORK_AHEAD, SLACK, NEGATIVE_SLACK, BEHIND, IS_POSTPONE = range(7)
+SERVICE, QUEUE, AGE, CASE_AGE, FREE, ABLE, FASTER, SKILLS = range(7, 15)
+OTHER_WAITING, OTHER_TASKS, BEST_ELSEWHERE, SHIFT_LEFT, BEST_SLACK = range(15, 20)
+"""Columns of a description; docs/reference/process-simulator.md has a table."""
+
+SIZE = 20
+
+_OLDEST, _NEVER = 30.0, -100.0
+"""Weights of the logarithm of a case's age and of postpone in priors that never postpone."""
+
+
+def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
+    """Return further fields of the parameters: P pairs, A activities, R resources; times in units of ``service_unit``.
+
+    They are ``pair_rule`` float64[P, 3], the figures of the rule that never change; ``pair_log`` float64[P], the
+    logarithm of the mean service time; ``work_ahead`` float64[A], the expected work from each activity on;
+    ``activity_share`` float64[A], the mean service time over the number of able people; and ``resource_pairs``
+    int64[P], the pairs resource by resource, those of resource r from ``resource_first[r]`` on.
+    """
+    slower, own, ahead = fixed_figures(p, routing)
+    counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
+    speed = np.bincount(p.pair_activity, 1.0 / p.pair_mean, len(counts))
+    # Nobody does an automatic activity: it is no work.
+    typical = np.divide(counts, speed, out=np.full(len(counts), 1e-9 * p.service_unit), where=counts > 0)
+    return {
+        "pair_rule": np.stack([slower, own, ahead[p.pair_activity]], axis=1),
+        "pair_log": np.log(p.pair_mean / p.service_unit),
+        "work_ahead": routing.expected_work_ahead(typical) / p.service_unit,
+        "activity_share": typical / np.maximum(counts, 1) / p.service_unit,
+        "resource_pairs": np.argsort(p.pair_resource, kind="stable").astype(np.int64),
+    }
+
+
+def initial_weights(prior: str = RULE) -> np.ndarray:
+    """Return float32[SIZE], a prior of :mod:`longstride.process.kernel.policy_prior` as weights of a description.
+
+    The logged habits are in no description: their weights are those of ``fifo``.
+    """
+    weights = np.zeros(SIZE, np.float32)
+    if prior != RULE:
+        weights[[SLOWER_THAN_FASTEST, CASE_AGE]] = (-1.0, _OLDEST) if prior != SPT else (0.0, 0.0)
+        weights[[SERVICE, IS_POSTPONE]] = (-SHARP if prior == SPT else 0.0), _NEVER
+        return weights
+    weights[[SLOWER_THAN_FASTEST, SLOWER_THAN_OWN, WORK_AHEAD]] = WEIGHTS
+    weights[[SLACK, NEGATIVE_SLACK, BEHIND]] = FEATURE_WEIGHTS
+    weights[IS_POSTPONE] = POSTPONE
+    return weights
+
+
+def expected_actions(p: Parameters, sizes: Sizes, routing: Routing, on_duty: float) -> float:
+    """Return about how many actions are feasible at a decision, for plans of memory.
+
+    ``on_duty`` is the share of the time that people are on duty, on average.
+
+    Where people are seldom busy, one activity waits for those of its people who are free: at most as many as if the
+    fastest did all the work. Where they always are, one person is free for all activities that wait. The figure is the
+    larger of the two, one more, and postpone. It may be a few times what a policy meets.
+    """
+    activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
+    counts = np.bincount(p.pair_activity, minlength=activities)
+    visits, tasks = routing.expected_visits(), np.array(routing.kind) == TASK
+    each = np.bincount(np.array(routing.target)[tasks], visits[tasks], activities)
+    time_on_duty = p.horizon * resources * max(on_duty, 1e-9)
+    fastest = np.full(activities, np.inf)
+    np.minimum.at(fastest, p.pair_activity, p.pair_mean)
+    fastest[counts == 0] = 0.0
+    idle = max(1.0 - sizes.expected_cases * float(each @ fastest) / time_on_duty, 0.0)
+    able = float(each @ counts) / max(float(each.sum()), 1e-9)
+    skills = len(p.pair_mean) / resources
+    return 2.0 + max(able * on_duty * idle, skills)

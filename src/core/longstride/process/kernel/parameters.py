@@ -1,0 +1,298 @@
+"""A scenario as the arrays that the compiled simulator reads."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
+from longstride.process.kernel.duty import roster_arrays
+from longstride.process.kernel.service_times import service_arrays, service_mean
+from longstride.process.kernel.timers import clock_arrays, delay_arrays
+from longstride.process.scenario.calendar import leave_arrays
+from longstride.process.scenario.nodes import TASK
+from longstride.process.scenario.routing import Routing, build_routing
+from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario, Service
+from longstride.process.scenario.schema import places
+
+_MOST_CASES = 20_000_000
+"""Limit of the expected cases of an episode; their state would fill about a gigabyte."""
+
+
+class Parameters(NamedTuple):
+    """Everything the process simulator knows; P pairs, A activities, R resources, N nodes. Times in time units.
+
+    The simulator hands it to compiled code as one record (:func:`as_record`): a record is one pointer with known
+    offsets, where a NamedTuple of 30 arrays would be 200 arguments of every function and seconds of compile time.
+
+    A pair is an (activity, resource) that is possible; pairs are numbered activity by activity, in the scenario's
+    order of resources. Pair numbers are the actions; action P is postpone.
+    """
+
+    pair_activity: np.ndarray  # int64[P]
+    pair_resource: np.ndarray  # int64[P]
+    pair_mean: np.ndarray  # float64[P], mean service time
+    pair_habit: np.ndarray  # float64[P], events of the pair in the log
+    habit_upto: np.ndarray  # float64[P + 1], events of all pairs before each in the log
+    pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
+    activity_pairs: np.ndarray  # int64[A + 1], first pair of each activity
+    service_kind: np.ndarray  # int64[P], distribution; see service_times.py for this and the next five
+    service_scale: np.ndarray  # float64[P]
+    service_low: np.ndarray  # float64[P]
+    service_high: np.ndarray  # float64[P]
+    service_table: np.ndarray  # float64[K]
+    service_tail: np.ndarray  # float64[K]
+    node_kind: np.ndarray  # int64[N]
+    node_target: np.ndarray  # int64[N], activity of a task, number of a join, else -1
+    node_first: np.ndarray  # int64[N], first branch of each node
+    node_count: np.ndarray  # int64[N], number of branches of each node
+    branch_node: np.ndarray  # int64[branches], node that the branch leads to
+    branch_cumulative: np.ndarray  # float64[branches], cumulative probability among the node's branches
+    node_delay: np.ndarray  # float64[N], open time before each task
+    node_inside: np.ndarray  # int64[N], innermost join around the node, else -1
+    root: int  # first node of a case
+    join_size: np.ndarray  # int64[joins], branches that each join waits for
+    arrival_kind: int  # POISSON, WEEKLY or REPLAY
+    arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
+    arrival_times: np.ndarray  # float64[cases] of REPLAY
+    arrival_gaps: (
+        np.ndarray
+    )  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0 for a Poisson process
+    arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
+    shift_count: int  # weekly shift changes, C
+    shift_times: np.ndarray  # float64[C], time since the week began
+    shift_resource: np.ndarray  # int64[C]
+    shift_on: np.ndarray  # int64[C], 1 where the resource comes
+    shift_until: np.ndarray  # float64[C], time to the resource's next change
+    shift_after: np.ndarray  # float64[C], time to the change after that
+    first_change: np.ndarray  # float64[R], time of the first change
+    second_change: np.ndarray  # float64[R], time of the second change
+    on_duty_at_start: np.ndarray  # int64[R]
+    duty_intervals: np.ndarray  # float64[I, 2], weekly intervals in which somebody could start the activity
+    duty_first: np.ndarray  # int64[A + 1], first interval of each activity
+    resource_first: np.ndarray  # int64[R + 1], first of each resource's activities
+    resource_activity: np.ndarray  # int64[P], activities that each resource can do
+    has_delays: int  # 1 where cases can wait for nobody
+    delay_kind: np.ndarray  # int64[A], distribution of the delay before an activity, -1 for none; see timers.py
+    delay_scale: np.ndarray  # float64[A]
+    delay_low: np.ndarray  # float64[A]
+    delay_high: np.ndarray  # float64[A]
+    delay_table: np.ndarray  # float64[*]
+    automatic_kind: np.ndarray  # int64[A], distribution of the time of an automatic activity, -1 for the others
+    automatic_scale: np.ndarray  # float64[A]
+    automatic_low: np.ndarray  # float64[A]
+    automatic_high: np.ndarray  # float64[A]
+    automatic_table: np.ndarray  # float64[*]
+    clock_upto: np.ndarray  # float64[169], open time before each hour of the week; one 0 if all time is open
+    has_rosters: int  # 1 where duty is drawn day by day, and for all resources
+    pause: int  # 1 where a task rests while its resource is off duty
+    roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
+    roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
+    roster_mask: np.ndarray  # int64[*], hours of each plan, a bit each
+    leave_first: np.ndarray  # int64[R + 1], first absence of each resource
+    leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
+    leave_end: np.ndarray  # int64[*], hour after its last
+    horizon: float
+    warmup: float
+    hour: float
+    week: float
+    service_unit: float  # mean of pair_mean
+    reward_scale: float  # 1 / expected cases
+    max_open_cases: int
+
+
+class Sizes(NamedTuple):
+    """Sizes of the state record and of a nominal episode."""
+
+    cases: int  # most cases that the record holds
+    waiting: int  # most waiting tasks that the record holds
+    timers: int  # most tasks that wait for nobody that the record holds
+    depth: int  # nodes of one token at one time that the record holds
+    expected_cases: float  # cases of a nominal episode
+    expected_tasks: float  # tasks of a nominal episode
+    max_steps: int  # environment steps that no stable process reaches
+
+
+def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
+    """Turn a checked scenario into arrays.
+
+    Raises:
+        UserError: a case can never end, or an episode would have too many cases.
+    """
+    routing = build_routing(scenario.flow, scenario.activities)
+    resource_of, activity_of = (places(names).__getitem__ for names in (scenario.resources, scenario.activities))
+    pairs = sorted(scenario.service, key=lambda entry: (activity_of(entry.activity), resource_of(entry.resource)))
+    activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)
+    activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
+    means = np.array([service_mean(entry) for entry in pairs])
+    sizes = _sizes(scenario, routing)
+    parameters = Parameters(
+        pair_activity=activity,
+        pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
+        pair_mean=means,
+        pair_habit=np.array([float(entry.observations or 0) for entry in pairs]),
+        habit_upto=np.cumsum([0.0, *(float(entry.observations or 0) for entry in pairs)]),
+        activity_pairs=activity_pairs,
+        **service_arrays(pairs),
+        **_nodes(routing),
+        **arrival_arrays(scenario),
+        **_activities_of(pairs, scenario),
+        **_shift_changes(scenario),
+        **_duty_intervals(scenario),
+        **_world(scenario),
+        horizon=scenario.horizon.value,
+        warmup=scenario.warmup,
+        hour=scenario.hour,
+        week=scenario.hour * HOURS_PER_WEEK if scenario.has_clock else math.inf,
+        service_unit=float(means.mean()),
+        reward_scale=1.0 / sizes.expected_cases,
+        max_open_cases=scenario.capacity.open_cases or sizes.cases,
+    )
+    return parameters, sizes
+
+
+def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
+    """Return the fields ``resource...`` of the parameters."""
+    able: dict[str, list[int]] = {resource: [] for resource in scenario.resources}
+    activity = places(scenario.activities)
+    for entry in pairs:
+        able[entry.resource].append(activity[entry.activity])
+    return {
+        "resource_first": np.cumsum([0, *map(len, able.values())]).astype(np.int64),
+        "resource_activity": np.array([a for row in able.values() for a in row], np.int64),
+    }
+
+
+def _world(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields of what happens without anybody's decision."""
+    pause = scenario.at_end_of_duty == "pause"
+    rosters = scenario.by_the_day
+    fixed: dict[str, list[int]] = {}
+    for name in scenario.working_hours:
+        hours = np.zeros(HOURS_PER_WEEK, np.int64)
+        for start, end in scenario.weekly_hours({name}):
+            hours[int(start) : int(end)] = 1
+        fixed[name] = [int(day @ (1 << np.arange(24))) for day in hours.reshape(7, 24)]
+    return {
+        "has_delays": int(scenario.has_delays),
+        **delay_arrays("delay_", scenario.delays, scenario.activities),
+        **delay_arrays("automatic_", scenario.automatic, scenario.activities),
+        **clock_arrays(scenario.delay_clock, scenario.hour),
+        "has_rosters": int(rosters),
+        "pause": int(pause),
+        **roster_arrays(scenario.rosters if rosters else {}, fixed if rosters else {}, scenario.resources),
+        **leave_arrays(scenario.absences, scenario.holidays, scenario.begins, scenario.hour, scenario.resources),
+    }
+
+
+def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = MappingProxyType({})) -> np.ndarray:
+    """Return an array of one record: the fields of ``parameters`` and further ones; empty arrays become one zero."""
+    columns = {
+        name: np.zeros(1, value.dtype) if isinstance(value, np.ndarray) and value.size == 0 else np.asarray(value)
+        for name, value in {**parameters._asdict(), **further}.items()
+    }
+    dtype = np.dtype([(name, column.dtype, column.shape) for name, column in columns.items()])
+    record = np.zeros(1, dtype).view(np.recarray)
+    for name, column in columns.items():
+        record[name][0] = column
+    return record
+
+
+def _nodes(routing: Routing) -> dict[str, Any]:
+    counts = [len(s) for s in routing.successors]
+    return {
+        "node_kind": np.array(routing.kind, np.int64),
+        "node_target": np.array(routing.target, np.int64),
+        "node_first": np.cumsum([0, *counts[:-1]]).astype(np.int64),
+        "node_count": np.array(counts, np.int64),
+        "branch_node": np.array([n for s in routing.successors for n in s], np.int64),
+        "branch_cumulative": np.array([c for p in routing.probabilities for c in np.cumsum(p)], np.float64),
+        "node_inside": np.array(routing.inside, np.int64),
+        "node_delay": np.array(routing.delay, np.float64),
+        "root": routing.root,
+        "join_size": np.array(routing.joins or [0], np.int64),
+    }
+
+
+def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
+    """Size the state so that a stable process does not fill it: eight standard deviations above the mean."""
+    expected = expected_cases(scenario)
+    if not expected <= _MOST_CASES:  # NaN included
+        raise UserError(
+            f"an episode would have {expected:.3g} cases; shorten the horizon to at most {_MOST_CASES:,} of them."
+        )
+    expected = max(1.0, expected)
+    cases = int(expected + 8 * math.sqrt(expected) + 100)
+    tokens = int(cases * routing.mean_width + 8 * math.sqrt(cases) * (routing.width - routing.mean_width)) + 1
+    waiting = scenario.capacity.waiting_tasks or (tokens if routing.visits else cases * routing.width)
+    timers = tokens if scenario.has_delays else 1
+    task = np.array(routing.kind) == TASK
+    visits = float(routing.expected_visits()[task].sum())
+    if visits == 0.0:
+        raise UserError("flow: no case ever reaches an activity, so there is nothing to decide.")
+    tasks = expected * visits
+    calendars = scenario.working_hours or scenario.rosters or scenario.has_leave
+    weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if calendars else 0.0
+    changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
+    changes += (HOURS_PER_WEEK + 7) * (weeks + 1) if scenario.by_the_day or scenario.at_end_of_duty == "pause" else 0.0
+    # A step is an assignment or a postponement; at most one postponement follows each event.
+    most = 2 * visits * cases + cases + changes
+    most += tasks + visits * cases if scenario.has_delays else 0.0
+    return Sizes(cases, waiting, timers, routing.depth, expected, tasks, int(min(1.1 * most, 1e15)) + 100)
+
+
+def _shift_changes(scenario: Scenario) -> dict[str, Any]:
+    """Return the weekly changes of who is on duty; a resource without working hours always is; none by the day."""
+    if scenario.by_the_day or scenario.at_end_of_duty == "pause":
+        scenario = scenario.model_copy(update={"working_hours": {}, "rosters": {}})
+    on = np.ones(len(scenario.resources), np.int64)
+    changes: list[tuple[float, int, int]] = []
+    for r, name in enumerate(scenario.resources):
+        intervals = scenario.weekly_hours({name})
+        on[r] = any(start == 0.0 for start, _ in intervals)
+        through_the_end = bool(intervals) and on[r] == 1 and intervals[-1][1] == HOURS_PER_WEEK
+        for start, end in intervals:
+            if start > 0.0 or not through_the_end:
+                changes.append((start * scenario.hour, 1, r))
+            if end < HOURS_PER_WEEK or not through_the_end:
+                changes.append(((end % HOURS_PER_WEEK) * scenario.hour, 0, r))
+    changes.sort()  # at one instant those who leave come first
+    times, coming, resources = np.array(changes).reshape(-1, 3).T
+    until, after = np.zeros(len(times)), np.zeros(len(times))
+    first, second = np.full(len(on), math.inf), np.full(len(on), math.inf)
+    for r in np.unique(resources.astype(np.int64)):
+        own = np.flatnonzero(resources == r)
+        week = scenario.hour * HOURS_PER_WEEK
+        ahead = np.concatenate([times[own], times[own] + week, times[own] + 2 * week])
+        until[own], after[own] = ahead[1 : len(own) + 1] - times[own], ahead[2 : len(own) + 2] - times[own]
+        first[r], second[r] = ahead[:2]
+    return {
+        "shift_count": len(changes),
+        "shift_times": times,
+        "shift_resource": resources.astype(np.int64),
+        "shift_on": coming.astype(np.int64),
+        "shift_until": until,
+        "shift_after": after,
+        "first_change": first,
+        "second_change": second,
+        "on_duty_at_start": on,
+    }
+
+
+def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields ``duty...`` of the parameters."""
+    hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
+    rows: list[tuple[float, float]] = []
+    first = [0]
+    people: dict[str, set[str]] = {}
+    for entry in scenario.service:
+        people.setdefault(entry.activity, set()).add(entry.resource)
+    for activity in scenario.activities:
+        able = people.get(activity, set())
+        always = any(name not in scenario.working_hours for name in able)
+        rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
+        first.append(len(rows))
+    return {"duty_intervals": np.array(rows, np.float64), "duty_first": np.array(first, np.int64)}

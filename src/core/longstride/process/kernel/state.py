@@ -1,0 +1,57 @@
+"""The state record of the process simulator."""
+
+import numpy as np
+
+from longstride.process.kernel.parameters import Parameters, Sizes
+
+NONE = -1
+
+CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
+"""Values of ``overflow``; 0 if no capacity was reached."""
+
+
+def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
+    """Return the dtype of the state record; times in the scenario's unit, index -1 for none.
+
+    ``stack_node`` and ``stack_stream`` are scratch of the event loop. ``done`` and ``asked`` are scratch of the action
+    features and 0 at all other times. ``able`` counts the available resources of each activity. ``busy_heap`` holds the
+    ``busy`` resources at work. Where cases can wait for nobody (``has_delays``), ``active`` and ``served`` count the
+    tasks of a case that wait or are served, and that are served; ``resting`` are the open cases without the former,
+    ``serving`` those with the latter, and ``resting_time`` and ``serving_time`` their integrals.
+    """
+    resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
+    activities = len(parameters.activity_pairs) - 1
+    joins, depth = len(parameters.join_size), sizes.depth
+    rows: list[tuple[type, str, tuple[int, ...]]] = [
+        (np.float64, "time next_arrival next_shift", ()),
+        (np.int64, "shift", ()),
+        (np.float64, "week_start area", ()),
+        (np.uint64, "seed arrival_stream", ()),
+        (np.int64, "arrived open waiting decisions ended overflow free_slot", ()),
+        (np.float64, "arrival_time completion_time", (sizes.cases,)),
+        (np.int32, "joined", (sizes.cases, joins)),
+        (np.uint8, "available on_duty", (resources,)),
+        (np.int64, "busy_pair", (resources,)),
+        (np.float64, "finish started busy_time change_at change_after", (resources,)),
+        (np.int64, "work_case work_node", (resources,)),
+        (np.uint64, "work_stream", (resources,)),
+        (np.int64, "queue_head queue_tail queue_length", (activities,)),
+        (np.int64, "slot_case slot_node", (sizes.waiting,)),
+        (np.uint64, "slot_stream", (sizes.waiting,)),
+        (np.float64, "slot_enabled", (sizes.waiting,)),
+        (np.int64, "slot_next", (sizes.waiting,)),
+        (np.int64, "stack_node", (depth,)),
+        (np.uint64, "stack_stream", (depth,)),
+        (np.float64, "done", (pairs,)),
+        (np.uint8, "asked", (pairs,)),
+        (np.int64, "able", (activities,)),
+        (np.int64, "busy timers resting serving day change_hours", ()),
+        (np.int64, "busy_heap duty_mask", (resources,)),
+        (np.float64, "work duty_time", (resources,)),
+        (np.float64, "resting_time serving_time", ()),
+        (np.int32, "active served", (sizes.cases if parameters.has_delays else 1,)),
+        (np.float64, "timer_time", (sizes.timers,)),
+        (np.int64, "timer_case timer_node", (sizes.timers,)),
+        (np.uint64, "timer_stream", (sizes.timers,)),
+    ]
+    return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])

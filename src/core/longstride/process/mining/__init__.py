@@ -1,0 +1,1 @@
+"""Mining: from an event log to a scenario."""

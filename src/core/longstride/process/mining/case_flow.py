@@ -1,0 +1,55 @@
+"""The flow of a scenario as the cases of a log, each with its order of events and its delays."""
+
+from typing import Any
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.mining.case_order import CaseOrder
+
+MOST_EVENTS = 60_000
+"""Events of the cases that a scenario holds; of a longer log it takes cases evenly spread over the cycle times."""
+
+_DIGITS = 6
+_SECOND = 1 / 3600
+
+
+def choose_cases(log: EventLog, cases: CaseOrder, weights: np.ndarray) -> np.ndarray:
+    """Return the cases that the scenario holds, int64[*], so that their events number at most ``MOST_EVENTS``.
+
+    Of more, every k-th is taken in the order of cycle times, so that the distribution of these stays.
+    """
+    kept = np.flatnonzero(weights > 1e-3)
+    step = int(np.ceil(np.diff(cases.first)[kept].sum() / MOST_EVENTS))
+    if step <= 1:
+        return kept
+    begun, ended = log.case_times()
+    by_length = kept[np.argsort((ended - begun)[kept], kind="stable")]
+    return np.sort(by_length[step // 2 :: step])
+
+
+def case_flow(
+    log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, delays: np.ndarray
+) -> dict[str, Any]:
+    """Return the flow of a scenario; ``delays``, float64[n] open hours, are in the order of ``cases``."""
+    activity = log.activity[cases.order].tolist()
+    rounded = np.where(delays < _SECOND, 0.0, delays).tolist()
+    content = []
+    for c in kept.tolist():
+        first, tasks = int(cases.first[c]), []
+        for i in range(first, int(cases.first[c + 1])):
+            task: dict[str, Any] = {"task": log.activities[activity[i]]}
+            if rounded[i] > 0.0:
+                task["delay"] = float(f"{rounded[i]:.{_DIGITS}g}")
+            after = [j - first for j in cases.after[i]]
+            if after != ([i - first - 1] if i > first else []):
+                task["after"] = after
+            tasks.append(task)
+        weight = float(f"{weights[c]:.{_DIGITS}g}")
+        content.append({"tasks": tasks} if weight == 1.0 else {"weight": weight, "tasks": tasks})
+    return {"cases": content}
+
+
+def events_of_tasks(cases: CaseOrder, kept: np.ndarray) -> np.ndarray:
+    """Return int64[*], the event (its place in ``cases``) of each task node of the routing, in the order of nodes."""
+    return np.concatenate([np.arange(cases.first[c + 1] - 1, cases.first[c] - 1, -1) for c in kept])

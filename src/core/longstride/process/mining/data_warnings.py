@@ -1,0 +1,160 @@
+"""What the data of a log do not allow to conclude about people, activities and times, as sentences."""
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import pairs_of
+
+FEWEST_CASES = 20
+"""Cases below which nothing is said about people in one case only."""
+
+CUSTOMER_SHARE = 0.1
+"""Share of a log's people in one case only from which they are named."""
+
+FEWEST_EVENTS = 20
+"""Events below which nothing is said about the times of an activity."""
+
+CLICKING = 10.0
+"""Seconds; an activity whose median is shorter is clicked through."""
+
+TIMES_AS_FAST = 10.0
+FEW_RECORDS = 100
+"""A person is named who is this many times as fast as others on fewer records than this."""
+
+LEAST_RECORDS = 3
+"""Records below which a person's speed is nothing."""
+
+OPEN_AT_ONCE = 3.0
+"""Records that a resource has open at once on average, while it has any, from which it looks like a team."""
+
+MANY_ACTIVITIES, EVENTS_EACH = 50, 5
+"""More activities than this, with fewer events each, are probably not names of activities."""
+
+
+def doubts(log: EventLog) -> list[str]:
+    """Return a sentence for each kind of doubt about a log."""
+    durations = log.end - log.start
+    found = [
+        _too_many_activities(log),
+        _automatic(log, durations),
+        _customers(log),
+        _teams(log, durations),
+    ]
+    if not log.starts_estimated:
+        found += [_clicked_through(log, durations), _too_fast(log, durations)]
+    return [f"Warning: {sentence}" for sentence in found if sentence]
+
+
+def _too_many_activities(log: EventLog) -> str:
+    count = len(log.activities)
+    if count <= MANY_ACTIVITIES or len(log) >= EVENTS_EACH * count:
+        return ""
+    return (
+        f"{len(log):,} events have {count:,} different activities, so the column of activities may hold free text or "
+        "numbers; name another one with --log-columns activity=..."
+    )
+
+
+def _automatic(log: EventLog, durations: np.ndarray) -> str:
+    """Name the activities that never take time and never name a person."""
+    count = len(log.activities)
+    events = np.bincount(log.activity, minlength=count)
+    takes_time = np.bincount(log.activity, durations > 0, count)
+    has_person = np.bincount(log.activity, log.resource >= 0, count)
+    automatic = np.flatnonzero((events > 0) & (takes_time == 0) & (has_person == 0))
+    instant = np.flatnonzero((events > 0) & (takes_time == 0) & (has_person > 0))
+    parts = []
+    if len(automatic):
+        parts.append(
+            f"{_some(log.activities, automatic)} take no time and name nobody in any event: automatic activities"
+        )
+    if len(instant):
+        parts.append(f"{_some(log.activities, instant)} take no time in any event although people are named")
+    return f"{', and '.join(parts)}." if parts else ""
+
+
+def _customers(log: EventLog) -> str:
+    """Name the people who occur in one case only: they are customers, not staff."""
+    named = log.resource >= 0
+    pairs = np.unique(log.resource[named] * len(log.cases) + log.case[named])
+    cases = np.bincount(pairs // len(log.cases), minlength=len(log.resources))
+    once = np.flatnonzero(cases == 1)
+    if len(log.cases) < FEWEST_CASES or len(once) < max(2, CUSTOMER_SHARE * len(log.resources)):
+        return ""
+    return (
+        f"{len(once):,} of {len(log.resources):,} people occur in one case only ({_some(log.resources, once)}); they "
+        "may be customers, and then nobody can allocate work to them."
+    )
+
+
+def _teams(log: EventLog, durations: np.ndarray) -> str:
+    """Name the resources that look like several people."""
+    order = np.lexsort((log.start, log.resource))
+    order = order[(log.resource[order] >= 0) & (durations[order] > 0)]
+    count = len(log.resources)
+    events = np.bincount(log.resource[order], minlength=count)
+    total = np.bincount(log.resource[order], durations[order], count)
+    busy = np.zeros(count)
+    for mine in np.split(order, np.flatnonzero(np.diff(log.resource[order])) + 1):
+        if len(mine):
+            latest = np.maximum.accumulate(log.end[mine])
+            begin = np.maximum(log.start[mine][1:], latest[:-1])
+            busy[log.resource[mine[0]]] = durations[mine[0]] + np.maximum(log.end[mine][1:] - begin, 0.0).sum()
+    at_once = np.divide(total, busy, out=np.zeros(count), where=busy > 0)
+    teams = np.flatnonzero((events >= FEWEST_EVENTS) & (at_once >= OPEN_AT_ONCE))
+    if not len(teams):
+        return ""
+    shown = ", ".join(f"{log.resources[r]} {at_once[r]:.1f}" for r in teams[:3])
+    return (
+        f"{len(teams):,} of {count:,} people have several records open at once, on average while they have any: {shown}"
+        f"{' and others' if len(teams) > 3 else ''}; they may be teams, or open work before they do it."
+    )
+
+
+def _clicked_through(log: EventLog, durations: np.ndarray) -> str:
+    """Name the activities whose events last for seconds."""
+    found = []
+    for a, mine in _by(log.activity):
+        some = durations[mine][durations[mine] > 0]
+        if len(some) >= FEWEST_EVENTS and np.median(some) < CLICKING:
+            found.append(a)
+    if not found:
+        return ""
+    return (
+        f"half of the events of {_some(log.activities, np.array(found))} last less than {CLICKING:.0f} seconds, so "
+        "their records may be clicked through after the work, and their service times are too short."
+    )
+
+
+def _too_fast(log: EventLog, durations: np.ndarray) -> str:
+    """Name the people who are many times as fast as others in an activity, on few records."""
+    named = log.resource >= 0
+    pairs = pairs_of(log.activity, log.resource, len(log.resources))
+    count = pairs.events
+    key = log.activity[named].astype(np.int64) * len(log.resources) + log.resource[named]
+    total = np.bincount(np.unique(key, return_inverse=True)[1], durations[named], len(count))
+    of_activity = np.bincount(pairs.activity, count, len(log.activities))[pairs.activity].astype(np.int64)
+    others = of_activity - count
+    usual = (np.bincount(pairs.activity, total, len(log.activities))[pairs.activity] - total) / np.maximum(others, 1)
+    few = (count >= LEAST_RECORDS) & (count < FEW_RECORDS) & (others >= FEWEST_EVENTS)
+    fast = few & (total > 0) & (TIMES_AS_FAST * total <= usual * count)
+    found = [
+        f"{log.resources[r]} ({log.activities[a]}, {events} records)"
+        for a, r, events in zip(*pairs.taken(fast), strict=True)
+    ]
+    if not found:
+        return ""
+    shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return f"some are ten times as fast as others on few records, which is no proof of speed: {shown}."
+
+
+def _by(column: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Return each value of int64[n] with its rows."""
+    order = np.argsort(column, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(column[order])) + 1)
+    return [(int(column[rows[0]]), rows) for rows in groups if len(rows)]
+
+
+def _some(names: tuple[str, ...], which: np.ndarray) -> str:
+    shown = ", ".join(names[i] for i in which[:3])
+    return shown + (f" and {len(which) - 3:,} more" if len(which) > 3 else "")

@@ -1,0 +1,55 @@
+"""Resources that work around the clock: a log's name for a system, to which nobody can allocate work."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import NO_RESOURCE, EventLog
+from longstride.process.mining.working_hours import HOUR
+
+TIRELESS_HOURS = 20
+"""Hours of a day with a start or an end from which nobody did them alone."""
+
+FEWEST_DAYS = 5
+"""Days with records below which nothing is said about a resource."""
+
+DAY = 24 * HOUR
+
+
+def tireless(log: EventLog) -> np.ndarray:
+    """Return bool[R], resources that start or end something in at least 20 different hours on most of their days.
+
+    Hours between a start and its end do not count: a record may stay open over a night.
+    """
+    named = log.resource >= 0
+    who = np.tile(log.resource[named], 2).astype(np.int64)
+    times = np.concatenate([log.clock_start[named], log.clock_end[named]])
+    days = int(times.max(initial=0.0) // DAY) + 1
+    hours = np.unique(who * days * 24 + (times // HOUR).astype(np.int64))
+    of_day, count = np.unique(hours // 24, return_counts=True)
+    seen = np.bincount(of_day // days, minlength=len(log.resources))
+    long = np.bincount(of_day // days, count >= TIRELESS_HOURS, len(log.resources))
+    return (seen >= FEWEST_DAYS) & (long > seen / 2)
+
+
+def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
+    """Return the log without tireless resources, bool[A] of what only those do, and notes; nobody does their events.
+
+    If all resources are tireless, they stay: they are teams that work in shifts.
+    """
+    machines = tireless(log)
+    nothing = np.zeros(len(log.activities), np.bool_)
+    if not machines.any() or machines.all():
+        return log, nothing, []
+    theirs = (log.resource >= 0) & machines[log.resource]
+    people = np.bincount(log.activity[(log.resource >= 0) & ~theirs], minlength=len(nothing))
+    alone = (np.bincount(log.activity[theirs], minlength=len(nothing)) > 0) & (people == 0)
+    names = [name for name, machine in zip(log.resources, machines, strict=True) if machine]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    note = (
+        f"Not a person: {shown}, with records in at least {TIRELESS_HOURS} hours of most days; activities that nobody "
+        "else does need no person."
+    )
+    index = np.append(np.where(machines, NO_RESOURCE, np.cumsum(~machines) - 1), NO_RESOURCE)
+    left = tuple(name for name, machine in zip(log.resources, machines, strict=True) if not machine)
+    return replace(log, resources=left, resource=index[log.resource]), alone, [note]

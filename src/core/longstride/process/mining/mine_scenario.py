@@ -1,0 +1,124 @@
+"""Learns a scenario from an event log: arrivals, cases with their delays, service times, who can do what, rosters.
+
+A is the number of activities of the log. Functions that return notes return them last, as sentences about their
+decisions.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import rows_by
+from longstride.process.mining.arrivals import mine_arrivals
+from longstride.process.mining.external_delays import WORLD_STEPS, mine_world
+from longstride.process.mining.machines import without_machines
+from longstride.process.mining.mine_services import (
+    choose_pairs,
+    mine_services,
+    service_distribution,
+    some,
+)
+from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time, worked_time
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.slow_steps import SlowSteps
+
+_INSTANT = 1.0
+"""Seconds up to which an event takes no time."""
+
+_MOSTLY = 0.95
+"""Share of such events from which nobody is needed for an activity."""
+
+_TIME_DECIMALS = 6
+
+STEPS = 3 + WORLD_STEPS
+"""Steps that are told apart while a log is mined."""
+
+
+class MinedScenario(NamedTuple):
+    """A scenario, and notes about the decisions of its mining."""
+
+    scenario: Scenario
+    notes: list[str]
+
+
+def mine_scenario(
+    log: EventLog, *, name: str, arrivals: str = "weekly", close: bool = True, steps: SlowSteps | None = None
+) -> MinedScenario:
+    """Learn a scenario in hours; it has the length of the log, and time 0 is the Monday 00:00 before the first event.
+
+    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times). ``close`` lets
+    simulations decide how much of the unexplained waiting is the world's; without them all of it is. ``steps`` hears
+    of each step.
+
+    Raises:
+        UserError: the log describes no possible process.
+    """
+    if arrivals not in ("weekly", "replay"):
+        raise UserError(f"arrivals: expected weekly or replay, not {arrivals!r}.")
+    if log.end.max() <= log.start.min():
+        raise UserError(f"{log.source}: all events happen at one moment, so nothing can be learned about time.")
+    steps = steps or SlowSteps()
+    steps.begin("Mining the log", STEPS)
+    steps.next("working hours")
+    log, of_machines, machine_notes = without_machines(log)
+    work, automatic = worked_time(log), automatic_activities(log)
+    if not (automatic | of_machines).all():  # somebody must be left to allocate work to
+        automatic = automatic | of_machines
+    steps.next("service times")
+    pairs, notes = choose_pairs(log, automatic)
+    resources = [log.resources[r] for r in np.unique(pairs.resource)]
+    services, service_notes = mine_services(log, work, pairs)
+    arrival_data, arrival_notes = mine_arrivals(log, arrivals)
+    data = {
+        "schema": "resource-allocation-scenario/1",
+        "name": name,
+        "description": f"Learned from {len(log):,} events of {len(log.cases):,} cases since {log.monday:%Y-%m-%d}.",
+        "time_unit": "hours",
+        "begins": f"{log.monday:%Y-%m-%d}",
+        "horizon": {"value": round(float(log.clock_end.max()) / HOUR, _TIME_DECIMALS)},
+        "arrivals": arrival_data,
+        "activities": list(log.activities),
+        "resources": resources,
+        "service": services,
+    }
+    if automatic.any():
+        rows = rows_by(log.activity, len(log.activities))
+        times = [service_distribution(work.hours[rows[a]]) for a in np.flatnonzero(automatic)]
+        names = [log.activities[a] for a in np.flatnonzero(automatic)]
+        data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
+        notes.append(f"Nobody is needed for {some(names)}: nearly all logged times are zero, or no person does it.")
+    source = f"the scenario learned from {log.source}"
+    world, world_notes = mine_world(log, work, data, source, close, steps)
+    steps.next("check of the scenario")
+    before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
+    return MinedScenario(
+        parse_scenario(data | world, source), [*before, *notes, *service_notes, *arrival_notes, *world_notes]
+    )
+
+
+def automatic_activities(log: EventLog) -> np.ndarray:
+    """Return bool[A], activities that take no time in nearly all events, while others of the log do."""
+    instant = log.end - log.start <= _INSTANT
+    share = np.bincount(log.activity, instant, len(log.activities)) / np.bincount(log.activity)
+    automatic = share >= _MOSTLY
+    return automatic & ~automatic.all()
+
+
+def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
+    """Return how logged durations became service times, and what of the log a scenario cannot express."""
+    logged = float((log.end - log.start).sum()) / HOUR
+    in_hours = float((open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)).sum())
+    unnamed = float((log.resource < 0).mean())
+    notes = [
+        f"Of {logged:,.0f} logged hours, {in_hours:,.0f} lie within the {int(work.open_hours.sum())} hours of the week "
+        f"in which the log works, and {work.hours.sum():,.0f} are left as service once records that a resource has "
+        "open at the same time share it."
+    ]
+    if unnamed > 0:
+        notes.append(
+            f"{unnamed:.1%} of the events name no resource; they count for routing and their activity's times."
+        )
+    return notes

@@ -1,0 +1,200 @@
+"""Who can do what by a log, and how long they take for it: the services of a scenario."""
+
+from typing import Any
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import Pairs, pairs_of, rows_by
+from longstride.process.kernel.service_times import table_mean
+from longstride.process.mining.service_means import credible_means
+from longstride.process.mining.working_hours import WorkedTime
+
+MIN_OBSERVATIONS = 20
+"""Events below which a pair takes the shape of its activity's service times."""
+
+MIN_PAIR_EVENTS = 5
+"""Events below which a pair is left out, if the other pairs cover enough."""
+
+MIN_COVERAGE = 0.95
+"""Share of the events with a resource that the kept pairs must cover."""
+
+MOST_PAIRS = 1_000_000
+"""Pairs of a scenario; a million have 41 million quantiles."""
+
+_QUANTILES = 41
+_SHORTEST = 1 / 3600
+"""Hours; replaces service times that are all zero, which a scenario cannot hold."""
+
+_DIGITS = 6
+
+
+def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[Pairs, list[str]]:
+    """Decide who can do what: pairs with at least five events, or fewer if those cover under 95 % of the events.
+
+    Each activity keeps its most frequent resource. If no named resource ever did it, all kept resources can do it.
+    Nobody does ``automatic`` activities, bool[A]. Returns the pairs and notes.
+
+    Raises:
+        UserError: more than a million pairs would be kept.
+    """
+    seen, count = pairs_of(log.activity, log.resource, len(log.resources)), len(log.activities)
+    needs_nobody = np.zeros(count, np.bool_) if automatic is None else automatic
+    seen = seen.taken(~needs_nobody[seen.activity])
+    least, which = _frequent(seen)
+    kept, left_out = seen.taken(which), seen.taken(~which)
+    unassigned = np.setdiff1d(np.flatnonzero(~needs_nobody), kept.activity)
+    able = np.unique(kept.resource)
+    _require_few_pairs(log, len(kept.activity), len(unassigned), len(able))
+    notes = [
+        f"Who can do what: the {len(kept.activity)} pairs seen at least {least} times (or most often for their "
+        f"activity) cover {kept.events.sum() / seen.events.sum():.1%} of the events with a resource; "
+        f"{len(left_out.activity)} rarer pairs are left out."
+    ]
+    notes += _left_out(log, seen, able)
+    if len(unassigned):
+        names = some([log.activities[a] for a in unassigned])
+        notes.append(f"The log never says who did {names}; everyone can do it in the scenario.")
+    return _with_all(kept, unassigned, able), notes
+
+
+def _frequent(seen: Pairs) -> tuple[int, np.ndarray]:
+    """Return from how many events on pairs are kept, and which of those seen are kept, bool[P]."""
+    first = np.flatnonzero(np.append(True, np.diff(seen.activity) > 0)) if len(seen.activity) else np.zeros(0, np.int64)
+    most = np.repeat(np.maximum.reduceat(seen.events, first), np.diff(np.append(first, len(seen.events))))
+    # The first one in the order of resources, where several are the most frequent.
+    at_most = np.flatnonzero(seen.events == most)
+    best = np.zeros(len(seen.events), np.bool_)
+    best[at_most[np.unique(seen.activity[at_most], return_index=True)[1]]] = True
+    kept, least = best, MIN_PAIR_EVENTS
+    for least in range(MIN_PAIR_EVENTS, 0, -1):
+        kept = best | (seen.events >= least)
+        if seen.events[kept].sum() >= MIN_COVERAGE * seen.events.sum():
+            break
+    return least, kept
+
+
+def _require_few_pairs(log: EventLog, kept: int, unassigned: int, able: int) -> None:
+    """Refuse what no machine trains on, before it is made."""
+    if (pairs := kept + unassigned * able) > MOST_PAIRS:
+        raise UserError(
+            f"{log.source}: {unassigned:,} activities name no person, so each of {able:,} people could do them; with "
+            f"the others that makes {pairs:,} pairs of an activity and a person, more than {MOST_PAIRS:,}. Name the "
+            "columns with --log-columns activity=...,resource=..., or keep fewer people or activities."
+        )
+
+
+def _left_out(log: EventLog, seen: Pairs, able: np.ndarray) -> list[str]:
+    """Return sentences about the resources that the scenario does not have."""
+    done = np.zeros(len(log.resources), np.bool_)
+    done[seen.resource] = True
+    gone = np.ones(len(log.resources), np.bool_)
+    gone[able] = False
+    rare, idle = ([log.resources[r] for r in np.flatnonzero(gone & of)] for of in (done, ~done))
+    notes = []
+    if rare:
+        notes.append(f"Resources that have only such rarer pairs are left out: {some(rare)}.")
+    if idle:
+        notes.append(f"Resources that do only what needs nobody are left out: {some(idle)}.")
+    return notes
+
+
+def _with_all(kept: Pairs, unassigned: np.ndarray, able: np.ndarray) -> Pairs:
+    """Return the pairs, with all of some people for each of some activities."""
+    activity = np.concatenate([kept.activity, np.repeat(unassigned, len(able))])
+    resource = np.concatenate([kept.resource, np.tile(able, len(unassigned))])
+    events = np.concatenate([kept.events, np.zeros(len(unassigned) * len(able), np.int64)])
+    order = np.lexsort((resource, activity))
+    return Pairs(activity[order], resource[order], events[order])
+
+
+def mine_services(log: EventLog, work: WorkedTime, pairs: Pairs) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the services of a scenario, and notes.
+
+    A pair with fewer than 20 events has the shape of its activity's times. Its mean is drawn towards that of the
+    activity, the more the fewer its events are.
+    """
+    services, own, zero = list[dict[str, Any]](), 0, set()
+    bounds = np.searchsorted(pairs.activity, np.arange(len(log.activities) + 1))
+    for a, rows in enumerate(rows_by(log.activity, len(log.activities))):
+        of_activity = pairs.taken(slice(bounds[a], bounds[a + 1]))
+        for service in _services_of(log, work.hours[rows], log.resource[rows], of_activity):
+            own += service["observations"] >= MIN_OBSERVATIONS
+            if service["distribution"] == "constant":
+                zero.add(service["activity"])
+            services.append(service)
+    notes = [
+        f"Service times: {own} of {len(services)} pairs have at least {MIN_OBSERVATIONS} events and their own "
+        "quantiles; the others take those of their activity. Means of few events are drawn towards the activity's, "
+        "as far as the differences may be luck."
+    ]
+    if zero:
+        notes.append(f"All logged times are zero for some of {some(sorted(zero))}; one second is used.")
+    return services, notes
+
+
+def _services_of(log: EventLog, hours: np.ndarray, resource: np.ndarray, pairs: Pairs) -> list[dict[str, Any]]:
+    """Return the services of one activity from the ``hours``, float64[n], and resources, int64[n], of its events."""
+    if len(pairs.resource) == 0:
+        return []
+    place = np.searchsorted(pairs.resource, resource)
+    place[place == len(pairs.resource)] = 0
+    place = np.where(pairs.resource[place] == resource, place, -1)
+    able = place >= 0
+    means = np.full(len(pairs.resource), float(hours.mean()))
+    if able.any():
+        means = credible_means(hours[able], place[able], len(pairs.resource))
+    rows, in_order, services = rows_by(place, len(pairs.resource)), np.argsort(hours, kind="stable"), []
+    for k, (a, r, events) in enumerate(zip(*(column.tolist() for column in pairs), strict=True)):
+        enough = events >= MIN_OBSERVATIONS
+        times = _with_mean(hours[rows[k]] if enough else hours, means[k])
+        service = service_distribution(times, None if enough else in_order)
+        pair = {"activity": log.activities[a], "resource": log.resources[r], "observations": events}
+        services.append(pair | service)
+    return services
+
+
+def _with_mean(hours: np.ndarray, mean: float) -> np.ndarray:
+    """Return float64[n], the times scaled to a mean; those that are all zero stay."""
+    total = float(hours.sum())
+    return hours * (mean * len(hours) / total) if total > 0.0 else hours
+
+
+def service_distribution(hours: np.ndarray, in_order: np.ndarray | None = None) -> dict[str, Any]:
+    """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
+
+    Straight lines between quantiles lie above the long tail of service times. So the greatest time as the last
+    quantile would overstate the work. ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their
+    order where it is known.
+    """
+    mean = float(hours.mean())
+    if mean <= _SHORTEST / 1000:
+        return {"distribution": "constant", "mean": _SHORTEST}
+    quantiles = even_quantiles(hours, np.argsort(hours, kind="stable") if in_order is None else in_order)
+    steps = _QUANTILES - 1
+    quantiles[-1] = max(quantiles[-2], 2 * (steps * mean - quantiles[1:-1].sum()) - quantiles[0])
+    quantiles *= mean / table_mean(quantiles)
+    return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles]}
+
+
+def even_quantiles(hours: np.ndarray, in_order: np.ndarray) -> np.ndarray:
+    """Return float64[41], the quantiles of NumPy's default method in even steps, to the bit.
+
+    An activity's times are scaled for each of its people. Their order stays, so it is found once for all of them.
+    """
+    at = np.linspace(0.0, 1.0, _QUANTILES) * (len(hours) - 1)
+    below = np.floor(at).astype(np.int64)
+    low = hours[in_order[below]]
+    high, part = hours[in_order[np.minimum(below + 1, len(hours) - 1)]], at - below
+    step = high - low
+    return np.asarray(np.where(part >= 0.5, high - step * (1 - part), low + step * part))
+
+
+def some(names: list[str]) -> str:
+    """Return the first five of some names and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,199 @@
+"""Rosters of a log: on which days a person is there, and at which hours. Presence is not availability.
+
+A person who has nothing to do leaves no record, so what the records show of a day is a part of it. On a day on which
+somebody is there, they are there at all hours at which they are usually seen on that weekday; somebody with changing
+shifts at those of the shift that the day's records lie in (``shifts.py``).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import rows_by
+from longstride.process.mining.shifts import changes_shifts, in_shifts
+from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, present_hours, without_short_gaps
+from longstride.process.scenario.scenario import DAYS
+
+_RARE = 0.1
+"""Share of a weekday's days with the person, from which an hour is a usual one."""
+
+_OVERTIME, _EXPECTED = 0.05, 7.0
+"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are fewer than
+this, where that mean is at least so large that it is no luck."""
+
+_P_DECIMALS = 9
+_ROUNDS = 200
+
+
+def mine_rosters(
+    log: EventLog, open_hours: np.ndarray, pause: bool
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the rosters of all resources of a log, and the names of those with changing shifts.
+
+    ``open_hours``, bool[168], are the open hours of the week; ``pause`` tells whether tasks rest at the end of duty.
+    """
+    begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
+    # The log may begin and end in the middle of a day, so who is not seen on these may have been there.
+    days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
+    rosters, in_turn = {}, []
+    clock_end = np.maximum(log.clock_end, log.clock_start)
+    for name, mine in zip(log.resources, rows_by(log.resource, len(log.resources)), strict=True):
+        masks = day_masks(log.clock_start[mine], clock_end[mine], open_hours)
+        weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
+        usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
+        if changes:
+            in_turn.append(name)
+        there = _hours_there(weekday, seen, changes, None if pause else log.clock_start[mine])
+        hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(log.clock_start[mine])
+        rosters[name] = [
+            plan
+            for d in range(7)
+            for plan in _plans_of_day(DAYS[d], hours[weekday == d], int(days[d]), idle if usual[d] else 0.0)
+        ]
+    return rosters, in_turn
+
+
+def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
+    """Return int64[days, 25], the days with records of one resource: number of the day, then its 24 hours."""
+    first_hour, present = present_hours(start, end, open_hours)
+    present = np.concatenate([np.zeros(first_hour % 24, np.bool_), present])
+    present = np.pad(present, (0, -len(present) % 24)).reshape(-1, 24)
+    number = first_hour // 24 + np.arange(len(present))
+    seen = present.any(1)
+    return np.column_stack([number[seen], _filled(present[seen])]).astype(np.int64)
+
+
+def _filled(days: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours of days with those between two of them that are a short gap."""
+    hours = np.arange(24)
+    last = np.maximum.accumulate(np.where(days, hours, -24), axis=1)
+    following = np.minimum.accumulate(np.where(days, hours, 48)[:, ::-1], axis=1)[:, ::-1]
+    between = (last >= 0) & (following < 24)
+    return np.asarray(days | (between & (following - last - 1 <= CLOSED_GAP)))
+
+
+def _usual_days(weekday: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Return bool[7], the weekdays on which a person is there at least at times.
+
+    They are at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
+    ``days``, int64[7]. On the others the person is there as long as the records show. ``weekday``, int64[k], are the
+    weekdays of the days with records.
+    """
+    counts = np.bincount(weekday, minlength=7)
+    return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= _RARE * days))
+
+
+def _usual_hours(weekday: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], for each day the hours at which the person is usually seen on its weekday."""
+    hours = np.zeros_like(seen)
+    for day in np.unique(weekday):
+        of_day = weekday == day
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= _RARE, CLOSED_GAP)
+    return hours
+
+
+def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None) -> np.ndarray:
+    """Return bool[k, 24], the hours in which a person is there on each day, on one of changing shifts or not.
+
+    ``start``, float64[n], are the times at which its records begin, None where tasks rest at the end of duty. Where
+    they do not, hours at the end of a day in which it does not begin anything are overtime.
+    """
+    there = _usual_hours(weekday, seen)
+    if changes:
+        there &= in_shifts(seen)
+        return there
+    if start is not None:
+        begun = np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
+        for day in np.unique(weekday):
+            there[weekday == day] = without_overtime(there[weekday == day][0], begun)
+    return there
+
+
+def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """Return ``hours``, bool[24], without those at both ends in which hardly an event begins.
+
+    ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
+    night before.
+    """
+    taking = _hours_of_taking(hours, begun)
+    if not taking.any():
+        return hours
+    at = np.flatnonzero(taking)
+    return np.asarray(hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1]))
+
+
+def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """Return those of ``hours``, bool[24], in which events begin as usual; none where there are too few to tell."""
+    at = np.flatnonzero(hours & (begun > 0))
+    if len(at) == 0:
+        return np.zeros(24, np.bool_)
+    within = hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1])
+    mean = float(begun[within].mean())
+    return within & (begun >= _OVERTIME * mean) if mean >= _EXPECTED else np.zeros(24, np.bool_)
+
+
+def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
+    """Return float64[k, 2], when one resource is surely there, in seconds and in order.
+
+    These are the hours of the day in which it usually begins events, on days with records. The first and the last one
+    are left out, because somebody may come late and leave early, and so are breaks. Of a resource of few records
+    nothing is sure. ``start`` and ``end`` are float64[n].
+    """
+    masks = day_masks(start, end, open_hours)
+    seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
+    there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), start)
+    taking = np.array([_hours_of_taking(day, begun) for day in there])
+    taking &= _with_neighbours(there)
+    hours = (24 * masks[:, :1] + np.arange(24))[taking]
+    if len(hours) == 0:
+        return np.zeros((0, 2))
+    apart = np.flatnonzero(np.diff(hours) > 1)
+    return np.stack([np.append(hours[:1], hours[apart + 1]), np.append(hours[apart], hours[-1:]) + 1], 1) * HOUR
+
+
+def _with_neighbours(there: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours of days that have another one before and after; midnight is no edge."""
+    all_day = there.all(1, keepdims=True)
+    inner = np.zeros_like(there)
+    inner[:, 1:-1] = there[:, :-2] & there[:, 1:-1] & there[:, 2:]
+    return np.asarray(inner | all_day)
+
+
+def share_without_work(start: np.ndarray) -> float:
+    """Return the share of the days of one resource's presence on which it has no work, so that no record shows it.
+
+    Records a day are taken for a Poisson number of which the zeros are not seen; its mean follows from that of the days
+    with records. ``start``, float64[n] seconds, are the times at which the records begin.
+    """
+    _, counts = np.unique(start // (24 * HOUR), return_counts=True)
+    mean = seen = float(counts.mean())
+    for _ in range(_ROUNDS):  # seen = mean / (1 - exp(-mean)), which has one solution
+        mean = seen * -math.expm1(-mean)
+    return math.exp(-mean)
+
+
+def _plans_of_day(day: str, hours: np.ndarray, days: int, idle: float) -> list[dict[str, Any]]:
+    """Return the plans of one weekday from the ``hours``, bool[k, 24], of the days with records, of ``days`` in all.
+
+    A person seen on k of n days is there on k / n of them, or (k + 1/2) / (n + 1) if that is more (Jeffreys' prior):
+    one Sunday of twenty does not mean that it is never two. ``idle`` is the share of the person's days without records.
+    """
+    plans: dict[tuple[str, ...], float] = {}
+    k, n = len(hours), max(days, len(hours))
+    present = min(max(k / n, (k + 0.5) / (n + 1)) / (1.0 - idle), 1.0) if k else 0.0
+    for mask in hours:
+        there = stretches(mask)
+        plans[there] = plans.get(there, 0.0) + present / k
+    return [
+        {"days": [day], "p": round(min(p, 1.0), _P_DECIMALS), "hours": list(there)}
+        for there, p in plans.items()
+        if there
+    ]
+
+
+def stretches(mask: np.ndarray) -> tuple[str, ...]:
+    """Return the stretches of bool[24] hours, like 09:00-17:00."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int64), [0]]))).reshape(-1, 2)
+    return tuple(f"{a:02d}:00-{b:02d}:00" for a, b in edges.tolist())

@@ -1,0 +1,78 @@
+"""Changing shifts: whether somebody works early on some days and late on others, and in which shift each day was.
+
+Hours of the day are on a circle, so that a night is as long as any other shift.
+"""
+
+import numpy as np
+
+from longstride.process.mining.working_hours import HOUR
+
+_NARROW = 0.7
+"""Changing shifts: the starts of a day lie within less than this share of the hours within which they would lie if
+those of all days were shuffled."""
+
+_MIN_DAYS = 20
+"""Days with at least two starts below which nobody is said to have changing shifts."""
+
+_SHUFFLES = 20
+_LONGEST = 0.95
+"""Quantile of the lengths of days that is the length of a shift."""
+
+
+def changes_shifts(start: np.ndarray) -> bool:
+    """Whether the records of one resource, which begin at ``start``, float64[n] seconds, show changing shifts."""
+    hours = (start // HOUR).astype(np.int64)
+    days, day = np.unique(hours // 24, return_inverse=True)
+    counts = np.bincount(day)
+    kept = (counts >= 2)[day]
+    if (counts >= 2).sum() < _MIN_DAYS:
+        return False
+    day, hour = day[kept], hours[kept] % 24
+    rng = np.random.default_rng(0)
+    shuffled = np.mean([_mean_length(day, rng.permutation(hour), len(days)) for _ in range(_SHUFFLES)])
+    return bool(_mean_length(day, hour, len(days)) < _NARROW * shuffled)
+
+
+def _mean_length(day: np.ndarray, hour: np.ndarray, days: int) -> float:
+    seen = np.zeros((days, 24), np.bool_)
+    seen[day, hour] = True
+    return float(arcs(seen[seen.any(1)])[1].mean())
+
+
+def arcs(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shortest stretch of hours, on the circle, that holds all hours seen on each day.
+
+    Args:
+        seen: bool[k, 24], at least one hour in each row.
+
+    Returns:
+        Its first hour and its number of hours, both int64[k].
+    """
+    gap = np.zeros(len(seen), np.int64)
+    longest, first = np.full(len(seen), -1), np.zeros(len(seen), np.int64)
+    for hour in range(48):  # twice around, so that a gap over midnight is counted whole
+        here = seen[:, hour % 24]
+        ends = here & (gap > longest) & (hour >= 24)
+        longest[ends], first[ends] = gap[ends], hour % 24
+        gap = np.where(here, 0, gap + 1)
+    return first, 24 - longest
+
+
+def in_shifts(seen: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the shift of each day, from the hours ``seen`` on it, bool[k, 24].
+
+    It is a stretch of hours that holds them and is as long as a shift: the one that holds the most days. A day that is
+    longer than a shift is its own.
+    """
+    first, length = arcs(seen)
+    shift = int(np.ceil(np.quantile(length, _LONGEST)))
+    within = np.array([((first - begin) % 24 + length <= shift).sum() for begin in range(24)])
+    shifts = np.zeros_like(seen)
+    for day in range(len(seen)):
+        if length[day] >= shift:
+            begin, hours = first[day], length[day]
+        else:
+            begins = np.arange(first[day] + length[day] - shift, first[day] + 1) % 24
+            begin, hours = begins[within[begins].argmax()], shift
+        shifts[day, np.arange(begin, begin + hours) % 24] = True
+    return shifts

@@ -1,0 +1,138 @@
+"""Working time as a log shows it: hours of the week, and the share of a record that is work.
+
+Times are float64[n] seconds since a Monday 00:00; ``open_hours``, bool[168], are the open hours of the week.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import rows_by
+from longstride.process.scenario.scenario import HOURS_PER_WEEK
+
+HOUR = 3600.0
+"""Seconds."""
+
+RARE_SHARE = 0.005
+"""Largest share of starts and ends in the rarest hours of the week, which count as closed."""
+
+CLOSED_GAP = 7
+"""Longest gap in hours between starts and ends that counts as open: no night is shorter, while records that fill a
+shift of eight hours start and end only at its edges."""
+
+IDLE_GAP = 2
+"""Longest gap in hours between records that counts as on duty and idle."""
+
+BREAK_SHARE = 0.1
+"""Share of a resource's days from which a record in an hour of the day says that it has no break then."""
+
+
+class WorkedTime(NamedTuple):
+    """Working time of a log with n events and R resources.
+
+    The work of an event is its time within open hours, divided by the records that its resource has open at the time.
+    """
+
+    open_hours: np.ndarray  # bool[168], hours of the week in which the place as a whole works
+    hours: np.ndarray  # float64[n], work of each event in hours
+    seen: np.ndarray  # int64[R, 168], weeks in which each resource has a record in that (open) hour of the week
+
+
+def worked_time(log: EventLog) -> WorkedTime:
+    """Return the working time of a log."""
+    open_hours = find_open_hours(log)
+    seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
+    hours = np.empty(len(log))
+    end = np.maximum(log.clock_end, log.clock_start)
+    alone = np.flatnonzero(log.resource < 0)
+    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, log.clock_start[alone])
+    for r, mine in enumerate(rows_by(log.resource, len(log.resources))):
+        hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
+        seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
+    # Durations are real time; wall-clock time is not, on the night when the clocks change.
+    clock = (end - log.clock_start) / HOUR
+    share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
+    duration = (log.end - log.start) / HOUR
+    return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
+
+
+def find_open_hours(log: EventLog) -> np.ndarray:
+    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, with short gaps."""
+    moments = np.concatenate([log.clock_start, log.clock_end])
+    counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+    order = np.argsort(counts, kind="stable")
+    rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
+    is_open = np.ones(HOURS_PER_WEEK, np.bool_)
+    is_open[order[rare]] = False
+    # Three weeks in a row, so that a gap may extend across the end of the week.
+    return without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+
+
+def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Return float64[n], the open hours between the Monday 00:00 and each time."""
+    upto = np.concatenate([[0.0], np.cumsum(open_hours)])
+    weeks, rest = np.divmod(clock / HOUR, HOURS_PER_WEEK)
+    return np.asarray(weeks * upto[-1] + np.interp(rest, np.arange(HOURS_PER_WEEK + 1), upto))
+
+
+def divided_time(open_hours: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return float64[n], the open hours of each record of one resource; simultaneous records share them equally."""
+    times = np.unique(np.concatenate([start, end]))
+    change = np.bincount(np.searchsorted(times, start), minlength=len(times))
+    change = change - np.bincount(np.searchsorted(times, end), minlength=len(times))
+    at_once = np.maximum(np.cumsum(change)[:-1], 1)
+    pieces = np.diff(open_time(open_hours, times)) / at_once
+    upto = np.concatenate([[0.0], np.cumsum(pieces)])
+    return np.asarray(upto[np.searchsorted(times, end)] - upto[np.searchsorted(times, start)])
+
+
+def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return int64[168], the number of weeks in which one resource is on duty in each hour of the week.
+
+    An hour counts if a record begins in it or fills it to its end. An hour in which a record only ends does not count:
+    as in the simulator, a resource finishes its task after its shift but takes no new one.
+    """
+    first, present = present_hours(start, end)
+    touched = np.concatenate([np.zeros(first, np.bool_), present])
+    touched = np.pad(touched, (0, -len(touched) % HOURS_PER_WEEK))
+    return np.asarray(touched.reshape(-1, HOURS_PER_WEEK).sum(0))
+
+
+def present_hours(
+    start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | None = None, breaks: bool = False
+) -> tuple[int, np.ndarray]:
+    """Return an hour, counted from the Monday 00:00, and bool[n], whether one resource is there in it and those after.
+
+    It is there in the hours of :func:`weeks_seen`; short gaps between them are filled. With ``breaks`` those gaps stay
+    that lie in an hour of the day, such as noon, in which it has a record on under a tenth of its days around.
+
+    Of the hours that are not among ``open_hours``, bool[168], if these are given, only those count in which a record
+    begins: a record that stays open over night is no sign of somebody who works at night.
+    """
+    first = np.asarray(start // HOUR, np.int64)
+    last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)
+    origin = int(first.min())
+    change = np.zeros(int(last.max()) - origin + 2, np.int64)
+    np.add.at(change, first - origin, 1)
+    np.add.at(change, last - origin + 1, -1)
+    touched = np.cumsum(change[:-1]) > 0
+    if open_hours is not None:
+        touched &= open_hours[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
+        touched[first - origin] = True
+    filled = without_short_gaps(touched, IDLE_GAP)
+    if not breaks:
+        return origin, filled
+    hour = (origin + np.arange(len(touched))) % 24
+    is_break = np.bincount(hour, touched, 24) < BREAK_SHARE * np.bincount(hour, filled, 24)
+    return origin, touched | (filled & ~is_break[hour])
+
+
+def without_short_gaps(touched: np.ndarray, longest: int) -> np.ndarray:
+    """Return bool[n] in which gaps of up to ``longest`` between True values are filled."""
+    at = np.flatnonzero(touched)
+    gaps = np.diff(at) - 1
+    filled = touched.copy()
+    for i in np.flatnonzero((gaps > 0) & (gaps <= longest)):
+        filled[at[i] : at[i + 1]] = True
+    return filled

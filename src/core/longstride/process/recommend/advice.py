@@ -1,0 +1,145 @@
+"""What a policy recommends, with its reasons in figures, as JSON values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longstride.process.simulator import ProcessSimulator
+from longstride.text import scale_of
+
+MOST_ALTERNATIVES = 3
+"""Other people who are named for a task."""
+
+POSTPONE = "Assign nothing now; ask again when somebody becomes free, comes or goes, or when a task begins to wait."
+
+NOTHING = "Nobody who is free can do what waits, so there is nothing to decide."
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A recommendation.
+
+    Attributes:
+        action: number of the chosen action of the simulator, that of postpone is the number of pairs; -1 where nobody
+            who is free can do what waits.
+        recommended: person, activity and case of the chosen assignment; None to assign nothing.
+        assignments: feasible assignments, the recommended one first, then the more probable before the less; JSON
+            values each.
+        feasible: number of feasible assignments, which may be more than those.
+        postpone: probability of assigning nothing.
+        heuristics: heuristic -> person, activity and case that it would choose, or None for nothing.
+        unit: unit of the times; empty where the scenario has none.
+        memory: what a policy with memory is to be given next time; empty without.
+    """
+
+    action: int
+    recommended: dict[str, str] | None
+    assignments: list[dict[str, Any]]
+    feasible: int
+    postpone: float
+    heuristics: dict[str, dict[str, str] | None]
+    unit: str
+    memory: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON values of the answer."""
+        return {
+            "recommended": self.recommended,
+            "words": self.words,
+            "assignments": self.assignments,
+            "feasible": self.feasible,
+            "postpone": {"probability": self.postpone, "meaning": POSTPONE},
+            "heuristics": self.heuristics,
+            "time_unit": self.unit,
+            "action": self.action,
+            "memory": self.memory,
+        }
+
+    @property
+    def words(self) -> str:
+        """What is recommended, in a sentence."""
+        if not self.feasible:
+            return NOTHING
+        if self.recommended is None:
+            return POSTPONE
+        return "{person} should do {activity} of case {case}.".format(**self.recommended)
+
+
+class Reasons:
+    """Describes pairs of a scenario in the state that the simulator's record holds.
+
+    The methods take ``state``, the arrays of the record by name, and the names of its cases.
+
+    Args:
+        simulator: process simulator.
+    """
+
+    def __init__(self, simulator: ProcessSimulator) -> None:
+        p, scenario = simulator.parameters, simulator.scenario
+        self._activities, self._people = scenario.activities, scenario.resources
+        self._activity_of, self._person_of = p.pair_activity.tolist(), p.pair_resource.tolist()
+        self._service = p.pair_mean.tolist()
+        self._able: list[list[int]] = [[] for _ in self._activities]  # pairs of each activity, the fastest first
+        for pair in np.lexsort((p.pair_mean, p.pair_activity)).tolist():
+            self._able[self._activity_of[pair]].append(pair)
+        self.unit = "" if scenario.time_unit == "abstract" else scenario.time_unit
+
+    def named(self, state: Mapping[str, np.ndarray], pair: int, cases: list[str]) -> dict[str, str] | None:
+        """Return person, activity and case of a feasible pair; None for postpone."""
+        if pair == len(self._service):
+            return None
+        activity = self._activity_of[pair]
+        case = cases[state["slot_case"][state["queue_head"][activity]]]
+        return {
+            "person": self._people[self._person_of[pair]],
+            "activity": self._activities[activity],
+            "case": case,
+        }
+
+    def of(
+        self, state: Mapping[str, np.ndarray], pair: int, probability: float, cases: list[str], chosen_by: list[str]
+    ) -> dict[str, Any]:
+        """Return a feasible pair with its probability and figures, and the heuristics that choose it."""
+        activity = self._activity_of[pair]
+        slot, now, available = state["queue_head"][activity], state["time"], state["available"].tolist()
+        case, able = int(state["slot_case"][slot]), self._able[activity]
+        others = [other for other in able if other != pair]
+        free = sum([available[self._person_of[other]] for other in others])
+        figures = {
+            "person": self._people[self._person_of[pair]],
+            "activity": self._activities[activity],
+            "case": cases[case],
+            "probability": probability,
+            "chosen_by": chosen_by,
+            "waited": float(now - state["slot_enabled"][slot]),
+            "case_age": float(now - state["arrival_time"][case]),
+            "queue": int(state["queue_length"][activity]),
+            "service_time": self._service[pair],
+            "fastest_service_time": self._service[able[0]],
+            "others": len(others),
+            "free_others": free,
+            "alternatives": [self._alternative(state, other) for other in others[:MOST_ALTERNATIVES]],
+        }
+        return {**figures, "reason": self._sentence(figures)}
+
+    def _alternative(self, state: Mapping[str, np.ndarray], pair: int) -> dict[str, Any]:
+        r = self._person_of[pair]
+        status = "free" if state["available"][r] else "busy" if state["busy_pair"][r] >= 0 else "off shift"
+        return {"person": self._people[r], "service_time": self._service[pair], "status": status}
+
+    def _sentence(self, figures: dict[str, Any]) -> str:
+        """Return the figures in words."""
+        mean, count = figures["service_time"], figures["others"]
+        first = f", the first of {figures['queue']:,}" if figures["queue"] > 1 else ""
+        text = f"It has waited {self._time(figures['waited'])}{first}; {figures['person']} needs {self._time(mean)}"
+        if not count:
+            return f"{text} and is the only one who can do it."
+        best = figures["alternatives"][0]
+        other = f"{best['person']}, who is {best['status']}, needs {self._time(best['service_time'])}"
+        faster = "the fastest other" if mean <= best["service_time"] else "the fastest"
+        return f"{text}; {figures['free_others']:,} of {count:,} others are free; {faster}, {other}."
+
+    def _time(self, value: float) -> str:
+        return scale_of(self.unit, value).show(value, 3)

@@ -1,0 +1,177 @@
+"""``--mode recommend``: reads a state and prints a recommendation, or serves them."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from longstride.commands.checkpoint_simulator import require_process, simulator_of
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.escaping import json_text
+from longstride.process.event_logs.open_events import read_open_events
+from longstride.process.event_logs.reading.decode import kind_of, read_log, readable
+from longstride.process.event_logs.reading.limits import Guard
+from longstride.process.event_logs.reading.options import parse_log_columns
+from longstride.process.recommend.recommender import TOP, Recommender
+from longstride.process.recommend.table import print_advice
+from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.from_log import state_of_log
+from longstride.process.snapshots.schema import ProcessState, parse_state
+from longstride.text import Say
+from longstride.training.assembly.run_settings import log_reading
+from longstride.training.evaluation.trained_policy import trained_policy
+from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
+from longstride.training.run_directory.directory import checkpoint_files
+from longstride.version import __version__
+
+LOCALHOST = "127.0.0.1"
+MOST_WORKERS = 256
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says beside the settings."""
+
+    checkpoint: str | None = None  # run directory or checkpoint; None for --run-directory
+    state: str | None = None  # file with a state, or a log of open cases
+    at: str | None = None  # present of a log
+    on_shift: list[str] | None = None  # people on shift at the time of a log
+    json: bool = False  # whether to print JSON
+    top: int | None = None  # most assignments; 0 for all
+    serve: int | None = None  # port
+    host: str | None = None  # address to listen at
+    token_file: str | None = None  # file with the tokens that requests must show
+    workers: int | None = None  # processes that answer
+    access_log: str | None = None  # file for a line of each answer, "-" for the standard output
+
+
+def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+    """Print a recommendation, or serve them until a signal ends it; return the exit code.
+
+    Raises:
+        UserError: the run, the state or the address is not what it should be.
+    """
+    directory = asked.checkpoint or config.run_directory
+    if not directory:
+        raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
+    if (asked.state is None) == (asked.serve is None):
+        raise UserError("--mode recommend needs either --state FILE, a state or a log of open cases, or --serve PORT.")
+    if asked.top is not None and asked.top < 0:
+        raise UserError(f"--top is {asked.top}; expected a number of assignments, 0 for all.")
+    for flag in ("host", "token_file", "workers", "access_log"):
+        if getattr(asked, flag) is not None and asked.serve is None:
+            raise UserError(f"--{flag.replace('_', '-')} goes with --serve PORT.")
+    if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
+        raise UserError(f"--workers is {asked.workers}; expected 1 to {MOST_WORKERS}.")
+    if asked.serve is not None:
+        _serve(Path(directory), config, sources, asked, say)
+        return 0
+    of_the_run = list[str]()  # with --json nothing else is printed
+    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if asked.json else say)
+    state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
+    advice = recommender.advise(state, TOP if asked.top is None else asked.top)
+    if asked.json:
+        identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
+        print(json_text({**advice.as_json(), **identity, "notes": [*of_the_run, *notes]}, indent=2))
+    else:
+        print_advice(advice, console, say)
+        for note in notes:
+            say(note)
+    return 0
+
+
+def recommender_of(
+    directory: Path, config: Config, sources: dict[str, str], say: Say
+) -> tuple[Recommender, dict[str, Any]]:
+    """Return what recommends, and what the service's health page says of it.
+
+    Raises:
+        UserError: there is no intact checkpoint, or it is of no process.
+    """
+    recommenders, about = _recommenders(directory, config, sources, say, 1)
+    return recommenders[0], about
+
+
+def _recommenders(
+    directory: Path, config: Config, sources: dict[str, str], say: Say, count: int
+) -> tuple[list[Recommender], dict[str, Any]]:
+    """Return some recommenders with the same policy, one for each thread, and what the service says of it."""
+    folder = policy_folder(directory, say)
+    tensors, metadata = load_arrays(folder, say)
+    missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
+    if missing:
+        raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
+    purpose = "--mode recommend is for processes, of scenarios or event logs."
+    require_process(config, sources, metadata, directory, purpose)
+    simulator = simulator_of(config, sources, metadata, directory).simulator
+    assert isinstance(simulator, ProcessSimulator)
+    trained = trained_policy(tensors, metadata)
+    about = {
+        "scenario": simulator.scenario.name,
+        "policy": trained.spec.family,
+        "iteration": int(metadata["iteration"]),
+        "policy_sha256": str(metadata["tensors_sha256"]),
+        "saved": checkpoint_files(checkpoint_folder(folder))[0].stat().st_mtime,
+    }
+    return [Recommender(simulator, trained) for _ in range(count)], about
+
+
+def read_state(path: Path, asked: Asked, recommender: Recommender, config: Config) -> tuple[ProcessState, list[str]]:
+    """Return the state in a file, and sentences about what a log leaves open.
+
+    Raises:
+        UserError: the file cannot be read, or is no state and no log.
+    """
+    if not path.is_file():
+        raise UserError(f"There is no file {path} with a state or a log.")
+    with readable(path):
+        guard = Guard(log_reading(config).limits, str(path))
+        content = read_log(path, guard) if kind_of(path, guard) == "json" else b""
+    if content and b'"objectTypes"' not in content:
+        for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
+            if given is not None:
+                raise UserError(f"{flag} is for a log; {path} is a state, which says it itself.")
+        return parse_state(content, str(path)), []
+    if math.isnan(recommender.simulator.scenario.hour):
+        raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
+    columns = parse_log_columns(config.log_columns) if config.log_columns else {}
+    events = read_open_events(path, columns, log_reading(config), asked.at)
+    found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
+    state = found.state
+    summary = (
+        f"{path} at {events.now.isoformat(timespec='seconds')}: tasks that wait {len(state.waiting):,}, "
+        f"in work {len(state.in_work):,}, at rest {len(state.resting):,}; "
+        f"people on shift {len(state.on_shift or []):,}."
+    )
+    return state, [summary, *events.notes, *found.notes]
+
+
+def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Asked, say: Say) -> None:
+    from longstride.process.recommend.service.guard import guard_of
+
+    host = asked.host or LOCALHOST
+    guard_of(host, asked.token_file)
+    try:
+        from longstride.process.recommend.service.limits import Limits, Served
+        from longstride.process.recommend.service.server import Wanted, serve
+    except ImportError as error:
+        raise UserError(
+            f"{error.name or error} is not installed, which --serve needs; pip install 'longstride[service]' adds it."
+        ) from None
+
+    def load() -> Served:
+        (recommender, other), about = _recommenders(directory, config, sources, say, 2)
+        return Served(recommender, about, other)
+
+    def fingerprint() -> object:
+        newest = checkpoint_files(checkpoint_folder(policy_folder(directory)))[0]
+        return newest, newest.stat().st_mtime_ns
+
+    limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)
+    wanted = Wanted(
+        host, asked.serve or 0, asked.workers or 1, asked.access_log or "", limits, config.service_reload_seconds
+    )
+    serve(wanted, load, lambda address: guard_of(address, asked.token_file), fingerprint, say)

@@ -1,0 +1,48 @@
+"""The mode ``recommend`` on the command line."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from longstride.commands.mode import Call, Mode, add_checkpoint
+from longstride.process.recommend.service.processes.signals import end_well_while_starting
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup as Group
+
+
+def _add_flags(group: "Group") -> None:
+    add_checkpoint(group)
+    group.add_argument("--state", metavar="FILE", help="a state as JSON, or a log of open cases")
+    group.add_argument("--at", metavar="TIME", help="the present of a log (default: its last time)")
+    on_shift = "the people on shift, for a log (default: as the scenario expects)"
+    group.add_argument("--on-shift", nargs="+", metavar="NAME", help=on_shift)
+    group.add_argument("--json", action="store_true", help="JSON in place of a table")
+    group.add_argument("--top", type=int, metavar="N", help="assignments to show, 0 for all (default: 10)")
+    group.add_argument("--serve", type=int, metavar="PORT", help="the port of a service, 0 for a free one")
+    group.add_argument("--host", metavar="ADDRESS", help="where to serve (default: this machine alone)")
+    group.add_argument("--token-file", metavar="FILE", help="the tokens of requests, one a line")
+    group.add_argument("--workers", type=int, metavar="N", help="processes that answer (default: 1)")
+    log = "file for a line of JSON about each answer, - for the standard output (default: none)"
+    group.add_argument("--access-log", metavar="FILE", help=log)
+
+
+def _serves(own: Mapping[str, Any]) -> bool:
+    return own["serve"] is not None
+
+
+def _run(call: Call) -> int:
+    """Recommend once, or serve; a service ends well at a signal, from before it imports what takes seconds."""
+    with end_well_while_starting() if _serves(call.own) else nullcontext():
+        from longstride.process.recommend.command import Asked, run_recommend
+
+        return run_recommend(call.config, call.sources, Asked(**call.own), call.console, call.say)
+
+
+RECOMMEND = Mode(
+    "recommend",
+    "Recommend assignments for a state of the process, once or as a service.",
+    _add_flags,
+    _run,
+    has_a_result=_serves,
+)

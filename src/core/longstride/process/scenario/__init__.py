@@ -1,0 +1,1 @@
+"""Scenarios: what a process is made of, their files, the flow of a case, and the calendar."""

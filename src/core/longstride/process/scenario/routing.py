@@ -1,0 +1,263 @@
+"""The flow of a case as a table of nodes for compiled code.
+
+A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, a first-order Markov chain over activities, or a list of
+cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of
+them, END closes the case.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from longstride.errors import UserError
+from longstride.process.scenario.nodes import END, FORK, JOIN, TASK, XOR, TemplateTask, parse_cases, width_of
+
+_TOLERANCE = 1e-6
+_MAX_DEPTH = 50
+_MOST_SWEEPS = 1_000
+
+
+@dataclass
+class Routing:
+    """The node table; probabilities are 1 for all kinds but XOR."""
+
+    kind: list[int] = field(default_factory=list)  # kind of each node
+    target: list[int] = field(default_factory=list)  # activity of a TASK, number of a JOIN, else -1
+    successors: list[list[int]] = field(default_factory=list)  # next nodes of each node
+    probabilities: list[list[float]] = field(default_factory=list)  # of the next nodes
+    root: int = 0  # first node of a case
+    joins: list[int] = field(default_factory=list)  # number of branches that each join waits for
+    width: int = 1  # largest number of tasks of one case that can wait at once
+    inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
+    delay: list[float] = field(default_factory=list)  # open time before each TASK that is its own, 0 for none
+    mean_width: float = 1.0  # mean of the same as width over the cases
+    depth: int = 0  # most nodes that one token can lead to at one time
+    visits: list[float] = field(default_factory=list)  # of each node, where known without solving
+
+    def add(
+        self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None, inside: int = -1
+    ) -> int:
+        """Append a node and return its index."""
+        self.kind.append(kind)
+        self.inside.append(inside)
+        self.delay.append(0.0)
+        self.target.append(target)
+        self.successors.append(successors)
+        self.probabilities.append(probabilities or [1.0] * len(successors))
+        return len(self.kind) - 1
+
+    def reachable(self) -> set[int]:
+        """Return the nodes that a case can reach."""
+        reached, frontier = {self.root}, [self.root]
+        while frontier:
+            for node in self.successors[frontier.pop()]:
+                if node not in reached:
+                    reached.add(node)
+                    frontier.append(node)
+        return reached
+
+    def expected_visits(self) -> np.ndarray:
+        """Return float64[N], how often a case visits each node on average, by solving the flow equations.
+
+        Raises:
+            UserError: a case that reaches some activity can never end.
+        """
+        if self.visits:
+            return np.array(self.visits)
+        n, reached = len(self.kind), self.reachable()
+        transition = np.zeros((n, n))
+        for i in reached:
+            successors, probabilities = self.successors[i], self.probabilities[i]
+            share = 1.0 / self.joins[self.target[i]] if self.kind[i] == JOIN else 1.0
+            for j, p in zip(successors, probabilities, strict=True):
+                transition[i, j] += p * share
+        start = np.zeros(n)
+        start[self.root] = 1.0
+        try:
+            visits = np.linalg.solve(np.eye(n) - transition.T, start)
+        except np.linalg.LinAlgError:
+            visits = np.full(n, -1.0)
+        if not np.all(np.isfinite(visits)) or visits.min() < -_TOLERANCE or visits.max() > 1e6:
+            raise UserError("flow: a case can never end; give some activity on every path a way to null (the end).")
+        return visits
+
+    def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
+        """Return float64[A], the expected work from each activity on to the end of a case, that activity included.
+
+        Of parallel branches the longest counts. An activity of several nodes gets their mean; an activity of no node
+        gets its own work: ``work``, float64[A], is the time that each activity takes.
+        """
+        ahead = np.zeros(len(self.kind))
+        for _ in range(_MOST_SWEEPS):
+            previous = ahead.copy()
+            for node, kind in enumerate(self.kind):
+                branches = ahead[self.successors[node]]
+                rest = branches.max(initial=0.0) if kind == FORK else branches @ self.probabilities[node]
+                ahead[node] = rest + (work[self.target[node]] if kind == TASK else 0.0)
+            if np.allclose(ahead, previous, rtol=1e-6, atol=0.0):
+                break
+        tasks = np.array(self.kind) == TASK
+        activity = np.array(self.target)[tasks]
+        totals, counts = np.bincount(activity, ahead[tasks], len(work)), np.bincount(activity, minlength=len(work))
+        return np.where(counts > 0, totals / np.maximum(counts, 1), work)
+
+
+def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
+    """Turn the flow of a scenario file into nodes.
+
+    Raises:
+        UserError: the flow is malformed; the message says where.
+    """
+    routing, index = Routing(), {name: i for i, name in enumerate(activities)}
+    end = routing.add(END, -1, [])
+    if set(flow) == {"start", "next"}:
+        _markov(routing, flow, index, end)
+    elif set(flow) == {"cases"}:
+        _cases(routing, *parse_cases(flow["cases"], index), end)
+        return routing
+    else:
+        routing.root = _tree(routing, flow, index, end, "flow", 0, -1)
+        routing.width = _width(flow)
+    routing.mean_width, routing.depth = float(routing.width), len(routing.kind) + 1
+    return routing
+
+
+def _cases(routing: Routing, cases: list[list[TemplateTask]], probabilities: list[float], end: int) -> None:
+    """Add the nodes of a list of cases, the last task of each first; a join is known by its size and number."""
+    columns: dict[tuple[int, int], int] = {}
+    roots, widths = [], []
+    routing.visits = [1.0]
+    for tasks, p in zip(cases, probabilities, strict=True):
+        before = len(routing.kind)
+        roots.append(_case(routing, tasks, columns, end))
+        routing.visits += [p] * (len(routing.kind) - before)
+        routing.depth = max(routing.depth, len(routing.kind) - before + 2)
+        widths.append(width_of(tasks))
+    routing.root = roots[0] if len(roots) == 1 else routing.add(XOR, -1, roots, probabilities)
+    routing.visits += [1.0] * (len(routing.kind) - len(routing.visits))
+    routing.width, routing.mean_width = max(widths), float(np.dot(widths, probabilities))
+
+
+def _case(routing: Routing, tasks: list[TemplateTask], columns: dict[tuple[int, int], int], end: int) -> int:
+    """Add the nodes of one case and return its first."""
+    followers: list[list[int]] = [[] for _ in tasks]
+    for j, task in enumerate(tasks):
+        for i in task.after:
+            followers[i].append(j)
+    joins: dict[int, int] = {}
+
+    def join(size: int, after: int) -> int:
+        joins[size] = joins.get(size, -1) + 1
+        column = columns.setdefault((size, joins[size]), len(routing.joins))
+        if column == len(routing.joins):
+            routing.joins.append(size)
+        return routing.add(JOIN, column, [after])
+
+    def all_of(nodes: list[int]) -> int:
+        return nodes[0] if len(nodes) == 1 else routing.add(FORK, -1, nodes)
+
+    last = sum(not f for f in followers)
+    final = end if last == 1 else join(last, end)
+    entry = [final] * len(tasks)
+    for i in reversed(range(len(tasks))):
+        node = routing.add(TASK, tasks[i].activity, [all_of([entry[j] for j in followers[i]] or [final])])
+        routing.delay[node] = tasks[i].delay
+        entry[i] = join(len(tasks[i].after), node) if len(tasks[i].after) > 1 else node
+    return all_of([entry[i] for i, task in enumerate(tasks) if not task.after])
+
+
+def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where: str, depth: int, inside: int) -> int:
+    """Add one element of a flow tree that continues at node ``after``; return its first node.
+
+    ``inside`` is the number of the innermost join around it, -1 for none.
+    """
+    if depth > _MAX_DEPTH:
+        raise UserError(f"{where}: the flow is nested more than {_MAX_DEPTH} deep.")
+    if not isinstance(flow, dict) or len(flow) != 1 or next(iter(flow)) not in ("task", "seq", "xor", "and"):
+        raise UserError(
+            f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {_short(flow)}."
+        )
+    kind, content = next(iter(flow.items()))
+    if kind == "task":
+        return routing.add(TASK, index[_name(content, index, f"{where}.task")], [after], inside=inside)
+    if not isinstance(content, list) or not content:
+        raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
+
+    def part(i: int, element: Any, after: int, inside: int) -> int:
+        place = f"{where}.{kind}[{i}]" + ".branch" * (kind == "xor")
+        return _tree(routing, element, index, after, place, depth + 1, inside)
+
+    if kind == "seq":
+        for i in reversed(range(len(content))):
+            after = part(i, content[i], after, inside)
+        return after
+    if kind == "and":
+        number = len(routing.joins)
+        routing.joins.append(len(content))
+        join = routing.add(JOIN, number, [after], inside=inside)
+        return routing.add(FORK, -1, [part(i, c, join, number) for i, c in enumerate(content)])
+    probabilities = _probabilities(content, "branch", f"{where}.xor")
+    return routing.add(XOR, -1, [part(i, c["branch"], after, inside) for i, c in enumerate(content)], probabilities)
+
+
+def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: int) -> None:
+    """Add the nodes of ``{"start": [...], "next": {activity: [...]}}``."""
+    if not isinstance(flow["next"], dict):
+        raise UserError(f"flow.next: expected an object with a list for each activity, not {_short(flow['next'])}.")
+    tasks = {name: routing.add(TASK, i, []) for name, i in index.items()}
+
+    def target(name: Any, where: str) -> int:
+        return end if name is None else tasks[_name(name, index, where)]
+
+    def draw(choices: Any, where: str) -> int:
+        probabilities = _probabilities(choices, "activity", where)
+        targets = [target(choice["activity"], f"{where}[{i}].activity") for i, choice in enumerate(choices)]
+        return targets[0] if len(targets) == 1 else routing.add(XOR, -1, targets, probabilities)
+
+    routing.root = draw(flow["start"], "flow.start")
+    for name, choices in flow["next"].items():
+        _name(name, index, "flow.next")
+        node = tasks[name]
+        routing.successors[node] = [draw(choices, f"flow.next.{name}")]
+        routing.probabilities[node] = [1.0]
+    reached = routing.reachable()
+    for name, node in tasks.items():
+        if node in reached and not routing.successors[node]:
+            raise UserError(f"flow.next: nothing is said about what follows {name!r}; null ends the case.")
+
+
+def _probabilities(choices: Any, key: str, where: str) -> list[float]:
+    """Check a list of ``{"p": .., key: ..}`` and return the probabilities."""
+    if not isinstance(choices, list) or not choices:
+        raise UserError(f"{where}: expected a list of choices, not {_short(choices)}.")
+    for i, choice in enumerate(choices):
+        if not isinstance(choice, dict) or set(choice) != {"p", key}:
+            raise UserError(f"{where}[{i}]: expected the keys p and {key}, not {_short(choice)}.")
+        p = choice["p"]
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0.0 <= p <= 1.0:
+            raise UserError(f"{where}[{i}].p: expected a probability between 0 and 1, not {_short(p)}.")
+    total = sum(float(c["p"]) for c in choices)
+    if abs(total - 1.0) > _TOLERANCE:
+        raise UserError(f"{where}: the probabilities add up to {total:.6g}, not to 1.")
+    return [float(c["p"]) / total for c in choices]
+
+
+def _name(name: Any, index: dict[str, int], where: str) -> str:
+    if not isinstance(name, str) or name not in index:
+        raise UserError(f"{where}: {_short(name)} is not one of the scenario's activities.")
+    return name
+
+
+def _width(flow: dict[str, Any]) -> int:
+    """Return the largest number of tasks of one case that can wait at once."""
+    kind, content = next(iter(flow.items()))
+    if kind == "task":
+        return 1
+    widths = [_width(c["branch"] if kind == "xor" else c) for c in content]
+    return sum(widths) if kind == "and" else max(widths)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,195 @@
+"""The process simulator on the contract: actions, observation, reward."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from longstride.process.kernel import action_features, arrivals, attendance, dynamics, heuristics, metrics, policy_prior
+from longstride.process.kernel.pairs import describe, figures, summary
+from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
+from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
+from longstride.process.scenario.routing import build_routing
+from longstride.process.scenario.scenario import Scenario
+from longstride.simulators.simulator import Function, Simulator
+from longstride.simulators.spaces import Discrete
+
+
+class ProcessSimulator(Simulator):
+    """Decides who works on which case next.
+
+    Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
+    the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
+    Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
+    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. Where
+    cases can wait for nobody, only those count of which a task waits for a resource or is served.
+
+    Attributes:
+        scenario: checked scenario that is simulated.
+        prior: what an untrained policy prefers, one of ``policy_prior.PRIORS``.
+        sizes: sizes of the state record and of a nominal episode.
+    """
+
+    main_metric = "mean_cycle_time"
+    main_metric_lower_is_better = True
+    heuristics: Mapping[str, Function] = {
+        "random": heuristics.random,
+        "fifo": heuristics.first_in_first_out,
+        "spt": heuristics.shortest_processing_time,
+    }
+    bounds: Mapping[str, Function] = {"lower_bound": metrics.lower_bound}
+    reset = staticmethod(dynamics.start)
+    action_features = staticmethod(action_features.action_features)
+    summarise = staticmethod(summary.summarise)
+    describe_actions = staticmethod(describe.describe_actions)
+    control_variate = staticmethod(arrivals.arrivals_in_excess)
+    episode_metrics = staticmethod(metrics.episode_metrics)
+
+    def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:
+        self.scenario, self.prior = scenario, prior
+        parameters, self.sizes = build_parameters(scenario)
+        pairs, resources = len(parameters.pair_mean), len(scenario.resources)
+        self.action_space = Discrete(pairs + 1)
+        self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
+        if scenario.has_clock:
+            self.observation_size += resources + 4
+        self.max_steps = self.sizes.max_steps
+        self.expected_steps = max(1, round(self.sizes.expected_tasks))
+        routing = build_routing(scenario.flow, scenario.activities)
+        oldest = {"serves_oldest": np.array(int(policy_prior.serves_oldest(prior)))}
+        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing) | oldest)[0]
+        self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
+        self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
+        self.action_feature_size = len(self.initial_feature_weights)
+        self.summary_size, self.description_size = summary.SIZE, figures.SIZE
+        self.initial_description_weights = figures.initial_weights(prior)
+        self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
+        self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
+        self.state_dtype = state_dtype(parameters, self.sizes)
+        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays)
+        self.labels = _labels(scenario, parameters, self.initial_feature_weights, prior)
+        self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays)
+        self.metric_labels = {"utilisation": scenario.resources}
+        if parameters.pair_habit.any():
+            self.heuristics = {**self.heuristics, "logged": heuristics.logged}
+
+    @staticmethod
+    def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
+        """Write the mask, bool[P + 1]: the feasible pairs and postpone."""
+        for a in range(len(state.queue_length)):
+            waits = state.queue_length[a] > 0
+            for pair in range(parameters.activity_pairs[a], parameters.activity_pairs[a + 1]):
+                mask[pair] = waits and state.available[parameters.pair_resource[pair]] != 0
+
+    @staticmethod
+    def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
+        """Assign or postpone, and run to the next step; never terminates, the horizon truncates."""
+        state.decisions += 1
+        postponed = action == len(parameters.pair_mean)
+        if not postponed:
+            dynamics.assign(state, parameters, action)
+        if postponed or not attendance.feasible(state, parameters):
+            dynamics.run_to_step(state, parameters)
+        reward = -state.area * parameters.reward_scale
+        state.area = 0.0
+        return reward, False
+
+    @staticmethod
+    def truncated(state: Any, parameters: Parameters) -> bool:
+        """Whether the horizon or a capacity is reached."""
+        return state.ended != 0  # type: ignore[no-any-return]
+
+    @staticmethod
+    def time(state: Any, parameters: Parameters) -> float:
+        """Return the simulated time in the scenario's unit."""
+        return state.time  # type: ignore[no-any-return]
+
+    @staticmethod
+    def observe(state: Any, parameters: Parameters, observation: np.ndarray) -> None:
+        """Write the observation, float32[observation_size].
+
+        In this order: for each pair whether its resource works on it now; for each resource whether it is available,
+        and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
+        queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those that
+        wait for nobody. Where the hour matters, then whether each resource is on duty, and sine and cosine of the hour
+        of the day and of the week.
+        """
+        p = parameters
+        pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
+        observation[:pairs] = 0.0
+        k = pairs + resources
+        for r in range(resources):
+            pair = state.busy_pair[r]
+            observation[pairs + r] = state.available[r]
+            observation[k + r] = 0.0
+            if pair >= 0:
+                observation[pair] = 1.0
+                elapsed = state.time - state.started[r]
+                observation[k + r] = elapsed / (elapsed + p.pair_mean[pair])
+        k += resources
+        for a in range(activities):
+            length = state.queue_length[a]
+            observation[k + a] = observation[k + activities + a] = 0.0
+            if length > 0:  # a logarithm of 1 costs as much as any other
+                age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
+                observation[k + a], observation[k + activities + a] = math.log1p(length), math.log1p(age)
+            observation[k + 2 * activities + a] = length
+        k += 3 * activities
+        observation[k] = math.log1p(state.open - state.resting)
+        k += 1
+        observation[k] = state.open - state.resting
+        if k + 1 < len(observation):
+            for r in range(resources):
+                observation[k + 1 + r] = state.on_duty[r]
+            k += 1 + resources
+            day = 2.0 * math.pi * state.time / (24.0 * p.hour)
+            observation[k], observation[k + 1] = math.sin(day), math.cos(day)
+            observation[k + 2], observation[k + 3] = math.sin(day / 7.0), math.cos(day / 7.0)
+
+    def message(self, state: Any) -> str | None:
+        """Return which capacity ended an episode, or None."""
+        if state.overflow == 0:
+            return None
+        capacity = {
+            CASES_FULL: f"the {self.sizes.cases:,} cases that an episode can hold",
+            OPEN_CASES_FULL: f"the capacity of {self.parameters.max_open_cases:,} open cases",
+            WAITING_FULL: f"the capacity of {self.sizes.waiting:,} waiting tasks",
+        }[int(state.overflow)]
+        queues = sorted(zip(state.queue_length, self.scenario.activities, strict=True), reverse=True)
+        backlog = ", ".join(f"{int(n):,} at {name}" for n, name in queues[:3])
+        return (
+            f"Episode ended at time {float(state.time):,.0f} of {self.scenario.horizon.value:,.0f}: it "
+            f"reached {capacity} (open cases {int(state.open):,}; waiting {backlog}). The policy falls behind, or "
+            "the scenario's resources cannot carry its arrivals."
+        )
+
+    def description(self) -> dict[str, Any]:
+        """Return the contract's description with the scenario's name and a digest of its content."""
+        unused = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
+        digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
+        prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
+        return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}
+
+
+def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, prior: str) -> dict[str, Sequence[str]]:
+    """Return the names of observations, actions and action features, in the order in which they are written."""
+    second = "serves the oldest case" if policy_prior.serves_oldest(prior) else "the same where negative"
+    activities, resources = scenario.activities, scenario.resources
+    indices = zip(parameters.pair_activity.tolist(), parameters.pair_resource.tolist(), strict=True)
+    pairs = [(activities[a], resources[r]) for a, r in indices]
+    observation = [f"{resource} works on {activity}" for activity, resource in pairs]
+    observation += [f"{resource} is available" for resource in resources]
+    observation += [f"elapsed share of the task of {resource}" for resource in resources]
+    for figure in ("log(1 + queue length)", "log(1 + age of the oldest in mean service times)", "queue length"):
+        observation += [f"{figure} of {activity}" for activity in activities]
+    observation += ["log(1 + open cases)", "open cases"]
+    if scenario.has_clock:
+        observation += [f"{resource} is on duty" for resource in resources]
+        observation += [f"{curve} of the {period}" for period in ("day", "week") for curve in ("sine", "cosine")]
+    return {
+        "observation": observation,
+        "action": [*(f"{resource} does {activity}" for activity, resource in pairs), "postpone"],
+        "features": ["log of queue over own service time", second, "branches behind"][: len(weights)],
+    }

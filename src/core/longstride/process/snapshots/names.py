@@ -1,0 +1,47 @@
+"""The names of a scenario, and the numbers that the simulator gives them."""
+
+from typing import NoReturn
+
+from longstride.errors import UserError, suggestion
+from longstride.process.scenario.routing import build_routing
+from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.expected_duty import ExpectedDuty
+from longstride.process.snapshots.places import Places
+from longstride.process.snapshots.times import Where, at
+
+
+class Names:
+    """The names of a scenario, and what a state may leave out.
+
+    Args:
+        simulator: process simulator.
+
+    Attributes:
+        scenario, sizes: those of the simulator.
+        activities: name -> number of each activity.
+        people: name -> number of each person.
+        pairs: (activity, person) -> number of the pair, for those that are possible.
+        automatic: whether nobody is needed for each activity.
+        places: nodes of the flow.
+        duty: usual working week.
+    """
+
+    def __init__(self, simulator: ProcessSimulator) -> None:
+        scenario, p = simulator.scenario, simulator.parameters
+        self.scenario, self.sizes = scenario, simulator.sizes
+        self.activities = {name: a for a, name in enumerate(scenario.activities)}
+        self.people = {name: r for r, name in enumerate(scenario.resources)}
+        numbers = zip(p.pair_activity.tolist(), p.pair_resource.tolist(), strict=True)
+        self.pairs = {pair: i for i, pair in enumerate(numbers)}
+        self.automatic = [kind >= 0 for kind in p.automatic_kind.tolist()]
+        self.places = Places(build_routing(scenario.flow, scenario.activities), len(scenario.activities))
+        self.duty = ExpectedDuty(scenario)
+
+
+class UnknownNameError(UserError):
+    """A state names a person or an activity that the scenario does not have."""
+
+
+def unknown(name: str, known: dict[str, int], where: Where, what: str) -> NoReturn:
+    """Raise the error about a name that the scenario does not have."""
+    raise UnknownNameError(f"{at(where)}: the scenario has no {what} {name[:100]!r}{suggestion(name[:100], known)}")

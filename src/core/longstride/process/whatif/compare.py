@@ -1,0 +1,106 @@
+"""Policies and heuristics on a scenario and on changed ones, by the same random streams."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from longstride.policies.spec import spec_on
+from longstride.process.changes.alike import same_sizes
+from longstride.process.kernel.policy_prior import RULE
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.simulator import ProcessSimulator
+from longstride.process.whatif.reuse import why_not
+from longstride.training.evaluation.comparison import Verdict, compare
+from longstride.training.evaluation.compiled import CompiledPlayer, Records
+from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
+from longstride.training.evaluation.trained_policy import TrainedPolicy
+
+TRAINED = "trained"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A scenario to compare: the first one is the process as it is."""
+
+    name: str  # what people read, such as ``people +1 analyst``
+    scenario: Scenario  # what is simulated
+    changes: list[str] = field(default_factory=list)  # a sentence about each change
+    file: str = ""  # where the scenario stands; empty for nowhere
+
+
+@dataclass(frozen=True)
+class Played:
+    """A scenario with the episodes of its policies."""
+
+    variant: Variant
+    simulator: ProcessSimulator
+    result: Evaluation
+    not_reused: str = ""  # why the trained policy did not play; empty where it did, or where there is none
+
+    @property
+    def best(self) -> str:
+        """The heuristic with the best mean of the main metric; empty where none has it."""
+        return best_heuristic(self.result.records, self.simulator) or ""
+
+    def mean(self, policy: str) -> float | None:
+        """Return a policy's mean of the main metric; None where no episode has it."""
+        values = [r[self.simulator.main_metric] for r in self.result.records[policy] if self.simulator.main_metric in r]
+        return fmean(values) if values else None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How episodes are played."""
+
+    episodes: int  # number of episodes, the same random streams in every scenario
+    seed: int  # of the streams
+    threads: int = 1  # which change no result
+
+
+def play_variants(
+    variants: Sequence[Variant],
+    trained: TrainedPolicy | None,
+    names: Sequence[str],
+    sampling: Sampling,
+    progress: Callable[[str], None] = lambda line: None,
+    prior: str = RULE,
+) -> list[Played]:
+    """Play the greedy policy and heuristics on each scenario; the first is the policy's, which began with a prior.
+
+    An episode has the same arrivals and the same luck of its cases in all scenarios, as far as these are alike.
+
+    Raises:
+        UserError: Numba cannot compile a simulator.
+    """
+    simulators = same_sizes([ProcessSimulator(variant.scenario, prior) for variant in variants])
+    own = simulators[0]
+    reasons = [why_not(trained.spec, own, other) if trained else "" for other in simulators]
+    players: dict[tuple[Any, ...], CompiledPlayer] = {}
+    played = []
+    for variant, simulator, reason in zip(variants, simulators, reasons, strict=True):
+        plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained and not reason else None
+        arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
+        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all that a kernel holds
+        if kind not in players:
+            players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, sampling.threads)
+        result = Evaluation(sampling.episodes, seed=sampling.seed)
+        for name in [*([TRAINED] if plays else []), *(n for n in names if n in simulator.heuristics)]:
+            progress(f"  playing {name} on {variant.name!r}")
+            params = plays.actor_params if plays and name == TRAINED else None
+            player = players[kind].on(simulator)
+            result.records[name], messages = player.play(name, params, sampling.episodes, sampling.seed)
+            result.messages += [f"{variant.name}: {message}" for message in messages[:1]]
+        played.append(Played(variant, simulator, result, reason))
+    return played
+
+
+def across(first: tuple[Played, str], second: tuple[Played, str]) -> Verdict | None:
+    """Compare a policy on one scenario with a policy on another, episode by episode; None without common episodes."""
+    names = [f"{policy}, {played.variant.name}" for played, policy in (first, second)]
+    if names[0] == names[1]:
+        return None
+    records: dict[str, Records] = {
+        name: played.result.records[policy] for name, (played, policy) in zip(names, (first, second), strict=True)
+    }
+    return compare(Evaluation(first[0].result.episodes, records), first[0].simulator, names[0], names[1])

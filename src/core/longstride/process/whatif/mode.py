@@ -1,0 +1,39 @@
+"""The mode ``whatif`` on the command line."""
+
+from typing import TYPE_CHECKING
+
+from longstride.commands.mode import Call, Mode, add_checkpoint, add_no_report, add_policies, without_checkpoint
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup as Group
+
+
+def _add_flags(group: "Group") -> None:
+    add_checkpoint(group)
+    add_policies(group)
+    change = 'a change of the scenario, for example "people +1 analyst"; several flags for several scenarios'
+    group.add_argument("--change", action="append", metavar="TEXT", help=change)
+    cost = "cost of a person for the length of an episode"
+    group.add_argument("--cost-per-person", type=float, metavar="AMOUNT", help=cost)
+    add_no_report(group)
+
+
+def _run(call: Call) -> int:
+    from longstride.commands.train.command import wants_report
+    from longstride.process.whatif.command import Asked, run_whatif
+
+    own = call.own
+    asked = Asked(
+        checkpoint=own["checkpoint"],
+        policies=own["policy"],
+        changes=own["change"] or [],
+        further_scenarios=own.get("further_scenarios") or [],
+        cost=own["cost_per_person"] or 0.0,
+        report=wants_report(own["no_report"]),
+    )
+    return run_whatif(call.config, call.sources, asked, call.console, call.say)
+
+
+WHATIF = Mode(
+    "whatif", "Play changed scenarios with each policy.", _add_flags, _run, without_checkpoint, several="scenario"
+)

@@ -1,0 +1,33 @@
+"""Whether a policy can play a scenario that it was not trained on, in words."""
+
+from longstride.policies.spec import PolicySpec
+from longstride.process.simulator import ProcessSimulator
+
+_PARTS = ("observation", "action", "features")
+
+
+def why_not(spec: PolicySpec, own: ProcessSimulator, other: ProcessSimulator) -> str:
+    """Return why a policy cannot play another scenario; empty where it can.
+
+    A policy that scores descriptions plays any. One with an output for each pair needs the same people, activities and
+    skills in the same order; their hours, times and numbers of cases may differ.
+
+    Args:
+        spec: of the policy.
+        own: simulator of the policy's own scenario.
+        other: simulator that it shall play.
+    """
+    if spec.scores_actions or all(own.labels[part] == other.labels[part] for part in _PARTS):
+        return ""
+    family = spec.family
+    there, here = set(other.scenario.resources), set(own.scenario.resources)
+    if there != here:
+        names = sorted(there ^ here)
+        what = f"the people are others there ({', '.join(names[:3])}{' and more' if len(names) > 3 else ''})"
+    else:
+        what = "the pairs of people and activities, or what it sees, are others there"
+    return (
+        f"The policy ({family}) has an output for each pair of person and activity of its own scenario, and {what}: it "
+        "has to be trained again, or replaced by one with POLICY_NETWORK = pointer, which plays with any people. Here "
+        "heuristics are compared."
+    )

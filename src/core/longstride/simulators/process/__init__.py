@@ -1,1 +1,0 @@
-"""The flagship simulator: who works on which case next."""

@@ -1,1 +1,0 @@
-"""Event logs: reading, and mining a scenario."""

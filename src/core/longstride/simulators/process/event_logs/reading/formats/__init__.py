@@ -1,1 +1,0 @@
-"""One file for each format; each returns a :class:`longstride.simulators.process.event_logs.reading.table.Table`."""

@@ -1,0 +1,254 @@
+"""Parts of a run, built from its setup and its plan: model, collector, updater, evaluation, trainer."""
+
+from pathlib import Path
+
+import torch
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.cpu import detect_cores
+from longstride.hardware.planning.plan import Plan
+from longstride.learning.device_transfer import host_allocator
+from longstride.learning.distributed.ranks import ALONE, Ranks
+from longstride.learning.distributed.shares import share_of
+from longstride.learning.steps.cuda_graph import CudaGraphs
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.updater import Updater
+from longstride.policies.batched_forward import TorchForward
+from longstride.policies.networks import ActorCritic, initialise
+from longstride.policies.spec import PolicySpec
+from longstride.process.simulator import ProcessSimulator
+from longstride.rollout.batched.arrays import half_batches
+from longstride.rollout.batched.collector import BatchedCollector
+from longstride.rollout.collector import Collector, RolloutPlan
+from longstride.rollout.episode_collector import EpisodeCollector
+from longstride.rollout.fixed_length_collector import FixedLengthCollector
+from longstride.rollout.gymnasium_collector import GymnasiumCollector
+from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.trajectory import trajectory_bytes
+from longstride.seeding import stream
+from longstride.simulators.described import described
+from longstride.simulators.loading import is_built_in
+from longstride.simulators.simulator import Simulator, function_of
+from longstride.text import format_bytes
+from longstride.training.assembly.algorithm import build_algorithm, build_schedule, from_config
+from longstride.training.assembly.hosts import build_hosts_collector, uses_players
+from longstride.training.assembly.setup import Setup
+from longstride.training.evaluation.best_heuristic import Heuristics
+from longstride.training.evaluation.evaluate import PeriodicEvaluation, greedy_player, short_greedy_player
+from longstride.training.rollout_growth import LARGEST_SHARE, GrowthLimits
+from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.plots import read_evaluation
+from longstride.training.settings import Services, TrainingSettings
+from longstride.training.time_budget import NO_LIMIT
+from longstride.training.trainer import Trainer
+
+_SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
+"""Evaluations where nobody asked for them: about how many, the steps of the run for one of theirs, and the most."""
+
+_FEW_EPISODES = 4
+"""Episodes of each heuristic that is only played for the display of a run."""
+
+_EVALUATIONS_OF_A_PROCESS, _LEAST_EPISODES = 10, 4
+"""Evaluations of a process where nobody asked for them: about how many, and the fewest episodes that can choose."""
+
+
+def build_trainer(
+    setup: Setup, plan: Plan, directory: Path, command: str = "", services: Services | None = None
+) -> Trainer:
+    """Build the trainer of a run; nothing is written.
+
+    The command trains this run, for messages. Without services a run only writes its checkpoints.
+    """
+    config, simulator, size = setup.config, setup.simulator, setup.size
+    settings = from_config(
+        TrainingSettings,
+        config,
+        iterations=NO_LIMIT if size.first else config.training_episodes,
+        growth=_growth_limits(setup) if size.first else None,
+        instances=size.instances,
+        rollout_steps=size.steps,
+        shared_start=size.group_size,
+        grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
+        discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
+        schedule=build_schedule(config),
+        directory=directory,
+        command=command,
+        processes=services.ranks.host_size if services else 1,
+    )
+    metadata = {
+        "simulator": simulator.description(),
+        "source": setup.source,
+        "policy": setup.spec.to_json(),
+        "update_threads": plan.update_threads,
+    }
+    if setup.source and not is_built_in(str(setup.source["simulator"])):
+        metadata["described"] = described(simulator)  # for the modes that do not run a user's source
+    services = services or Services(CheckpointWriter(directory))
+    parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
+    return Trainer(simulator, *parts, settings, metadata, services)
+
+
+def _growth_limits(setup: Setup) -> GrowthLimits:
+    size = setup.size
+    total = setup.config.training_episodes * size.unit
+    return GrowthLimits(size.instances, size.first, size.samples, total, size.decisions_per_step)
+
+
+def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector:
+    """Return the collector of a rank's instances: of whole episodes, or of rollouts of ROLLOUT_STEPS steps.
+
+    Raises:
+        UserError: the system does not even give the addresses of the trajectories' rows.
+    """
+    simulator, size = setup.simulator, setup.size
+    share = share_of(size.instances, size.group_size, ranks.rank, ranks.size)
+    rollout = RolloutPlan(
+        seed=setup.config.seed,
+        instances=share.count,
+        steps=size.steps,
+        threads=plan.simulation_threads,
+        side_by_side=plan.lockstep,
+        group_size=size.group_size,
+        branches=size.branches,
+        restart_after=size.restart_after,
+        first=share.first,
+        of=size.instances if ranks.size > 1 else 0,
+    )
+    new = host_allocator(plan.device == "cuda")
+    kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
+    try:
+        if uses_players(setup.config):
+            return build_hosts_collector(setup, plan, rollout, new)
+        if plan.collect_on != "cpu":
+            return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan, share.count), new)
+        return kind(simulator, setup.spec, rollout, new)
+    except MemoryError as error:
+        every_row = share.count * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
+        asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
+        raise UserError(
+            f"The system does not give the {format_bytes(asked)} that {share.count:,} "
+            f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
+            "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
+        ) from error
+
+
+def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
+    """Return the policy's forward pass for half-batches, on a GPU captured."""
+    device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
+    graphs = CudaGraphs(device) if plan.collect_on == "gpu" else None
+    return TorchForward(setup.spec, *half_batches(instances), device, graphs)
+
+
+def collector_lines(collector: Collector) -> list[str]:
+    """Return what a user should read of a collector that was compiled: why its forward pass is not captured; hosts."""
+    if isinstance(collector, HostsCollector):
+        return collector.take_lines()
+    forward = collector.forward if isinstance(collector, BatchedCollector) else None
+    return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
+
+
+def playing_threads(collector: Collector, plan: Plan) -> int:
+    """Return the threads that play rollouts, those of all hosts together."""
+    return collector.threads if isinstance(collector, HostsCollector) else plan.simulation_threads
+
+
+def close_collector(collector: Collector) -> None:
+    """Let the players of a collector go, where it has some."""
+    if isinstance(collector, HostsCollector):
+        collector.close()
+
+
+def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:
+    """Build the updater with a freshly initialised model, the same on all ranks."""
+    config = setup.config
+    return Updater(
+        new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
+        torch.device(plan.device),
+        build_algorithm(config),
+        from_config(
+            UpdateSettings,
+            config,
+            epochs=config.num_epochs,
+            batch_size=plan.batch_size,
+            microbatch=plan.microbatch,
+            precision=plan.precision,
+            threads=plan.update_threads if plan.device == "cpu" else 1,
+            executions=plan.executions,
+            run_steps=_run_steps(setup, plan),
+            measure_noise=0 < setup.size.first < setup.size.samples,
+            checkpointing=plan.gradient_checkpointing,
+        ),
+        ranks,
+    )
+
+
+def _run_steps(setup: Setup, plan: Plan) -> int:
+    """Return about how many optimiser steps a run has; 0 where a time budget alone ends it."""
+    config, size = setup.config, setup.size
+    if config.training_episodes == NO_LIMIT:
+        return 0
+    iterations = -(-config.training_episodes * size.counted // size.samples)
+    return iterations * -(-size.samples // plan.batch_size) * config.num_epochs
+
+
+def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bool = False) -> ActorCritic:
+    """Return a freshly initialised model on the host."""
+    model = ActorCritic(spec, pinned=pinned)
+    generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
+    priors = simulator.initial_logits, simulator.initial_feature_weights
+    if spec.scores_actions:
+        priors = None, simulator.initial_description_weights
+    logits, feature_weights = (None if prior is None else torch.tensor(prior, dtype=torch.float32) for prior in priors)
+    initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
+    return model
+
+
+def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
+    """Return the evaluation at intervals; None where there is none.
+
+    Short ones are made unasked where they cost little: of a process, and where rollouts grow, of a simulator that is
+    compiled.
+    """
+    config, simulator = setup.config, setup.simulator
+    threads = config.simulation_threads or detect_cores().usable
+    if config.evaluate_every > 0:
+        play = greedy_player(simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
+        return PeriodicEvaluation(config.evaluate_every, play)
+    if config.evaluate_every == 0 or not simulator.compiled:
+        return None
+    if isinstance(simulator, ProcessSimulator):
+        return _build_evaluation_of_a_process(setup, simulator, threads)
+    if not setup.size.first:
+        return None
+    total = _growth_limits(setup).total
+    iterations = min(total // setup.size.first, LARGEST_SHARE)
+    steps = min(total // _OF_A_RUN, _MOST_STEPS)
+    play = short_greedy_player(simulator, setup.spec, steps, config.seed, threads)
+    return PeriodicEvaluation(max(iterations // _SHORT_EVALUATIONS, 1), play, asked=False)
+
+
+def _build_evaluation_of_a_process(
+    setup: Setup, simulator: ProcessSimulator, threads: int
+) -> PeriodicEvaluation | None:
+    """Return evaluations of whole episodes, because cut ones leave out the cases that take long; None in short runs."""
+    config, size, episode = setup.config, setup.size, simulator.expected_steps or simulator.max_steps
+    total = config.training_episodes * size.counted
+    episodes = min(total // _OF_A_RUN // episode, max(_MOST_STEPS // episode, _FEW_EPISODES))
+    if episodes < _LEAST_EPISODES:
+        return None
+    iterations = min(total // size.first if size.first else config.training_episodes, LARGEST_SHARE)
+    play = greedy_player(simulator, setup.spec, min(episodes, config.evaluation_episodes), config.seed, threads)
+    return PeriodicEvaluation(max(iterations // _EVALUATIONS_OF_A_PROCESS, 1), play, asked=False)
+
+
+def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
+    """Return the heuristics that a run is compared with; None where the clock decides how much is learned."""
+    config = setup.config
+    if config.time_budget:
+        return None
+    threads = config.simulation_threads or detect_cores().usable
+    asked = config.evaluate_every > 0
+    episodes = config.evaluation_episodes if asked else min(_FEW_EPISODES, config.evaluation_episodes)
+    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(RunDirectory(directory)))

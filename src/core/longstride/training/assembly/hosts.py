@@ -1,0 +1,69 @@
+"""Collection by players: on the hosts of a Ray cluster, or in this process ahead of the update."""
+
+from dataclasses import replace
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.planning.plan import Plan
+from longstride.hardware.types import HostRollout
+from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.hosts.pool import Job, LocalPool
+from longstride.rollout.hosts.ray_cluster import check_address
+from longstride.rollout.hosts.ray_pool import RayPool
+from longstride.rollout.trajectory import Allocate
+from longstride.training.assembly.setup import Setup, grows
+
+
+def uses_players(config: Config) -> bool:
+    """Return whether rollouts are collected by players, and not by a collector of this process alone."""
+    return bool(config.rollout_hosts) or config.rollout_lag > 0
+
+
+def played_here(config: Config) -> Config:
+    """Return settings that collect the same rollouts in this process."""
+    return config.model_copy(update={"rollout_hosts": ""})
+
+
+def memory_of_players(setup: Setup) -> HostRollout:
+    """Return the host memory of the trajectories: twice as much where the next ones are played meanwhile."""
+    memory, times = setup.size.memory, 1 + setup.config.rollout_lag
+    return replace(
+        memory,
+        copies=times * memory.copies,
+        bytes=times * memory.bytes,
+        pinned_bytes=times * memory.pinned_bytes,
+        state_bytes=times * memory.state_bytes,
+    )
+
+
+def build_hosts_collector(setup: Setup, plan: Plan, rollout: RolloutPlan, new: Allocate) -> HostsCollector:
+    """Build the collector; nothing is connected before it compiles.
+
+    Raises:
+        UserError: settings do not go together.
+    """
+    config = setup.config
+    _require_playable(setup, rollout)
+    job = Job(setup.simulator, setup.source, setup.spec, rollout)
+    if config.rollout_hosts:
+        pool = RayPool(config.rollout_hosts, plan.simulation_threads)
+        return HostsCollector(job, pool, config.rollout_wire, config.rollout_lag, new)
+    threads = plan.simulation_threads if setup.simulator.compiled else 1
+    return HostsCollector(job, LocalPool(threads), "rows", config.rollout_lag, new)
+
+
+def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
+    config = setup.config
+    name = "ROLLOUT_HOSTS" if config.rollout_hosts else "ROLLOUT_LAG"
+    if config.rollout_hosts:
+        check_address(config.rollout_hosts)
+    if rollout.of:
+        raise UserError(f"{name} does not go with torchrun, whose processes play their own share; leave one out.")
+    if setup.size.branches is not None:
+        raise UserError(f"{name} does not go with GROUP_METHOD = 'branch', which this process plays; leave one out.")
+    if config.rollout_lag and grows(config, setup.simulator):
+        raise UserError(
+            "ROLLOUT_LAG plays the next rollout before its size is chosen; set GROW_ROLLOUTS to False, or "
+            "EPISODES_PER_UPDATE or ROLLOUT_STEPS to a size."
+        )

@@ -1,0 +1,300 @@
+"""A Config becomes a run: simulator, plan, trainer, run directory."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.detect import detect_machine, free_and_total_bytes
+from longstride.hardware.planning.plan import Plan
+from longstride.hardware.planning.prediction import predict_update, second_gpu_of
+from longstride.hardware.planning.second_gpu import in_words
+from longstride.hardware.types import Machine
+from longstride.jit_cache.cache import CACHE_STATS
+from longstride.learning.distributed.launch import shared_machine
+from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
+from longstride.output import note_losses
+from longstride.policies.parameter_layout import layout_of
+from longstride.process.choose_prior import begin_with, find_start
+from longstride.process.event_logs.refused_rows import write_refused_rows
+from longstride.simulators.check import check_simulator
+from longstride.simulators.loading import PROCESS, LoadedSimulator
+from longstride.simulators.simulator import Simulator
+from longstride.terminal import make_console
+from longstride.text import Say
+from longstride.training.assembly.components import (
+    build_evaluation,
+    build_heuristics,
+    build_trainer,
+    close_collector,
+    collector_lines,
+    playing_threads,
+)
+from longstride.training.assembly.open_directory import open_directory, run_directory_for
+from longstride.training.assembly.plan import (
+    announce,
+    apply_plan,
+    part_of,
+    peak_line,
+    plan_part,
+    require_memory,
+    write_plan,
+)
+from longstride.training.assembly.presets import budget_of, with_budget, with_defaults, with_preset
+from longstride.training.assembly.run_settings import changed_settings, load_configured, resumes_of, train_command
+from longstride.training.assembly.setup import Setup, set_up
+from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
+from longstride.training.display.progress import Progress
+from longstride.training.display.utilization import build_utilization_tracker
+from longstride.training.failures import report_gpu_loss, resume_sentence
+from longstride.training.resume import resume_run
+from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
+from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.files import write_atomically, write_json
+from longstride.training.run_directory.kept_files import KeptFiles
+from longstride.training.run_directory.lock import RunLock
+from longstride.training.run_directory.messages_log import MessagesLog
+from longstride.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
+from longstride.training.run_directory.ownership import is_same_file
+from longstride.training.run_directory.plots import plot_learning_curve
+from longstride.training.settings import Services
+from longstride.training.time_budget import NO_LIMIT
+from longstride.training.trainer import Trainer
+
+
+@dataclass
+class Run:
+    """A run that is ready to train; the lock of its directory is released after training."""
+
+    directory: Path
+    trainer: Trainer
+    plan: Plan
+    lock: RunLock | None  # None of a rank that writes nothing
+
+    def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
+        """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
+
+        Raises:
+            NotSavedError: not everything could be written.
+            GpuLostError: the GPU failed; what was saved before is on the disk.
+        """
+        checkpoints = self.trainer.checkpoints
+        try:
+            with report_gpu_loss(self.trainer.settings, lambda: checkpoints.saved_iteration):
+                done = self._train(console, should_stop)
+            checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
+            return done
+        finally:
+            close_collector(self.trainer.collector)
+            if self.lock is not None:
+                self.lock.release()
+
+    def _train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
+        if self.lock is None:
+            return self._follow(should_stop)
+        trainer, retry = self.trainer, self.trainer.checkpoints.retry
+        note_losses(MessagesLog(self.directory, self.lock.require).append)
+        paths = RunDirectory(self.directory)
+        kept = KeptFiles([paths.config, paths.plan, paths.scenario, paths.fidelity, paths.fidelity_report], retry)
+        log = MetricsLog(self.directory, trainer.iteration, retry)
+        iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
+        share = trainer.growth.share if trainer.growth else 0.0
+        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
+            progress.remember(whole_records(self.directory))
+            if log.note:
+                progress.say(log.note)
+            try:
+                with trainer.utilization.sampler:
+                    done = trainer.run(log, progress, partial(_asked, kept, should_stop))
+            finally:
+                trainer.checkpoints.close()
+                log.close()
+                for line in retry.lines():
+                    progress.say(line)
+            for line in self._last_lines():
+                progress.say(line)
+        return done
+
+    def _follow(self, should_stop: Callable[[], bool]) -> bool:
+        """Train as a rank that neither shows nor writes anything."""
+        nowhere = make_console(file=io.StringIO(), quiet=True)
+        with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
+            return self.trainer.run(NoLog(), progress, should_stop)
+
+    def _learning_curve(self) -> str:
+        """Draw the learning curve, unless the directory is no longer that of the run; return a line about it."""
+        simulator = self.trainer.simulator
+        try:
+            self.trainer.checkpoints.retry.require()
+        except OSError as error:
+            return f"No {RunDirectory(self.directory).learning_curve.name}: {error.strerror}."
+        return plot_learning_curve(self.directory, simulator.main_metric, simulator.unit_of(simulator.main_metric))
+
+    def _last_lines(self) -> list[str]:
+        """Return the lines about the learning curve and the machine at the end of a run."""
+        utilization = self.trainer.utilization
+        lines = [self._learning_curve()]
+        if self.plan.device == "cuda":
+            free, total = free_and_total_bytes()
+            lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
+        return [*lines, *filter(None, (utilization.simulation_line(), utilization.efficiency_line()))]
+
+
+def build_run(
+    config: Config,
+    sources: dict[str, str],
+    resume: bool,
+    say: Say,
+    loaded: LoadedSimulator | None = None,
+    file: Path | None = None,
+    verbose: bool = False,
+    ranks: Ranks = ALONE,
+) -> Run:
+    """Build everything, write config.json and plan.json, and print what was decided.
+
+    Without a loaded simulator it is the one that the settings name. The file is what the user named, for commands in
+    messages; ``verbose`` prints every choice of the plan. Of several ranks the first one writes and prints.
+
+    Raises:
+        UserError: the input, the run directory or the checkpoint is not right.
+    """
+    budget = budget_of(config)  # loading and compiling count
+    given = loaded or load_configured(config, say)
+    directory = ranks.from_first(lambda: run_directory_for(config, resume, given))
+    with ExitStack() as on_error, report_gpu_loss():
+        inputs = config.scenario, config.event_log, str(file or "")
+        lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
+        _say_all([*given.notes, *ranks.from_first(partial(_hints, config, given))], say)
+        command = train_command(config, sources, directory.path, file, ranks.host_size)
+        config, sources, lines = _completed(config, sources, given.simulator)
+        machine = shared_machine(detect_machine(), ranks.host_size)
+        with _scenario_kept(given if lock else None, directory, config.seed, say):
+            start = find_start(config, given, directory, resume, machine, ranks, say)
+        config, sources, given = begin_with(start, config, sources, given)
+        setup = set_up(config, given.simulator, given.source)
+        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
+        ranks.use_device(plan.device)
+        lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
+        _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
+        with _scenario_kept(given if lock else None, directory, config.seed, say):
+            require_memory(part, plan, machine, ranks.size)
+        retry = WriteRetry(lock.require) if lock else WriteRetry()
+        checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
+        played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
+        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
+        trainer = build_trainer(setup, plan, directory.path, command, services)
+        on_error.callback(close_collector, trainer.collector)
+        ranks.advise(partial(_advice, trainer))
+        damaged = resume_run(trainer, directory.path, say) if resume else []
+        changes = changed_settings(config, sources, directory.path) if resume and lock else []
+        say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
+        seconds = host_first(ranks, trainer.compile)
+        trainer.utilization.play_with(playing_threads(trainer.collector, plan))
+        _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)], say)
+        if lock:
+            _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
+            write_plan(directory.path, plan, machine)
+            _write_scenario(given, directory, config.scenario, config.seed, say)
+        say(f"Run directory: {directory}. {_sizes(setup)}")
+        on_error.pop_all()
+        return Run(directory.path, trainer, plan, lock)
+
+
+def _say_all(lines: Iterable[str], say: Say) -> None:
+    for line in lines:
+        say(line)
+
+
+def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
+    """Return whether to stop after an iteration, once the files that have vanished are there again."""
+    kept.restore()
+    return should_stop()
+
+
+def _write_settings(
+    directory: RunDirectory, config: Config, sources: dict[str, str], resumed_after: int | None, damaged: list[str]
+) -> None:
+    """Write config.json, of a run that is resumed after so many iterations (None: that begins)."""
+    resumed = [] if resumed_after is None else resumes_of(config, directory.path, resumed_after)
+    content = {"values": config.model_dump(), "sources": sources, "passed_over": damaged, "resumed": resumed}
+    write_json(directory.config, content)
+
+
+def _sizes(setup: Setup) -> str:
+    """Return a sentence about the numbers that the simulator shows and takes, and the size of a rollout."""
+    simulator = setup.simulator
+    shown = f"{simulator.observation_size} observations, {simulator.action_space.in_words}"
+    return f"Simulator: {shown}, {setup.size.in_words}."
+
+
+def _completed(
+    config: Config, sources: dict[str, str], simulator: Simulator
+) -> tuple[Config, dict[str, str], list[str]]:
+    """Return settings and their sources with defaults of the simulator, preset and budget, and lines about these."""
+    config, sources, lines = with_defaults(config, sources, simulator)
+    counted = set_up(config, simulator).size.counted
+    config, sources, preset_lines = with_preset(config, sources, counted)
+    config, sources, budget_lines = with_budget(config, sources)
+    return config, sources, [*lines, *preset_lines, *budget_lines]
+
+
+def _advice(trainer: Trainer) -> str:
+    """Return what is saved of a run whose other processes have ended, and how to go on."""
+    iteration = trainer.checkpoints.saved_iteration
+    return resume_sentence(iteration, trainer.settings.command_after(iteration), "")
+
+
+def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
+    """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
+    gpu = machine.gpu if plan.device == "cuda" else None
+    lines = rank_lines(ranks.size, setup.size.instances, 4 * layout_of(setup.spec).size, "NCCL" if gpu else "gloo")
+    if not lines or gpu is None:
+        return lines
+    prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)
+    second = second_gpu_of(prediction, setup.spec, gpu)
+    return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
+
+
+def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
+    """Check a user's own simulator."""
+    is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
+    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
+
+
+@contextmanager
+def _scenario_kept(loaded: LoadedSimulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
+    """Write the scenario of an event log although the run is refused: mining it has taken its time."""
+    try:
+        yield
+    except UserError:
+        if loaded is not None and loaded.log is not None:
+            _write_scenario(loaded, directory, "", seed, say)
+        raise
+
+
+def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, scenario: str, seed: int, say: Say) -> None:
+    """Write the scenario of a process simulator; one that was mined is compared with its event log."""
+    if loaded.scenario is None:
+        return
+    if not is_same_file(scenario, directory.scenario):  # a resume that names it: a file that is read stays as it is
+        write_json(directory.scenario, loaded.source["scenario"])
+    if loaded.log is None:
+        return
+    if loaded.log.refused:
+        write_refused_rows(loaded.log.refused, loaded.log.unit, directory.refused_rows)
+        say(f"The rows that were left out are in {directory.refused_rows}.")
+    from longstride.process.fidelity.fidelity import fidelity_report, render_markdown
+
+    say("Comparing log and simulation under the logged allocation habits ...")
+    report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
+    write_json(directory.fidelity, asdict(report))
+    write_atomically(directory.fidelity_report, render_markdown(report).encode())
+    for sentence in report.sentences:
+        say(sentence)
+    say(f"The mined scenario is {directory.scenario}, the comparison {directory.fidelity_report}.")

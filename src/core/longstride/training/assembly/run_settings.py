@@ -1,0 +1,175 @@
+"""Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from longstride.config import Config, flags_of, load_values
+from longstride.errors import UserError, this_command
+from longstride.escaping import shell_command, shell_word
+from longstride.process.event_logs.reading.limits import LogLimits
+from longstride.process.event_logs.reading.options import LogReading
+from longstride.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
+from longstride.text import Say
+from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.read_json import SETTINGS, read_json
+
+_NOT_LEARNED = (
+    *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
+    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts", "rollout_wire"),
+    *(f"log_{limit.name}" for limit in fields(LogLimits)),
+)
+"""Settings that change no bit of the parameters on the CPU."""
+
+_ORIGINS = {"preset": "preset", "prior": "the policy's rule", "time_budget": "time budget"}
+"""Sources of a value that no flag named, in words."""
+
+
+def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
+    """Load the simulator that a Config names; ``say`` prints lines about what takes longer than some seconds.
+
+    Raises:
+        UserError: there is none, or it cannot be built.
+    """
+    loaded = load_simulator(
+        config.simulator,
+        config.scenario,
+        config.event_log,
+        config.log_columns,
+        config.log_arrivals,
+        config.simulator_options,
+        log_reading(config),
+        say,
+    )
+    return loaded if config.policy_prior == "auto" else with_policy_prior(loaded, config.policy_prior)
+
+
+def log_reading(config: Config) -> LogReading:
+    """Return how a Config wants logs to be read."""
+    return LogReading(
+        time_format=config.time_format,
+        time_zone=config.time_zone,
+        object_type=config.object_type,
+        skip_bad_rows=config.skip_bad_rows,
+        keep_duplicates=config.keep_duplicates,
+        limits=LogLimits(**{limit.name: getattr(config, f"log_{limit.name}") for limit in fields(LogLimits)}),
+    )
+
+
+def train_command(
+    config: Config, sources: dict[str, str], directory: Path, file: Path | None, processes: int = 1
+) -> str:
+    """Return the command that trains a run, as a user types it; further flags may follow.
+
+    The Config is that before presets changed it; the file is what the user named, None without one. Several processes
+    of a host are started by torchrun.
+    """
+    words = flags_of({"run_directory": str(directory), **given_by_flags(config, sources)})
+    named = ["--hyperparameters", str(file)] if file else []
+    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
+
+
+def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:
+    """Return the command that trains a run again into another directory, without the file that it had."""
+    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
+    given -= {"run_directory"}
+    defaults = Config()
+    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or sources[n] == "flag"}
+    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
+    return f"{this_command()} --mode train {shell_command(words)}"
+
+
+def given_by_flags(config: Config, sources: dict[str, str]) -> dict[str, Any]:
+    """Return the values that flags gave, other than the run directory."""
+    names = [name for name, source in sources.items() if source == "flag" and name != "run_directory"]
+    return {name: getattr(config, name) for name in names}
+
+
+def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
+    """Return the settings of the run in a Config's run directory, with this command's flags, and a line about them.
+
+    The Config is returned as it is, without a line, where that directory holds no run.
+
+    Raises:
+        UserError: the run's config.json is damaged, or from a version with other settings.
+    """
+    values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
+    if not values:
+        return config, ""
+    file, flags = RunDirectory(config.run_directory).config, given_by_flags(config, sources)
+    if "rollout_hosts" not in flags:
+        values.pop("rollout_hosts", None)  # settings of a run are looked at here; its cluster is not asked
+    changed = ", ".join(sorted(name.upper() for name in flags))
+    line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
+    values |= {**flags, "run_directory": config.run_directory}
+    return load_values(values, str(file)), f"{line}{f', but for {changed}' if changed else ''}."
+
+
+def require_own_hosts(run: Config, given: Config, directory: Path) -> None:
+    """Check that a run joins no Ray cluster by an address that only its directory names.
+
+    The processes of a cluster run what the others send them, and a run directory may come from anybody.
+
+    Raises:
+        UserError: it would.
+    """
+    address = run.rollout_hosts
+    if address in ("", "auto", given.rollout_hosts) or address.startswith("local:"):
+        return
+    raise UserError(
+        f"The run in {directory} collected on the Ray cluster {address}, whose processes may run code here; if it is "
+        f"yours, name it again with --rollout-hosts {shell_word(address)}, else name another or --rollout-hosts ''."
+    )
+
+
+def values_of_a_run(directory: Path) -> dict[str, Any]:
+    """Return the settings in a run directory's config.json; none where there is no such file.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    return dict(read_config(directory).get("values", {}))
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the content of a run directory's config.json; nothing where there is no such file.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    file = RunDirectory(directory).config
+    if not file.is_file():
+        return {}
+    try:
+        content = read_json(file, SETTINGS)
+        more = {"sources": content.get("sources", {}), "resumed": content.get("resumed", [])}
+        return {"values": content["values"], **more}
+    except (ValueError, KeyError):
+        raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
+
+
+def resumes_of(config: Config, directory: Path, iteration: int) -> list[dict[str, Any]]:
+    """Return the resumes of a run that changed what it learns, with one after so many iterations.
+
+    Each has the iterations that were done (``after_iteration``) and the earlier values (``before``); config.json still
+    has them.
+    """
+    content = read_config(directory)
+    values, left_out = content.get("values", {}), (*_NOT_LEARNED, "run_directory")
+    now = config.model_dump(mode="json")
+    before = {n: v for n, v in values.items() if n in now and n not in left_out and now[n] != v}
+    changed = [{"after_iteration": iteration, "before": before}] if before else []
+    return [*content.get("resumed", []), *changed]
+
+
+def changed_settings(config: Config, sources: dict[str, str], directory: Path) -> list[str]:
+    """Return lines about the settings that a resume changes; config.json still has the earlier ones."""
+    before = values_of_a_run(directory)
+    changes = {
+        name: f"{name.upper()} {value!r} by {_ORIGINS.get(sources.get(name, ''), 'flag')}, {before[name]!r} in the run"
+        for name, value in config.model_dump().items()
+        if name in before and before[name] != value and name != "run_directory"
+    }
+    same = [changes.pop(name) for name in _NOT_LEARNED if name in changes]
+    lines = [f"Other settings from here on: {'; '.join(changes.values())}."] if changes else []
+    return lines + ([f"Other settings, which change nothing in what is learned: {'; '.join(same)}."] if same else [])

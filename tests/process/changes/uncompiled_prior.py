@@ -1,0 +1,171 @@
+"""The start of a policy: each prior plays like its heuristic, and the short simulation finds the one to begin with."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from oracles.process_play import office, rework, scenario, service
+from rich.console import Console
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.spec import spec_for
+from longstride.process import choose_prior as choosing
+from longstride.process.choose_prior import begin_with, choose_prior, simulate
+from longstride.process.kernel import heuristics, policy_prior
+from longstride.process.kernel.action_features import action_features, oldest_case
+from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.simulator import ProcessSimulator
+from longstride.seeding import stream
+from longstride.simulators.loading import LoadedSimulator, from_source, with_policy_prior
+from longstride.simulators.simulator import new_state
+from longstride.training.assembly.components import new_model
+from longstride.training.assembly.last_check import sentences
+from longstride.training.assembly.run import build_run
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.run_directory.directory import RunDirectory
+
+
+def sparse():
+    """Return a desk with little work: the expert comes for an hour a week, and the rule waits for the expert.
+
+    Until then 84 hours pass in the mean, where the other person takes 60.
+    """
+    return scenario(
+        resources=["expert", "novice"],
+        arrivals={"process": "poisson", "rate": 0.003},
+        horizon={"value": 8_000.0},
+        service=[service("A", "expert", "constant", mean=0.9), service("A", "novice", "constant", mean=60.0)],
+        working_hours={"expert": [{"days": ["Monday"], "from": "09:00", "to": "10:00"}]},
+    )
+
+
+@pytest.fixture(autouse=True)
+def few_episodes(monkeypatch):
+    monkeypatch.setattr(choosing, "EPISODES", 5)
+
+
+def habits():
+    """Return a desk whose log shows that R does nearly everything, and S, who is slower, nearly nothing."""
+    pairs = (("R", 0.9, 95), ("S", 3.0, 2))
+    services = [service("A", name, "exponential", mean=mean, observations=n) for name, mean, n in pairs]
+    return scenario(resources=["R", "S"], service=services, horizon={"value": 300.0})
+
+
+def loaded(made):
+    return LoadedSimulator(ProcessSimulator(made), {"simulator": "process", "scenario": scenario_content(made)}, made)
+
+
+def chosen(made, policy, steps, seed=5):
+    """Yield states, masks and the action that a policy's preferences choose, while a random policy plays."""
+    simulator = ProcessSimulator(made, policy)
+    state, rng = new_state(simulator)[0], np.random.default_rng(seed)
+    p, pairs = simulator.parameters, len(simulator.parameters.pair_mean)
+    simulator.reset(state, p, stream(0, "test", seed))
+    for _ in range(steps):
+        mask, features = np.zeros(pairs + 1, np.bool_), np.zeros((pairs + 1, simulator.action_feature_size), np.float32)
+        mask[pairs] = True
+        simulator.action_mask(state, p, mask)
+        action_features(state, p, mask, features)
+        scores = simulator.initial_logits + features @ simulator.initial_feature_weights
+        yield state, p, mask, int(np.where(mask, scores, -np.inf).argmax())
+        simulator.step(state, p, int(rng.choice(np.flatnonzero(mask))), rng)
+        if simulator.truncated(state, p):
+            return
+
+
+@pytest.mark.parametrize("made", [office, rework])
+def test_the_priors_choose_what_their_heuristics_choose(made):
+    decisions = 0
+    for state, p, mask, action in chosen(made(), "fifo", 150):
+        if mask[:-1].any():
+            oldest = heuristics.oldest_waiting(state, p, mask)
+            assert oldest[p.pair_activity[action]] == oldest.min() == oldest_case(state, p, mask)
+            decisions += 1
+    assert decisions > 60
+    for _, p, mask, action in chosen(made(), "spt", 80):
+        if mask[:-1].any():
+            assert p.pair_mean[action] == p.pair_mean[mask[:-1]].min()
+
+
+def test_habits_come_before_speed():
+    made = habits()
+    for _, p, mask, action in chosen(made, "logged", 60):
+        if mask[:-1].any():
+            assert p.pair_habit[action] == p.pair_habit[mask[:-1]].max()
+
+
+def test_the_rule_stays_as_it_was():
+    own, named = ProcessSimulator(office()), ProcessSimulator(office(), policy_prior.RULE)
+    assert own.initial_feature_weights.tolist() == np.float32([0.7, 6.0, -2.0]).tolist()
+    assert own.initial_logits[-1] == -9.0
+    assert own.description() == named.description()
+    assert "prior" not in own.description()
+    assert ProcessSimulator(office(), "fifo").description()["prior"] == "fifo"
+    assert ProcessSimulator(office(), "fifo").labels["features"][1] == "serves the oldest case"
+
+
+def test_sparse_work_does_not_begin_with_the_rule():
+    config = Config(simulation_threads=1)
+    prior, lines = simulate(config, loaded(sparse()))
+    assert prior in ("fifo", "spt")
+    assert lines[0].startswith(f"The policy starts like {prior}, not from the rule of thumb: ")
+
+
+def test_the_chosen_start_is_at_least_as_good_as_the_best_heuristic():
+    simulator = ProcessSimulator(sparse(), simulate(Config(simulation_threads=1), loaded(sparse()))[0])
+    spec = spec_for(simulator, (8,), (8,), "tanh")
+    model = new_model(Config(), simulator, spec)
+    params = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
+    player, means = CompiledPlayer(simulator, spec, 1), {}
+    for name in ("trained", "fifo", "spt"):
+        records, _ = player.play(name, params if name == "trained" else None, 3, 1)
+        means[name] = np.mean([record["mean_cycle_time"] for record in records])
+    assert means["trained"] <= 1.02 * min(means["fifo"], means["spt"])
+
+
+def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
+    small = {"training_episodes": 1, "episodes_per_update": 1, "actor_hidden_size": 8, "critic_hidden_size": 8}
+    small |= {"num_hidden_layers": 1, "update_execution": "eager", "simulation_threads": 1}
+    (tmp_path / "desk.json").write_text(json.dumps(scenario_content(sparse())))
+    values = {**small, "scenario": str(tmp_path / "desk.json"), "run_directory": str(tmp_path / "run")}
+    run = build_run(Config(**values), {}, False, lambda line: None)
+    run.train(Console(file=io.StringIO()), lambda: False)
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert saved["values"]["policy_prior"] in ("fifo", "spt")
+    assert saved["sources"]["policy_prior"] == "simulation"
+    assert run.trainer.metadata["source"]["prior"] == saved["values"]["policy_prior"]
+    assert from_source(run.trainer.metadata["source"]).simulator.prior == saved["values"]["policy_prior"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "simulate", None)  # a resume asks nobody
+        again = build_run(Config(**{**values, "training_episodes": 2}), {}, True, lambda line: None)
+        again.lock.release()
+    assert again.trainer.iteration == 1
+    assert again.trainer.simulator.prior == saved["values"]["policy_prior"]
+
+
+def test_priors_belong_to_processes(tmp_path):
+    directory = RunDirectory(tmp_path)
+    with pytest.raises(UserError, match="has no habits of a log"):
+        choose_prior(Config(policy_prior="logged"), loaded(sparse()), directory, False)
+    named = Config(policy_prior="logged")
+    start = choose_prior(named, loaded(habits()), directory, False)
+    config, sources, with_habits = begin_with(start, named, {}, loaded(habits()))
+    assert (config.policy_prior, sources, start.lines, with_habits.simulator.prior) == ("logged", {}, [], "logged")
+    assert with_policy_prior(with_habits, "rule").source == loaded(habits()).source
+
+
+def test_what_is_better_than_the_trained_policy_is_said():
+    simulator = ProcessSimulator(sparse())
+
+    def played(**hours):
+        records = {name: [{"mean_cycle_time": value} for value in of] for name, of in hours.items()}
+        return sentences(Evaluation(3, records), simulator)
+
+    start, best = played(trained=[3.0, 4.0, 5.0], untrained=[2.0, 3.1, 4.0], fifo=[2.5, 3.4, 4.5], spt=[9.0, 9.0, 9.0])
+    assert start.startswith("The trained policy is worse than its start, in 3 short episodes (")
+    assert "worse than the best heuristic, fifo" in best
+    assert played(trained=[3.0, 4.0, 5.0], untrained=[3.0, 4.2, 4.9], fifo=[3.2, 4.5, 4.6]) == []

@@ -1,0 +1,174 @@
+"""From Config and simulator to a plan, what is printed about it, and what torch is set to."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Bandit, Shop
+
+from longstride.config import Config
+from longstride.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
+from longstride.learning import torch_settings as settings_of_torch
+from longstride.simulators.loading import load_simulator
+from longstride.text import counted, format_bytes
+from longstride.training.assembly import plan as build_plan
+from longstride.training.assembly.plan import announce, apply_plan, plan_settings, write_plan
+from longstride.training.assembly.setup import set_up
+
+CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
+H200 = machine_with(find_card("H200"))
+
+
+def plan_run(config, simulator, machine):
+    return build_plan.plan_run(set_up(config, simulator), machine)
+
+
+@pytest.fixture
+def torch_settings():
+    """Put torch's process-wide settings back."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    benchmark = torch.backends.cudnn.benchmark
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.backends.cudnn.benchmark = benchmark
+
+
+def test_a_smaller_rollout_that_fits_has_an_instance_for_each_rank():
+    setup, small = set_up(Config(), Shop()), replace(CPU, free_bytes=2 << 30, total_bytes=2 << 30)
+    steps = re.fullmatch(r"--episodes-per-update 1 --rollout-steps (\d+)", build_plan.flags_that_fit(setup, small))[1]
+    flags = build_plan.flags_that_fit(setup, small, ranks=3)
+    assert flags == f"--episodes-per-update 3 --rollout-steps {steps}"
+
+
+def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
+    simulator = load_simulator("process", "loan_desk", "", "", "").simulator
+    plan = plan_run(Config(), simulator, H200)
+    lines = announce(plan, H200, Config())
+    assert lines[:2] == ["Mixed Precision: BF16 enabled (Compute 9.0)", "H200 optimizations enabled (TF32: True)"]
+    assert lines[2].startswith("Auto-adjusted batch size: 512 (")
+    assert lines[3:7] == [
+        "GPU Utilization (NVIDIA H200):",
+        "   Total Memory: 141.00 GB",
+        "   Allocated:    0.00 GB (0.0%)",
+        "   Free:         141.00 GB (100.0%)",
+    ]
+    assert lines[7:] == [
+        "Plan (--verbose prints every choice with its reason):",
+        f"   collect {plan.parallel_episodes} instances on {counted(plan.simulation_threads, 'thread')}, "
+        f"{format_bytes(plan.trajectory_bytes)} of trajectories an iteration",
+        "   update bf16 on H200, minibatches of 512, the fastest kind of steps",
+    ]
+    verbose = announce(plan, H200, Config(), verbose=True)
+    assert verbose == [*lines[:7], "Plan:", *(f"   {line}" for line in plan.lines())]
+    assert len(plan.lines()) > 12
+
+
+def test_the_short_plan_of_a_cpu():
+    plan = replace(plan_run(Config(num_epochs=1), Bandit(), CPU), parallel_episodes=1, simulation_threads=1)
+    plan = replace(plan, update_threads=2, batch_size=2048, microbatch=1024, update_execution="compiled")
+    assert plan.short_lines() == [
+        f"collect 1 instance on 1 thread, {format_bytes(plan.trajectory_bytes)} of trajectories an iteration",
+        "update fp32 on the CPU, minibatches of 2,048 in microbatches of 1,024, compiled steps on 2 threads",
+    ]
+    card = replace(plan, collect_on="gpu")
+    assert card.short_lines()[0].startswith("collect 1 instance on 1 thread, the policy answers on gpu, ")
+
+
+def test_without_auto_batch_size_nothing_says_auto():
+    config = Config(auto_batch_size=False)
+    assert not any("Auto" in line for line in announce(plan_run(config, Bandit(), CPU), CPU, config))
+
+
+@pytest.mark.parametrize(
+    ("changes", "copies", "reason"),
+    [
+        ({"episodes_per_update": 3}, 3, "EPISODES_PER_UPDATE is 3"),
+        ({"rollout_steps": 25}, 1, "25 steps an iteration"),
+        ({"rollout_steps": 25, "episodes_per_update": 2}, 2, "EPISODES_PER_UPDATE is 2"),
+        ({}, 32, "parts of an episode each, as rollouts grow"),
+        (
+            {"grow_rollouts": False},
+            1024,
+            "40,960 steps an iteration, about 40 each",
+        ),  # 372,000 would be 9300 copies of the shop
+    ],
+)
+def test_where_the_number_of_episodes_comes_from(changes, copies, reason):
+    settings = plan_settings(set_up(Config(**changes), Shop()))
+    assert (settings.parallel_episodes, settings.parallel_reason) == (copies, reason)
+
+
+@pytest.mark.parametrize("card", ["T4", "H200", None])
+def test_no_machine_changes_what_is_learned(card):
+    """Minibatch and copies come from the user's file on every machine that has the memory for them."""
+    machine = machine_with(find_card(card)) if card else CPU
+    for changes in ({}, {"auto_batch_size": False, "batch_size": 5000}, {"episodes_per_update": 7}):
+        simulator = load_simulator("process", "loan_desk", "", "", "").simulator
+        here, there = (plan_run(Config(**changes), simulator, m) for m in (machine, CPU))
+        assert (here.batch_size, here.parallel_episodes) == (there.batch_size, there.parallel_episodes)
+
+
+def test_applying_a_plan_sets_torch_up(torch_settings, monkeypatch):
+    told = []
+    monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: told.append(settings) or True)
+    plan = plan_run(Config(update_threads=2), Bandit(), H200)
+    assert apply_plan(plan) is plan
+    assert told == ["expandable_segments:True"]
+    assert torch.get_num_threads() == 2
+    assert torch.get_float32_matmul_precision() == "high"
+    assert torch.backends.cudnn.benchmark is True
+    cpu = plan_run(Config(update_threads=2), Bandit(), CPU)
+    assert apply_plan(cpu) is cpu
+    assert told == ["expandable_segments:True"], "a CPU run leaves CUDA's allocator alone"
+    assert torch.get_num_threads() == 1, "on the CPU the microbatches are what is parallel"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_plan_never_claims_an_allocator_that_the_gpu_refuses(torch_settings, monkeypatch):
+    monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: False)
+    plan = apply_plan(plan_run(Config(), Bandit(), H200))
+    assert plan.allocator == "default"
+    assert "   allocator default: this GPU refuses expandable segments" in announce(plan, H200, Config(), verbose=True)
+
+
+def test_the_allocator_of_the_environment_is_left_as_it_is(torch_settings, monkeypatch):
+    monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: pytest.fail("changed"))
+    plan = plan_run(Config(), Bandit(), replace(H200, allocator="max_split_size_mb:512"))
+    assert apply_plan(plan).allocator == "max_split_size_mb:512"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_settings_of_the_allocator_are_tried_and_taken_back(monkeypatch, refuses):
+    told = []
+    monkeypatch.setattr(settings_of_torch, "_set_allocator", told.append)
+
+    def empty(*shape, device):
+        assert device == "cuda"
+        if refuses:
+            raise RuntimeError("CUDA driver error: operation not supported")
+
+    monkeypatch.setattr(torch, "empty", empty)
+    assert settings_of_torch.apply_allocator("expandable_segments:True") is not refuses
+    assert told == ["expandable_segments:True", "expandable_segments:False"][: 1 + refuses]
+
+
+def test_torch_here_has_the_function_that_sets_the_allocator():
+    assert hasattr(torch._C, "_accelerator_setAllocatorSettings") or hasattr(
+        torch.cuda.memory, "_set_allocator_settings"
+    )
+
+
+def test_plan_json_holds_plan_reasons_and_machine(tmp_path):
+    plan = plan_run(Config(), Bandit(), H200)
+    write_plan(tmp_path, plan, H200)
+    content = json.loads((tmp_path / "plan.json").read_text())
+    machine = content.pop("machine")
+    assert content == plan.as_json()
+    assert machine["gpus"][0]["name"] == "NVIDIA H200"
+    assert machine["usable_cores"] == 8

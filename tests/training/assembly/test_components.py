@@ -1,0 +1,51 @@
+"""Parts of a run: how many steps its optimiser takes."""
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Shop
+
+from longstride.config import Config
+from longstride.training.assembly.components import _run_steps
+from longstride.training.assembly.setup import set_up
+from longstride.training.time_budget import NO_LIMIT
+
+
+def run_steps(batch, **values):
+    """Return the predicted steps of a run, and the size of its rollouts."""
+    setup = set_up(Config.model_validate({"num_epochs": 10, **values}), Shop())
+    return _run_steps(setup, SimpleNamespace(batch_size=batch)), setup.size
+
+
+def counted(iterations, samples, batch, epochs=10):
+    """Return the steps of rollouts of one size, each split into minibatches of its own."""
+    return sum(-(-samples // batch) * epochs for _ in range(iterations))
+
+
+@pytest.mark.parametrize("batch", [100, 1000, 3000])
+def test_steps_of_rollouts_of_one_size_are_those_of_all_their_minibatches(batch):
+    steps, size = run_steps(batch, rollout_steps=1000, episodes_per_update=3, training_episodes=40, num_epochs=7)
+    assert size.samples == 3000
+    assert steps == counted(40, 3000, batch, 7)
+
+
+def test_steps_where_rollouts_grow_are_those_of_the_steps_that_training_episodes_count():
+    steps, size = run_steps(1000, training_episodes=40)
+    assert (size.first > 0, size.counted) == (True, 50_000)
+    assert steps == pytest.approx(40 * 50_000 // 1000 * 10, rel=0.1)
+
+
+def test_nobody_knows_the_steps_of_a_run_that_a_time_budget_ends():
+    setup = set_up(Config(training_time="1h") if "training_time" in Config.model_fields else Config(), Shop())
+    limitless = SimpleNamespace(config=setup.config.model_copy(update={"training_episodes": NO_LIMIT}), size=setup.size)
+    assert _run_steps(limitless, SimpleNamespace(batch_size=1000)) == 0
+
+
+@pytest.mark.parametrize(("samples", "batch"), [(2048, 65_536), (1500, 1024)])
+def test_every_rollout_has_minibatches_of_its_own(samples, batch):
+    """2,048 samples at 65,536 are a step for each epoch of each of 1,000 rollouts, and not 32 epochs in all."""
+    steps, _ = run_steps(batch, rollout_steps=samples, training_episodes=1000)
+    assert steps == pytest.approx(counted(1000, samples, batch), rel=0.1)

@@ -1,0 +1,225 @@
+"""Presets adjust how long is trained and how often evaluated; nothing of the machine, nothing that the user set."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Bandit
+
+from longstride.cli import main
+from longstride.config import Config, load_config
+from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
+from longstride.simulators.loading import load_simulator
+from longstride.training.assembly.plan import plan_run
+from longstride.training.assembly.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
+from longstride.training.assembly.setup import set_up
+from longstride.training.run_directory.metrics_log import read_metrics
+
+ITERATION_STEPS = 62_000
+
+
+def preset(name, file="", **flags):
+    """Return the values after a preset, where they come from, and the lines."""
+    config, sources = load_config(file or None, {"preset": name, **flags})
+    config, sources, lines = with_preset(config, sources, ITERATION_STEPS)
+    names = ("training_episodes", "num_epochs", "evaluate_every")
+    return [getattr(config, n) for n in names], [sources[n] for n in names], lines
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("quick_test", [162, 10, 25]),  # 10,000,000 / 62,000 = 161.3
+        ("standard", [807, 12, 50]),
+        ("production", [3226, 15, 100]),
+        ("extended", [8065, 20, 200]),
+    ],
+)
+def test_each_preset_by_hand(name, values):
+    actual, sources, lines = preset(name)
+    assert actual == values
+    assert sources == ["preset"] * 3
+    millions = {"quick_test": 10, "standard": 50, "production": 200, "extended": 500}[name]
+    assert lines == [
+        f"Preset {name}: TRAINING_EPISODES = {values[0]}, {millions},000,000 steps at about 62,000 each.",
+        f"Preset {name}: NUM_EPOCHS = {values[1]}.",
+        f"Preset {name}: EVALUATE_EVERY = {values[2]}.",
+    ]
+
+
+def test_no_preset_changes_nothing():
+    config, sources = load_config(None, {})
+    assert with_preset(config, sources, ITERATION_STEPS) == (config, sources, [])
+
+
+def test_a_flag_is_never_overruled_not_even_one_that_repeats_the_default():
+    values, sources, lines = preset("standard", training_episodes="50")
+    assert values == [50, 12, 50]
+    assert sources == ["flag", "preset", "preset"]
+    assert lines[0] == "Preset standard leaves TRAINING_EPISODES = 50 alone, set by flag."
+
+
+def test_a_file_counts_where_it_differs_from_the_default(tmp_path):
+    """hyperparameters.py lists every name; 50 there is the default, 7 somebody's choice."""
+    file = tmp_path / "mine.py"
+    file.write_text("TRAINING_EPISODES = 50\nNUM_EPOCHS = 7\n")
+    values, sources, lines = preset("standard", file)
+    assert values == [807, 7, 50]
+    assert sources == ["preset", "file", "preset"]
+    assert lines[1] == "Preset standard leaves NUM_EPOCHS = 7 alone, set by file."
+
+
+def test_a_preset_in_the_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("PRESET = 'quick_test'\n")
+    config, sources = load_config(file, {})
+    assert with_preset(config, sources, ITERATION_STEPS)[0].num_epochs == 10
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("card", [*CARDS, None], ids=lambda card: card.name if card else "cpu")
+def test_the_machines_part_is_that_of_no_preset(card, name):
+    """A preset that replaced what a card needs by something generic is how ten times the time was once lost."""
+    simulator = Bandit()
+    machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
+    plain, sources = load_config(None, {"episodes_per_update": "4"})  # a longer run may otherwise grow larger rollouts
+    adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, ITERATION_STEPS)
+    assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
+    assert plan_run(set_up(adjusted, simulator), machine) == plan_run(set_up(plain, simulator), machine)
+    changed = {n for n in Config.model_fields if getattr(adjusted, n) != getattr(plain, n)}
+    assert changed == {"preset", "training_episodes", "num_epochs", "evaluate_every"}
+
+
+def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys):
+    arguments = ["--simulator", "oracles.toy_simulators:Bandit", "--device", "cpu", "--actor-hidden-size", "16"]
+    arguments += ["--critic-hidden-size", "16", "--num-hidden-layers", "1", "--episodes-per-update", "1"]
+    run = str(tmp_path / "run")
+    short = [*arguments, "--training-episodes", "1", "--run-directory", run]
+    assert main(["--preset", "quick_test", *short]) == 0
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (content["values"]["training_episodes"], content["sources"]["training_episodes"]) == (1, "flag")
+    assert (content["values"]["num_epochs"], content["sources"]["num_epochs"]) == (10, "preset")
+    out = capsys.readouterr().out
+    assert "Preset quick_test leaves TRAINING_EPISODES = 1 alone, set by flag." in out
+    assert "Trained 1 iteration;" in out
+    (record,) = read_metrics(tmp_path / "run")
+    assert record["evaluation"]["episodes"] == 30, "the last iteration is evaluated whatever the interval"
+    assert main(["--mode", "evaluate", "--preset", "quick_test", "--checkpoint", run]) == 0
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["episodes"] == 30, "no preset has a say in it"
+
+
+def test_an_unknown_preset_is_a_sentence(capsys):
+    assert main(["--preset", "fast"]) == 2
+    assert (
+        "--preset: 'fast' should be '', 'quick_test', 'standard', 'production', 'extended', 'guide' or "
+        "'large_transformer'." in capsys.readouterr().err
+    )
+
+
+def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
+    """The loan desk's does, the bandit's does not; a value that somebody chose stays."""
+    loan_desk = load_simulator("process", "loan_desk", "", "", "").simulator
+    config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
+    assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
+    assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
+    changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"episodes_per_update"}
+    assert sources == {"num_epochs": "flag", **dict.fromkeys(changed, "prior")}
+    assert config.episodes_per_update == 1
+    assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
+    assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
+
+
+def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
+    """Where a size is named, or rollouts are to grow, nothing is chosen; groups are whole; 1,024 episodes at most."""
+
+    def chosen(steps, sources=None, **values):
+        ruled = Bandit()
+        ruled.initial_logits, ruled.expected_steps = [0.0] * 4, steps
+        return with_prior(Config(**values), sources or {}, ruled)[0].episodes_per_update
+
+    assert [chosen(steps) for steps in (62_000, 27_500, 5_000, 500_000, 10)] == [1, 2, 12, 1, 1024]
+    assert chosen(62_000, algorithm="grpo") == 8
+    assert chosen(62_000, episodes_per_update=3) == 3
+    assert chosen(62_000, rollout_steps=100) == 0
+    assert chosen(62_000, {"grow_rollouts": "flag"}) == 0
+
+
+def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
+    """With its copy: 100,000 observations are 400 kB a step. A single trajectory, which is not copied, may have all."""
+
+    def chosen(steps, size=100_000, **values):
+        ruled = Bandit()
+        ruled.initial_logits, ruled.expected_steps, ruled.observation_size = [0.0] * 4, steps, size
+        config, _, lines = with_prior(Config(**values), {}, ruled)
+        return config.episodes_per_update, config.rollout_steps, lines[1:]
+
+    episodes, steps, (line,) = chosen(1_000)
+    assert steps == 0
+    assert episodes * 1_000 * 4 * 100_000 * 2 < 2**32 < (episodes + 1) * 1_000 * 4 * 100_100 * 2
+    assert f"An iteration plays {episodes} of the usual 62 episodes: each step takes 801.0 kB" in line
+    episodes, steps, (line,) = chosen(500_000)
+    assert episodes == 1
+    assert 0.99 * 2**32 < steps * 4 * 100_000 < 2**32
+    assert f"a part of an episode, {steps:,} of about 500,000 steps" in line
+    assert chosen(500_000, size=10) == (1, 0, [])
+    assert chosen(1_000, episodes_per_update=7) == (7, 0, [])
+    ungrown = set_up(Config(grow_rollouts=False, normalise_observations=False), _huge()).size
+    assert ungrown.instances == 5  # of the usual 372 episodes of 1,000 steps
+    assert ungrown.samples * 4 * 100_000 * 2 < 2**32
+    assert set_up(Config(training_episodes=1000), _huge()).size.samples * 4 * 100_000 * 2 < 1.7 * 2**32
+
+
+def _huge():
+    huge = Bandit()
+    huge.observation_size, huge.expected_steps = 100_000, 1_000
+    return huge
+
+
+def test_without_a_discount_a_rule_brings_none():
+    ruled = Bandit()
+    ruled.initial_logits = [0.0] * 4
+    assert with_prior(Config(average_reward=True), {}, ruled)[0].gamma == 0.0
+    assert with_prior(Config(average_reward=True, gamma=0.9), {"gamma": "flag"}, ruled)[0].gamma == 0.9
+    assert with_prior(Config(), {}, ruled)[0].gamma == 0.99
+
+
+def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
+    config, sources = load_config(None, {"preset": "guide", "num_epochs": "3"})
+    found, origins, lines = with_defaults(config, sources, Bandit())
+    assert (found.episodes_per_update, found.num_epochs, found.batch_size) == (1, 3, 65_536)
+    assert (origins["batch_size"], origins["num_epochs"]) == ("preset", "flag")
+    assert lines == [
+        "Preset guide sets sizes of learning, for comparisons of speed, not for results: EPISODES_PER_UPDATE 1, "
+        "BATCH_SIZE 65,536."
+    ]
+    assert with_preset(found, origins, ITERATION_STEPS) == (found, origins, [])
+
+
+def test_the_guides_preset_stays_where_a_policy_starts_from_a_rule():
+    """Its number of epochs and its minibatches are not those of such policies' defaults."""
+    config, sources = load_config(None, {"preset": "guide"})
+    desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    found, _, lines = with_defaults(config, sources, desk)
+    assert (found.num_epochs, found.batch_size, found.learning_rate_actor) == (10, 65_536, 1.5e-3)
+    assert len(lines) == 2
+
+
+def test_the_large_transformer_is_planned_on_a_card():
+    """100 million parameters of the actor; what it remembers is kept before every chunk, and the plan says so."""
+    config, sources = load_config(None, {"preset": "large_transformer"})
+    config, _, lines = with_defaults(config, sources, Bandit())
+    assert lines[0].startswith(
+        "Preset large_transformer sets sizes of a large policy for a GPU, on which it has not run yet: POLICY_NETWORK "
+        "transformer, ACTOR_HIDDEN_SIZE 1,024,"
+    )
+    setup = set_up(config, Bandit())
+    spec = setup.spec
+    assert (len(spec.actor_hidden), spec.attention_heads, spec.block(1024)[2], spec.context) == (8, 16, (1024, 4096), 0)
+    assert 100e6 < sum((a + 1) * b for a, b in spec.matrices["actor"]) < 102e6
+    plan = plan_run(setup, machine_with(next(card for card in CARDS if card.name == "H100 SXM")))
+    assert (plan.device, plan.precision, plan.batch_size) == ("cuda", "bf16", 32_768)
+    assert plan.microbatch == plan.batch_size
+    assert "what the policy remembers" in plan.reasons["trajectory_bytes"]

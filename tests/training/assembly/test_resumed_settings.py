@@ -1,0 +1,118 @@
+"""Settings of a run that continues: its own, but for the flags that are given now."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from longstride.config import Config, load_config
+from longstride.errors import UserError
+from longstride.training.assembly.resumed_settings import resumed_settings
+from longstride.training.assembly.run_settings import resumes_of
+
+
+@pytest.fixture
+def resume(tmp_path):
+    """Return a function that resumes a run that began with a file and flags, with those given now."""
+
+    def write(name, values):
+        path = tmp_path / name
+        path.write_text("".join(f"{key} = {value!r}\n" for key, value in values.items()))
+        return path
+
+    def resumed(began_file, began_flags, file, flags, **changes):
+        run = {"run_directory": str(tmp_path / "run")}
+        config, sources = load_config(write("began.py", began_file), {**began_flags, **run})
+        content = {"values": config.model_dump() | changes.get("values", {}), "sources": sources}
+        content["sources"] |= changes.get("sources", {})
+        for name in changes.get("without", ()):
+            del content["values"][name], content["sources"][name]
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+        return resumed_settings(*load_config(write("now.py", file), {**flags, **run}))
+
+    return resumed
+
+
+def test_flags_win_over_the_run_and_the_run_over_the_file(resume):
+    found = resume({"GAMMA": 0.9, "NUM_EPOCHS": 5}, {"seed": "4"}, {"GAMMA": 0.5, "NUM_EPOCHS": 6}, {"num_epochs": "7"})
+    assert (found.config.gamma, found.config.num_epochs, found.config.seed) == (0.9, 7, 4)
+    origins = [found.sources[name] for name in ("gamma", "num_epochs", "seed", "horizon")]
+    assert origins == ["file", "flag", "flag", "default"]
+    said = "The run keeps its own settings; hyperparameters.py differs (a flag wins): GAMMA 0.5 there, 0.9 in the run."
+    assert found.lines == [said]
+
+
+def test_a_default_in_the_file_is_no_change_where_a_flag_or_a_rule_chose_the_value(resume):
+    prior = {"values": {"num_epochs": 1}, "sources": {"num_epochs": "prior"}}
+    shipped = {"GAMMA": 0.0, "NUM_EPOCHS": 3, "SIMULATOR": "process"}
+    began = {"gamma": "0.9", "simulator": "cartpole"}
+    assert resume(shipped, began, shipped, {}, **prior).lines == []
+    edited = resume(shipped, began, {**shipped, "NUM_EPOCHS": 2}, {}, **prior)
+    assert edited.config.num_epochs == 1
+    assert edited.lines[0].endswith(": NUM_EPOCHS 2 there, 1 in the run.")
+    back = resume({"GAMMA": 0.9}, {}, {"GAMMA": 0.0}, {})
+    assert back.lines[0].endswith(": GAMMA 0.0 there, 0.9 in the run."), "the file itself had chosen it"
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"actor_hidden_size": "64"}, "ACTOR_HIDDEN_SIZE is 64 now and 128 in the run: "),
+        (
+            {"policy_network": "mingru", "num_hidden_layers": "2"},
+            "POLICY_NETWORK is 'mingru' now and 'mlp' in the run, NUM_HIDDEN_LAYERS is 2 now and 3 in the run: ",
+        ),
+    ],
+)
+def test_the_network_cannot_change(resume, flags, names):
+    with pytest.raises(UserError) as error:
+        resume({}, {}, {}, flags)
+    assert str(error.value) == (
+        f"{names}the network of a run cannot change; leave that out, or train a new run in another --run-directory."
+    )
+    assert resume({}, {}, {}, {"actor_hidden_size": "128"}).lines == [], "the same value is no change"
+    kept = resume({}, {}, {"ACTOR_HIDDEN_SIZE": 64}, {})
+    assert kept.config.actor_hidden_size == 128
+    assert kept.lines[0].endswith(": ACTOR_HIDDEN_SIZE 64 there, 128 in the run.")
+
+
+def test_a_run_of_another_version(resume):
+    found = resume({}, {}, {}, {}, values={"warmth": 3, "num_epochs": 2}, without=["adam_epsilon_actor"])
+    assert found.config == Config(num_epochs=2, run_directory=found.config.run_directory)
+    assert found.sources["adam_epsilon_actor"] == "run"
+    assert found.lines[0].endswith("config.json has settings that this version does not know: WARMTH.")
+
+
+def test_a_run_without_its_time_budget_has_an_end(resume):
+    by_time = {"values": {"training_episodes": 10**9}, "sources": {"training_episodes": "time_budget"}}
+    assert resume({}, {"time_budget": "1h"}, {}, {}, **by_time).config.training_episodes == 10**9
+    assert resume({}, {"time_budget": "1h"}, {}, {"time_budget": "2h"}, **by_time).config.training_episodes == 10**9
+    assert resume({}, {"time_budget": "1h"}, {}, {"time_budget": ""}, **by_time).config.training_episodes == 50
+    named = resume({}, {"time_budget": "1h"}, {}, {"time_budget": "", "training_episodes": "7"}, **by_time)
+    assert named.config.training_episodes == 7
+
+
+def test_resumes_that_change_what_is_learned_are_kept(tmp_path):
+    def wrote(config, resumed):
+        content = {"values": json.loads(json.dumps(config.model_dump())), "resumed": resumed}
+        (tmp_path / "config.json").write_text(json.dumps(content))
+
+    first, longer = Config(training_episodes=4), Config(training_episodes=6, learning_rate_actor=1e-4)
+    wrote(first, [])
+    assert resumes_of(Config(training_episodes=4, evaluate_every=1), tmp_path, 2) == []
+    resumed = resumes_of(longer, tmp_path, 4)
+    assert resumed == [{"after_iteration": 4, "before": {"training_episodes": 4, "learning_rate_actor": 3e-4}}]
+    wrote(longer, resumed)
+    assert resumes_of(longer, tmp_path, 5) == resumed
+    again = resumes_of(first, tmp_path, 6)
+    assert again[1]["before"] == {"training_episodes": 6, "learning_rate_actor": 1e-4}
+
+
+def test_without_a_run_the_settings_are_those_given(tmp_path):
+    config, sources = Config(gamma=0.9, run_directory=str(tmp_path)), {"gamma": "flag"}
+    assert resumed_settings(config, sources).config is config
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="is damaged"):
+        resumed_settings(config, sources)

@@ -1,0 +1,127 @@
+"""Size of an iteration's rollout: how many environment instances, how many steps."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Bandit, Shop
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.rollout.trajectory import trajectory_bytes
+from longstride.simulators.loading import load_simulator
+from longstride.training.assembly import components
+from longstride.training.assembly.setup import set_up
+
+
+def rollout_size(simulator, **values):
+    return set_up(Config.model_validate(values), simulator).size
+
+
+def test_rollouts_grow_from_8192_steps_to_the_usual_size():
+    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    size = rollout_size(loan_desk, training_episodes=1000)
+    assert (size.instances, size.first, size.samples) == (32, 8192, 372_000)
+    assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
+    assert size.in_words == "8,192 to 372,000 steps an iteration, as noise asks for"
+    assert rollout_size(Shop()).counted == 50_000  # its episodes are short
+
+
+def test_episodes_are_given_up_after_ten_horizons_where_rollouts_grow():
+    assert rollout_size(Shop()).restart_after == 5000
+    assert rollout_size(Shop(), horizon=50.0).restart_after == 500
+    for fixed in ({"rollout_steps": 100}, {"grow_rollouts": False}, {"algorithm": "grpo"}):
+        assert rollout_size(Shop(), **fixed).restart_after == 0
+
+
+def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
+    assert rollout_size(Shop()).samples == pytest.approx(50 * 50_000 / 160, abs=32)
+    assert rollout_size(Shop(), training_episodes=2).samples == 8192
+
+
+def test_a_rollout_of_the_loan_desk_that_does_not_grow_is_six_half_years():
+    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    size = rollout_size(loan_desk, grow_rollouts=False)
+    assert (size.instances, size.steps) == (6, 0)
+    assert size.samples == 6 * size.expected_steps == pytest.approx(372_000, rel=0.01)
+    assert size.in_words == f"about {size.expected_steps:,} steps an episode"
+
+
+def test_short_episodes_are_played_in_as_many_instances_as_fill_a_rollout_up_to_a_limit():
+    class Longer(Bandit):
+        max_steps = 5_000
+
+    assert rollout_size(Longer(), grow_rollouts=False).instances == 74
+    assert rollout_size(Shop(), grow_rollouts=False).instances == 1024
+
+
+def test_the_users_number_and_rollout_steps_come_first():
+    assert rollout_size(Shop(), episodes_per_update=3).instances == 3
+    assert rollout_size(Shop(), rollout_steps=100).instances == 1
+    size = rollout_size(Shop(), rollout_steps=100, episodes_per_update=3)
+    assert (size.instances, size.steps, size.expected_steps, size.samples) == (3, 100, 100, 300)
+    assert size.in_words == "300 steps an iteration"
+
+
+def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size():
+    pytest.importorskip("gymnasium")
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator)
+    assert (size.instances, size.steps, size.first, size.unit) == (8, 1024, 8192, 10_000)
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator, grow_rollouts=False)
+    assert (size.instances, size.steps, size.samples, size.first) == (1, 2048, 2048, 0)
+
+
+def arrays_of(collector):
+    """Return all arrays of a collector's trajectories."""
+    trajectories = [i.trajectory for i in collector._instances] if collector.plan.steps else [collector._rows]
+    return [array for trajectory in trajectories for array in trajectory]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "values"),
+    [
+        (Shop, {"grow_rollouts": False, "episodes_per_update": 3}),
+        (Shop, {"rollout_steps": 100, "episodes_per_update": 3}),
+        (Bandit, {"rollout_steps": 33}),
+        (Shop, {"training_episodes": 2}),  # rollouts that grow
+        ("gymnasium:CartPole-v1", {"rollout_steps": 70, "episodes_per_update": 2}),
+    ],
+)
+def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, monkeypatch):
+    """torch gives pinned memory in powers of two (CachingHostAllocator.h, PowerOf2Ceil); the rest is NumPy's."""
+    if isinstance(simulator, str):
+        pytest.importorskip("gymnasium")
+        simulator = load_simulator(simulator, "", "", "", "", {}).simulator
+    else:
+        simulator = simulator()
+    pinned = []
+
+    def allocator(pin):
+        assert pin
+        return lambda shape, dtype: pinned.append(np.empty(shape, dtype)) or pinned[-1]
+
+    monkeypatch.setattr(components, "host_allocator", allocator)
+    setup = set_up(Config.model_validate(values), simulator)
+    plan = SimpleNamespace(simulation_threads=1, lockstep=0, device="cuda", collect_on="cpu")
+    arrays = arrays_of(components.build_collector(setup, plan))
+    plain = [array for array in arrays if not any(array is other for other in pinned)]
+    assert len(arrays) - len(plain) == len(pinned)
+    rounded = sum(2 ** int(np.ceil(np.log2(array.nbytes))) for array in pinned if array.size)
+    assert setup.size.memory.pinned_bytes == rounded + sum(array.nbytes for array in plain)
+    memory = setup.size.memory
+    assert memory.bytes == memory.copies * trajectory_bytes(setup.spec, memory.decisions)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"average_reward": True, "gamma": 0.9}, "AVERAGE_REWARD discounts nothing, but GAMMA is 0.9; set it to 0"),
+        ({"average_reward": True, "algorithm": "grpo"}, "AVERAGE_REWARD needs ALGORITHM = 'ppo', not 'grpo'"),
+    ],
+)
+def test_settings_that_contradict_the_mean_reward(values, said):
+    with pytest.raises(UserError, match=said):
+        rollout_size(Shop(), **values)
