@@ -86,8 +86,8 @@ def kernels() -> dict[str, Work]:
     from longstride.learning.advantages import gae
     from longstride.policies.networks import ActorCritic, initialise
     from longstride.policies.spec import spec_for
+    from longstride.process.load import find_scenario
     from longstride.process.simulator import ProcessSimulator
-    from longstride.simulators.loading import find_scenario
 
     torch.set_num_threads(1)
     simulator = ProcessSimulator(find_scenario("loan_desk"))

@@ -30,13 +30,13 @@ from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference,
 from longstride.policies.compiled.forward import align_params, new_actor_arrays
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import spec_for
+from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.episode_loop import build_policy_chooser
 from longstride.rollout.loop_arrays import new_loop_arrays
 from longstride.rollout.trajectory import allocate
 from longstride.seeding import stream
-from longstride.simulators.loading import find_scenario
 from longstride.simulators.observe import Observed, build_observe_state, new_guarded
 from longstride.simulators.simulator import compile_functions, new_state
 

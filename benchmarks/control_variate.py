@@ -29,9 +29,9 @@ from rich.table import Table
 from benchmarks.same_bits import parameters_sha256
 from longstride.config import load_config
 from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.process.load import bundled_scenarios
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.trajectory import Trajectory
-from longstride.simulators.loading import bundled_scenarios
 from longstride.training.assembly.run import Run, build_run
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.statistics import Paired, paired_difference

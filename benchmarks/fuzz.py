@@ -38,10 +38,11 @@ from longstride.config import Config, load_config
 from longstride.errors import UserError
 from longstride.hardware.types import Machine
 from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.load import bundled_scenarios
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.scenario.scenario_file import load_scenario
+from longstride.process.scenario_file import load_scenario
 from longstride.process.simulator import ProcessSimulator
-from longstride.simulators.loading import bundled_scenarios, from_source, load_simulator
+from longstride.simulators.loading import from_source, load_simulator
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.setup import set_up
@@ -76,7 +77,7 @@ def trainer():
     """Return the trainer of a tiny run and a checkpoint of it: facts, and the bytes of the tensors."""
     small = {"actor_hidden_size": 4, "critic_hidden_size": 4, "num_hidden_layers": 1, "rollout_steps": 8}
     config = Config(simulator="cartpole", device="cpu", **small)
-    loaded = load_simulator("cartpole", "", "", "", "weekly")
+    loaded = load_simulator("cartpole")
     machine = Machine(physical_cores=1, usable_cores=1, total_bytes=2**34, free_bytes=2**34)
     setup = set_up(config, loaded.simulator, loaded.source)
     built = build_trainer(setup, plan_run(setup, machine), Path("runs/fuzz"))

@@ -48,8 +48,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    slow = load_simulator(f"{SLOW}:Slow", "", "", "", "", {"rounds": options.rounds})
-    desk = load_simulator("process", "loan_desk", "", "", "")
+    slow = load_simulator(f"{SLOW}:Slow", {"rounds": options.rounds})
+    desk = load_simulator("process")
     # Rollouts of about 0.4 s on two cores; the desk's steps are thirty times as fast.
     cases = {"slow": (slow, 32, 250), "loan_desk": (desk, 32, 8_000)}
     results = {name: measure(*case, options.pairs) for name, case in cases.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.simulators.loading import bundled_scenarios
+from longstride.process.load import bundled_scenarios
 
 _STAGES, _SKILLS, _LOAD, _CASES = 10, 10, 0.95, 6_200
 """Stages of a case, activities that a person can do, share of the time that people work, cases of an episode."""

@@ -24,7 +24,7 @@ from benchmarks.queue_control import Model, build_model
 from benchmarks.value_iteration import Solution, solve
 from longstride.errors import UserError
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import load_scenario
+from longstride.process.scenario_file import load_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import Function
 from longstride.training.evaluation.evaluate import evaluate, paired_values, summarise

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 from longstride.process.kernel.parameters import as_record, build_parameters
 from longstride.process.mining.delays.play_logged import play_logged
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 TASKS = 60_000

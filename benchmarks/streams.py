@@ -24,10 +24,10 @@ import torch
 from longstride.policies.compiled.forward import align_params
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import spec_for
+from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
-from longstride.simulators.loading import find_scenario
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
 

@@ -90,7 +90,7 @@ def turned(sides: Sequence[str], seed: int) -> list[str]:
 def task_of(name: str, side: str, seed: int, options: argparse.Namespace) -> GapTask:
     """Return the run of a side on a problem."""
     simulator, simulator_options = PROBLEMS[name]
-    references = load_simulator(simulator, "", "", "", "", simulator_options).simulator.references
+    references = load_simulator(simulator, simulator_options).simulator.references
     return GapTask(
         simulator,
         simulator_options,

@@ -16,7 +16,7 @@ from longstride.training.assembly.run import build_run
 def run(task: GapTask) -> dict[str, Any]:
     """Train with the defaults, and the task's settings in their place."""
     options = {**task.options, "max_steps": task.episode_steps}
-    evaluated = load_simulator(task.simulator, "", "", "", "", options).simulator
+    evaluated = load_simulator(task.simulator, options).simulator
     with tempfile.TemporaryDirectory() as directory:
         watch = GapWatch(task, evaluated)
         config = Config(

@@ -48,7 +48,7 @@ class Look(BaseCallback):
 def run(task: GapTask) -> dict[str, Any]:
     """Train with the task's settings."""
     simulator, evaluated = (
-        load_simulator(task.simulator, "", "", "", "", options).simulator
+        load_simulator(task.simulator, options).simulator
         for options in (task.options, {**task.options, "max_steps": task.episode_steps})
     )
     watch, settings = GapWatch(task, evaluated), dict(task.settings)

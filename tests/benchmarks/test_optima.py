@@ -38,7 +38,7 @@ def test_a_single_seed_has_no_interval():
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_problem_is_there_and_has_a_reference(name):
     simulator, options = PROBLEMS[name]
-    loaded = load_simulator(simulator, "", "", "", "", options).simulator
+    loaded = load_simulator(simulator, options).simulator
     assert loaded.references
     assert "mean_cost" in loaded.metrics_dtype.names
 

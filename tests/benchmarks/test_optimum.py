@@ -12,7 +12,7 @@ from benchmarks.optimum import find_optimum, main, optimal_heuristic
 from benchmarks.queue_control import build_model
 from benchmarks.value_iteration import solve
 from longstride.errors import UserError
-from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state

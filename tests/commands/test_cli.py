@@ -16,10 +16,11 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.cli import MODES, console_of_output, main
+from longstride.cli import MODES, main
 from longstride.errors import UserError, this_command
 from longstride.simulators.source_files import source_sha256
 from longstride.simulators.spaces import description
+from longstride.terminal import console_of_output
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -361,7 +362,7 @@ def test_a_simulator_file_may_be_called_like_a_module_of_the_library(tmp_path, m
     monkeypatch.setitem(sys.modules, "queue", queue)
     path = tmp_path / "queue.py"
     path.write_text(BROKEN.replace("REWARD", "1.0"))
-    load_simulator(f"{path}:Broken", "", "", "", "")
+    load_simulator(f"{path}:Broken")
     assert sys.modules["queue"] is queue
 
 
@@ -370,12 +371,12 @@ def test_a_simulator_file_imports_what_lies_beside_it(tmp_path):
 
     (tmp_path / "rewards_beside_it.py").write_text("REWARD = 1.0\n")
     (tmp_path / "beside.py").write_text("from rewards_beside_it import REWARD\n" + BROKEN.replace("REWARD", "1.0"))
-    load_simulator(f"{tmp_path / 'beside.py'}:Broken", "", "", "", "")
+    load_simulator(f"{tmp_path / 'beside.py'}:Broken")
     (tmp_path / "inside.py").write_text("from .rewards_beside_it import REWARD\n")
     with pytest.raises(
         UserError, match=r"A file of a package is named as PACKAGE\.inside:CLASS, from the folder above"
     ):
-        load_simulator(f"{tmp_path / 'inside.py'}:Broken", "", "", "", "")
+        load_simulator(f"{tmp_path / 'inside.py'}:Broken")
 
 
 def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, monkeypatch):
@@ -386,7 +387,7 @@ def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, mon
     (tmp_path / "poles_here.py").write_text(program + "gymnasium.register('PoleHere-v0', CartPoleEnv)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
-    loaded = load_simulator("gymnasium:poles_here:PoleHere-v0", "", "", "", "")
+    loaded = load_simulator("gymnasium:poles_here:PoleHere-v0")
     assert loaded.simulator.observation_size == 4
 
 

@@ -27,7 +27,7 @@ from longstride.learning.divergence import Fallback
 from longstride.learning.oom_recovery import OutOfMemory
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import spec_for
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.simulators.classic_control import CartPole
 from longstride.simulators.simulator import Compiled, Simulator
 from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth

@@ -150,6 +150,6 @@ def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
 
 
 def test_launches_bind_on_every_card_as_the_guide_says():
-    desk = load_simulator("process", "loan_desk", "", "", "").simulator
+    desk = load_simulator("process").simulator
     for card in CARDS:
         assert make_report(Config(), desk, machine_with(card)).prediction.binding == "launches", card.name

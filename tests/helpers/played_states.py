@@ -11,7 +11,7 @@ import safetensors.numpy
 
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import spec_for
-from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state

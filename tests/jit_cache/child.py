@@ -12,7 +12,7 @@ from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.simulators.loading import load_simulator
 
 if __name__ == "__main__":
-    simulator = load_simulator(sys.argv[1], "", "", "", "weekly").simulator
+    simulator = load_simulator(sys.argv[1]).simulator
     collector = EpisodeCollector(
         simulator, PolicySpec(1, simulator.action_space, (), (), "relu"), RolloutPlan(seed=0, instances=1)
     )

@@ -18,7 +18,7 @@ from longstride.errors import UserError
 from longstride.process.kernel.action_features import branches_behind
 from longstride.process.kernel.metrics import run_unhindered
 from longstride.process.scenario.scenario import DAYS, Scenario
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, metrics_of, new_state

@@ -9,7 +9,7 @@ from numba import njit
 from longstride.jit_cache.cache import cached
 from longstride.process.kernel import heuristics
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.episode_loop import build_play
 from longstride.seeding import stream

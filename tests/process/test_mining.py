@@ -20,7 +20,7 @@ from longstride.process.mining.working_hours import (
     weeks_seen,
     worked_time,
 )
-from longstride.process.scenario.scenario_file import load_scenario, scenario_content
+from longstride.process.scenario_file import load_scenario, scenario_content
 
 PUBLIC_LOGS = Path(__file__).resolve().parents[3] / "shared" / "event_logs"
 SAMPLE = Path(__file__).resolve().parents[2] / "src/core/longstride/process/logs/loan_desk_sample.csv"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, SPT, Episode, play, summary
 
-from longstride.process.scenario.scenario_file import load_scenario
+from longstride.process.scenario_file import load_scenario
 from longstride.process.simulator import ProcessSimulator
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles.process_play import BASE, office, rework, scenario, service
 
 from longstride.errors import UserError
-from longstride.process.scenario.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 
 TASK = {"task": "A"}

@@ -19,11 +19,11 @@ from helpers.pages import ReportPage
 
 from longstride.cli import main
 from longstride.commands.report.command import report_on
+from longstride.process.load import bundled_scenarios, find_scenario, with_hooks
 from longstride.process.report.people import hours_of_day, utilisation_by_hour, work_by_activity
 from longstride.process.report.section import cycle_times, day_of, mean_waiting, waiting_tasks
-from longstride.process.report.traces import play_traces
-from longstride.process.simulator import ProcessSimulator
-from longstride.simulators.loading import bundled_scenarios, find_scenario
+from longstride.process.report.trace import traces_of
+from longstride.report.episodes import play_episodes
 from longstride.training.evaluation.trained_policy import load_trained_policy
 
 HYPERPARAMETERS = Path(__file__).resolve().parents[2] / "hyperparameters.py"
@@ -52,8 +52,8 @@ def page(run):
 
 @pytest.fixture(scope="module")
 def traces(run):
-    simulator = ProcessSimulator(find_scenario("loan_desk"))
-    return simulator, play_traces(simulator, load_trained_policy(run), 0)
+    simulator = with_hooks(find_scenario("loan_desk"))
+    return simulator, traces_of(simulator, play_episodes(simulator, load_trained_policy(run), 0))
 
 
 def read(path):

@@ -270,11 +270,11 @@ def test_the_contract_is_kept(name):
 
 @pytest.mark.parametrize("name", ["cartpole", "mountain_car", "acrobot"])
 def test_the_short_name_is_the_class(name):
-    loaded = load_simulator(name, "", "", "", "", {"max_steps": 7})
+    loaded = load_simulator(name, {"max_steps": 7})
     assert type(loaded.simulator) is PROBLEMS[name].kind
     assert loaded.simulator.max_steps == 7
     assert loaded.source == {"simulator": name, "options": {"max_steps": 7}}
-    long = load_simulator(BUILT_IN[name], "", "", "", "")
+    long = load_simulator(BUILT_IN[name])
     assert long.simulator.description() == loaded.simulator.description()
 
 
@@ -294,5 +294,5 @@ def test_every_problem_has_a_short_name():
 )
 def test_wrong_options_are_sentences(name, options, part):
     with pytest.raises(UserError) as error:
-        load_simulator(name, "", "", "", "", options)
+        load_simulator(name, options)
     assert part in str(error.value)

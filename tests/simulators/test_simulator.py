@@ -19,7 +19,7 @@ def test_a_simulator_that_states_no_capability_is_compiled_resumable_and_played_
 
 def test_the_process_simulator_knows_the_steps_of_a_nominal_episode():
     loading = pytest.importorskip("longstride.simulators.loading")
-    desk = loading.load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    desk = loading.load_simulator("process").simulator
     assert capabilities(desk) == (True, True, 0, round(desk.sizes.expected_tasks))
     assert 50_000 < desk.expected_steps < desk.max_steps
 

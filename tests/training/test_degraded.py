@@ -219,7 +219,7 @@ def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes
 
 def test_cartpoles_ten_million_steps_by_hand():
     """A row: 4 observations of 4 bytes, action 8, log-probability 4, reward 4, mask 2, time 8, variate 4, two flags."""
-    cartpole = load_simulator("cartpole", "", "", "", "").simulator
+    cartpole = load_simulator("cartpole").simulator
     rollout = set_up(Config(rollout_steps=10_000_000), cartpole).size.memory
     assert rollout.bytes == 10_000_000 * (16 + 8 + 4 + 4 + 2 + 8 + 4 + 2) + 16
     # Pinned memory comes in powers of two: observations, actions, log-probabilities, masks. The rest is not pinned.

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from longstride.commands.ab.mode import AB
 from longstride.commands.doctor.mode import DOCTOR
 from longstride.commands.evaluate.mode import EVALUATE
@@ -24,6 +22,10 @@ from longstride.commands.track.mode import TRACK
 from longstride.commands.train.mode import TRAIN
 from longstride.config import load_config
 from longstride.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NO_READER,
+    EXIT_NOT_SAVED,
     PLAYING,
     EndlessEpisodeError,
     GpuLostError,
@@ -36,13 +38,11 @@ from longstride.learning.distributed.launch import Launch
 from longstride.output import keep_output, lost_output, note_error
 from longstride.process.recommend.mode import RECOMMEND
 from longstride.process.whatif.mode import WHATIF
-from longstride.terminal import make_console, say_error, say_on
+from longstride.terminal import console_of_output, say_error, say_on
 from longstride.text import Say
 
 MODES = (TRAIN, EVALUATE, REPORT, WHATIF, PLAN, DOCTOR, REPLAY, AB, RECOMMEND, EXPORT, SWEEP, TRACK)
 """All modes, in the order of ``--help``."""
-
-EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
 
 _NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"
 _NO_MEMORY = "can't allocate memory", "failed to map segment", "cannot allocate memory", "Cannot allocate memory"
@@ -116,14 +116,6 @@ def installed() -> int:
     """Run the installed command ``longstride`` with hyperparameters.py of the working folder, if there is one."""
     file = Path("hyperparameters.py")
     return main(default_file=file if file.is_file() else None)
-
-
-def console_of_output() -> Console:
-    """Return the console of standard output: as wide as a terminal, else as ``COLUMNS`` or 200 characters."""
-    columns = os.environ.get("COLUMNS", "")
-    return make_console(
-        width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200
-    )
 
 
 def _unless_lost(code: int) -> int:

@@ -117,6 +117,12 @@ class Config(BaseModel):
     service_drain_seconds: float = Field(default=10.0, gt=0, le=3600)
     service_reload_seconds: float = Field(default=0.0, ge=0, le=86_400)
 
+    @property
+    def options_of_simulator(self) -> dict[str, Any]:
+        """Arguments of the simulator: SIMULATOR_OPTIONS, and of the process the settings that are its options."""
+        named = {name: getattr(self, name) for name in PROCESS_OPTIONS} if self.simulator == "process" else {}
+        return {**named, **self.simulator_options}
+
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
@@ -127,6 +133,16 @@ class Config(BaseModel):
                 problem = error.errors()[0]
                 message = problem["msg"].removeprefix("Input should be ").removeprefix("input was not ")
                 raise UserError(f"{problem['loc'][0]}: {problem['input']!r} should be {message}.") from None
+
+
+LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_max_"))
+"""What reading an event log may take."""
+
+PROCESS_OPTIONS = (
+    *("scenario", "event_log", "log_columns", "log_arrivals", "policy_prior"),
+    *("time_format", "time_zone", "object_type", "skip_bad_rows", "keep_duplicates", *LOG_LIMITS),
+)
+"""Settings that are options of the simulator ``process``, and have flags and names of their own."""
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from longstride.escaping import shell_command, shell_word
 
+EXIT_NOT_SAVED, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 130, 141
+"""Exit codes of the command line, besides 0."""
+
 _SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train.py"
 """The command's script in a source checkout; an installed package has none."""
 

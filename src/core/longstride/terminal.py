@@ -1,6 +1,8 @@
 """Lines for people: wrapped at words on a terminal, with commands that can be copied; elsewhere as they are."""
 
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from functools import partial
@@ -129,3 +131,11 @@ def _begun(line: Text) -> Text:
         if line.plain.startswith(beginning):
             line.stylize(style, 0, len(beginning))
     return line
+
+
+def console_of_output() -> Console:
+    """Return the console of standard output: as wide as a terminal, else as ``COLUMNS`` or 200 characters."""
+    columns = os.environ.get("COLUMNS", "")
+    return make_console(
+        width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200
+    )

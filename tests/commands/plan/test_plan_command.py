@@ -25,7 +25,7 @@ BANDIT = ["--mode", "plan", "--simulator", f"{TOYS}:Bandit"]
 
 @pytest.fixture(scope="module")
 def desk():
-    return load_simulator("process", "loan_desk", "", "", "").simulator
+    return load_simulator("process").simulator
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from longstride.errors import UserError
 from longstride.policies.export.contract import contract_bytes, contract_of, safetensors_bytes
 from longstride.policies.export.labels import Label, Labels, read_labels
 from longstride.policies.spec import spec_for
+from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
-from longstride.simulators.loading import find_scenario
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -5,9 +5,9 @@ import pytest
 from longstride.errors import UserError
 from longstride.process.changes.apply import EXAMPLES, apply_changes
 from longstride.process.changes.people import find_people, group_of, people_at_work, typical
+from longstride.process.load import find_scenario
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import parse_scenario, scenario_content
-from longstride.simulators.loading import find_scenario
+from longstride.process.scenario_file import parse_scenario, scenario_content
 
 DESK = find_scenario("loan_desk")
 DATED = parse_scenario({**scenario_content(DESK), "begins": "2026-01-05"}, "test")

@@ -7,7 +7,7 @@ from oracles.process_play import FIFO, LAZY, SPT, play, scenario, service
 from longstride.process.changes.alike import same_sizes
 from longstride.process.changes.apply import apply_changes
 from longstride.process.changes.patch import with_arrivals, without_people
-from longstride.process.scenario.scenario_file import parse_scenario, scenario_content
+from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,20 +14,22 @@ from longstride.errors import UserError
 from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import spec_for
 from longstride.process import choose_prior as choosing
-from longstride.process.choose_prior import begin_with, choose_prior, simulate
+from longstride.process.choose_prior import choose_prior, simulate
 from longstride.process.kernel import heuristics, policy_prior
 from longstride.process.kernel.action_features import action_features, oldest_case
-from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.load import with_hooks
+from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
-from longstride.simulators.loading import LoadedSimulator, from_source, with_policy_prior
+from longstride.simulators.hooks import Trial
+from longstride.simulators.loading import LoadedSimulator, from_source
 from longstride.simulators.simulator import new_state
+from longstride.training.assembly.choose_options import play_untrained, with_choice
 from longstride.training.assembly.components import new_model
 from longstride.training.assembly.last_check import sentences
 from longstride.training.assembly.run import build_run
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation
-from longstride.training.run_directory.directory import RunDirectory
 
 
 def sparse():
@@ -55,8 +58,16 @@ def habits():
     return scenario(resources=["R", "S"], service=services, horizon={"value": 300.0})
 
 
-def loaded(made):
-    return LoadedSimulator(ProcessSimulator(made), {"simulator": "process", "scenario": scenario_content(made)}, made)
+def loaded(made, prior="rule"):
+    simulator = with_hooks(made, prior)
+    return LoadedSimulator(simulator, simulator.hooks.source(simulator))
+
+
+TRIAL = Trial(None, False, partial(play_untrained, Config(simulation_threads=1)), None)
+
+
+def best_start(made):
+    return simulate(with_hooks(made), TRIAL)
 
 
 def chosen(made, policy, steps, seed=5):
@@ -109,14 +120,13 @@ def test_the_rule_stays_as_it_was():
 
 
 def test_sparse_work_does_not_begin_with_the_rule():
-    config = Config(simulation_threads=1)
-    prior, lines = simulate(config, loaded(sparse()))
+    prior, lines = best_start(sparse())
     assert prior in ("fifo", "spt")
     assert lines[0].startswith(f"The policy starts like {prior}, not from the rule of thumb: ")
 
 
 def test_the_chosen_start_is_at_least_as_good_as_the_best_heuristic():
-    simulator = ProcessSimulator(sparse(), simulate(Config(simulation_threads=1), loaded(sparse()))[0])
+    simulator = ProcessSimulator(sparse(), best_start(sparse())[0])
     spec = spec_for(simulator, (8,), (8,), "tanh")
     model = new_model(Config(), simulator, spec)
     params = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
@@ -147,15 +157,15 @@ def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
     assert again.trainer.simulator.prior == saved["values"]["policy_prior"]
 
 
-def test_priors_belong_to_processes(tmp_path):
-    directory = RunDirectory(tmp_path)
+def test_priors_belong_to_processes():
     with pytest.raises(UserError, match="has no habits of a log"):
-        choose_prior(Config(policy_prior="logged"), loaded(sparse()), directory, False)
-    named = Config(policy_prior="logged")
-    start = choose_prior(named, loaded(habits()), directory, False)
-    config, sources, with_habits = begin_with(start, named, {}, loaded(habits()))
+        choose_prior(with_hooks(sparse(), "logged"), False, TRIAL)
+    named, given = Config(policy_prior="logged"), loaded(habits(), "logged")
+    start = choose_prior(given.simulator, False, TRIAL)
+    config, sources, with_habits = with_choice(start, named, {}, given)
     assert (config.policy_prior, sources, start.lines, with_habits.simulator.prior) == ("logged", {}, [], "logged")
-    assert with_policy_prior(with_habits, "rule").source == loaded(habits()).source
+    assert with_habits.source["prior"] == "logged"
+    assert with_habits.with_options({"policy_prior": "rule"}).source == loaded(habits()).source
 
 
 def test_what_is_better_than_the_trained_policy_is_said():

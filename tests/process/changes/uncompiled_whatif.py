@@ -7,7 +7,7 @@ from oracles.process_play import service
 
 from longstride.cli import main
 from longstride.process.changes.apply import apply_changes
-from longstride.process.scenario.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Sampling, Variant, play_variants
 from longstride.process.whatif.worth import worth_in_arrivals, worth_in_people

@@ -21,7 +21,7 @@ from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.mining.data_warnings import doubts
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.scenario_file import scenario_content
 
 ROWS = events()
 TEXT = csv_text(ROWS)

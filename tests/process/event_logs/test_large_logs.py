@@ -19,7 +19,7 @@ from longstride.process.mining.mine_services import choose_pairs, even_quantiles
 from longstride.process.mining.rosters import day_masks
 from longstride.process.mining.working_hours import CLOSED_GAP, without_short_gaps
 from longstride.process.scenario.scenario import check_scenario
-from longstride.process.scenario.scenario_file import load_scenario
+from longstride.process.scenario_file import load_scenario
 
 LOAN_DESK = Path(__file__).resolve().parents[3] / "src/core/longstride/process/scenarios/loan_desk.json"
 

@@ -7,7 +7,7 @@ import pytest
 from oracles.process_play import FIFO, RANDOM, play, scenario, service
 
 from longstride.errors import UserError
-from longstride.process.scenario.scenario_file import load_scenario, parse_scenario, scenario_content
+from longstride.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]

@@ -20,13 +20,13 @@ pytest.importorskip("uvicorn")
 import uvicorn
 
 from longstride.cli import main
+from longstride.process.load import find_scenario
 from longstride.process.recommend.recommender import Recommender
 from longstride.process.recommend.service.app import create_app
 from longstride.process.recommend.service.guard import guard_of
 from longstride.process.recommend.service.limits import Served
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.schema import OpenCase, ProcessState, RestingTask, TaskInWork, WaitingTask
-from longstride.simulators.loading import find_scenario
 
 TEXT, REFERENCE = page("how-to/recommend-assignments.md"), page("reference/recommendations.md")
 

@@ -12,7 +12,7 @@ from helpers.pages import ReportPage
 from longstride.process.report.people import work_by_activity
 from longstride.process.report.section import cycle_times, day_of, mean_waiting, process_section, waiting_tasks
 from longstride.process.report.trace import Trace, shifts_until, stretches_of_work
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.report.page import Page, render
 

@@ -5,12 +5,12 @@ import pytest
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
+from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Played, Variant, across
 from longstride.process.whatif.content import as_json, cells
 from longstride.process.whatif.sentences import change_sentences, worth_sentence
 from longstride.process.whatif.worth import Step, Worth, crossing
-from longstride.simulators.loading import find_scenario
 from longstride.training.evaluation.evaluate import Evaluation
 
 DESK = find_scenario("loan_desk")

@@ -5,8 +5,9 @@ import pytest
 from oracles.toy_simulators import Bandit, Choices, Forgetful, Shop, Squashed, Tracker, Unfilled
 
 from longstride.errors import SimulatorError
+from longstride.process.load import bundled_scenarios
 from longstride.simulators.check import check_simulator, random_action
-from longstride.simulators.loading import BUILT_IN, bundled_scenarios, load_simulator
+from longstride.simulators.loading import BUILT_IN, load_simulator
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
@@ -18,13 +19,13 @@ def test_nothing_is_wrong_with_the_toys(simulator):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_nothing_is_wrong_with_what_is_built_in(name):
-    assert check_simulator(load_simulator(name, "", "", "", "").simulator) == []
+    assert check_simulator(load_simulator(name).simulator) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", bundled_scenarios())
 def test_nothing_is_wrong_with_the_bundled_processes(name):
-    assert check_simulator(load_simulator("process", name, "", "", "").simulator, 50) == []
+    assert check_simulator(load_simulator("process", {"scenario": name}).simulator, 50) == []
 
 
 class NoValue(Choices):

@@ -20,7 +20,7 @@ ONE, TWO = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
 
 
 def load(name, options=None):
-    return load_simulator(f"gymnasium:{name}", "", "", "", "weekly", options)
+    return load_simulator(f"gymnasium:{name}", options)
 
 
 @pytest.mark.parametrize(

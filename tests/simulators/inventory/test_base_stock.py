@@ -89,5 +89,5 @@ def test_the_contract_is_kept(lead_time):
 )
 def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
-        load_simulator("base_stock", "", "", "", "", options)
+        load_simulator("base_stock", options)
     assert part in str(error.value)

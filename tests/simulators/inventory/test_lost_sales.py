@@ -110,7 +110,7 @@ def test_the_contract_is_kept(lead_time):
 )
 def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
-        load_simulator("lost_sales", "", "", "", "", options)
+        load_simulator("lost_sales", options)
     assert part in str(error.value)
 
 

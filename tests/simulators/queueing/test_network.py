@@ -173,5 +173,5 @@ def test_the_contract_is_kept():
 )
 def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
-        load_simulator("criss_cross", "", "", "", "", options)
+        load_simulator("criss_cross", options)
     assert part in str(error.value)

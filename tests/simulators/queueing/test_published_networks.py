@@ -116,5 +116,5 @@ def test_the_contract_is_kept(simulator):
 )
 def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
-        load_simulator("reentrant_line", "", "", "", "", options)
+        load_simulator("reentrant_line", options)
     assert part in str(error.value)

@@ -106,5 +106,5 @@ def test_the_contract_is_kept():
 )
 def test_wrong_options_are_sentences(options, part):
     with pytest.raises(UserError) as error:
-        load_simulator("tandem", "", "", "", "", options)
+        load_simulator("tandem", options)
     assert part in str(error.value)

@@ -47,7 +47,7 @@ def test_a_smaller_rollout_that_fits_has_an_instance_for_each_rank():
 
 
 def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
-    simulator = load_simulator("process", "loan_desk", "", "", "").simulator
+    simulator = load_simulator("process").simulator
     plan = plan_run(Config(), simulator, H200)
     lines = announce(plan, H200, Config())
     assert lines[:2] == ["Mixed Precision: BF16 enabled (Compute 9.0)", "H200 optimizations enabled (TF32: True)"]
@@ -109,7 +109,7 @@ def test_no_machine_changes_what_is_learned(card):
     """Minibatch and copies come from the user's file on every machine that has the memory for them."""
     machine = machine_with(find_card(card)) if card else CPU
     for changes in ({}, {"auto_batch_size": False, "batch_size": 5000}, {"episodes_per_update": 7}):
-        simulator = load_simulator("process", "loan_desk", "", "", "").simulator
+        simulator = load_simulator("process").simulator
         here, there = (plan_run(Config(**changes), simulator, m) for m in (machine, CPU))
         assert (here.batch_size, here.parallel_episodes) == (there.batch_size, there.parallel_episodes)
 

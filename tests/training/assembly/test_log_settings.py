@@ -22,13 +22,13 @@ def test_each_setting_reaches_the_reader(tmp_path):
     days = csv_text(ROWS, "%y%m%d %H:%M:%S")
     with pytest.raises(UserError, match="--time-format names one"):
         loaded(tmp_path, days)
-    log = loaded(tmp_path, days, time_format="%y%m%d %H:%M:%S", time_zone="Asia/Kolkata").log
+    log = loaded(tmp_path, days, time_format="%y%m%d %H:%M:%S", time_zone="Asia/Kolkata").simulator.hooks.log
     assert len(log) == 24 and (log.clock_start == log.start).all()
     twice = csv_text(ROWS[:3] + ROWS)
     dropped, kept = (loaded(tmp_path, twice, keep_duplicates=keep) for keep in (False, True))
-    assert (len(dropped.log), len(kept.log)) == (24, 27)
+    assert (len(dropped.simulator.hooks.log), len(kept.simulator.hooks.log)) == (24, 27)
     assert any("3 of 27 events are duplicates" in note for note in dropped.notes)
-    assert loaded(tmp_path, ocel_json(ROWS, ("i",)), object_type="orders").log.cases[0] == "c0"
+    assert loaded(tmp_path, ocel_json(ROWS, ("i",)), object_type="orders").simulator.hooks.log.cases[0] == "c0"
 
 
 def test_doubts_are_told(tmp_path):
@@ -40,7 +40,7 @@ def test_doubts_are_told(tmp_path):
 
 def test_bad_rows_are_listed_with_reasons(tmp_path):
     text = csv_text(ROWS) + 'x,"Sign, at last",Ann,soon,later\nx\n'
-    log = loaded(tmp_path, text, skip_bad_rows=True).log
+    log = loaded(tmp_path, text, skip_bad_rows=True).simulator.hooks.log
     assert len(log) == 24
     write_refused_rows(log.refused, log.unit, tmp_path / "refused_rows.csv")
     with (tmp_path / "refused_rows.csv").open(encoding="utf-8", newline="") as file:

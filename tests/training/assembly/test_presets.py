@@ -121,7 +121,7 @@ def test_an_unknown_preset_is_a_sentence(capsys):
 
 def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     """The loan desk's does, the bandit's does not; a value that somebody chose stays."""
-    loan_desk = load_simulator("process", "loan_desk", "", "", "").simulator
+    loan_desk = load_simulator("process").simulator
     config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
@@ -201,7 +201,7 @@ def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
 def test_the_guides_preset_stays_where_a_policy_starts_from_a_rule():
     """Its number of epochs and its minibatches are not those of such policies' defaults."""
     config, sources = load_config(None, {"preset": "guide"})
-    desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    desk = load_simulator("process").simulator
     found, _, lines = with_defaults(config, sources, desk)
     assert (found.num_epochs, found.batch_size, found.learning_rate_actor) == (10, 65_536, 1.5e-3)
     assert len(lines) == 2

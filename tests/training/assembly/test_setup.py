@@ -22,7 +22,7 @@ def rollout_size(simulator, **values):
 
 
 def test_rollouts_grow_from_8192_steps_to_the_usual_size():
-    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    loan_desk = load_simulator("process").simulator
     size = rollout_size(loan_desk, training_episodes=1000)
     assert (size.instances, size.first, size.samples) == (32, 8192, 372_000)
     assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
@@ -43,7 +43,7 @@ def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
 
 
 def test_a_rollout_of_the_loan_desk_that_does_not_grow_is_six_half_years():
-    loan_desk = load_simulator("process", "loan_desk", "", "", "weekly", {}).simulator
+    loan_desk = load_simulator("process").simulator
     size = rollout_size(loan_desk, grow_rollouts=False)
     assert (size.instances, size.steps) == (6, 0)
     assert size.samples == 6 * size.expected_steps == pytest.approx(372_000, rel=0.01)
@@ -68,9 +68,9 @@ def test_the_users_number_and_rollout_steps_come_first():
 
 def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size():
     pytest.importorskip("gymnasium")
-    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator)
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1").simulator)
     assert (size.instances, size.steps, size.first, size.unit) == (8, 1024, 8192, 10_000)
-    size = rollout_size(load_simulator("gymnasium:CartPole-v1", "", "", "", "", {}).simulator, grow_rollouts=False)
+    size = rollout_size(load_simulator("gymnasium:CartPole-v1").simulator, grow_rollouts=False)
     assert (size.instances, size.steps, size.samples, size.first) == (1, 2048, 2048, 0)
 
 
@@ -94,7 +94,7 @@ def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, 
     """torch gives pinned memory in powers of two (CachingHostAllocator.h, PowerOf2Ceil); the rest is NumPy's."""
     if isinstance(simulator, str):
         pytest.importorskip("gymnasium")
-        simulator = load_simulator(simulator, "", "", "", "", {}).simulator
+        simulator = load_simulator(simulator).simulator
     else:
         simulator = simulator()
     pinned = []

@@ -5,14 +5,7 @@ from typing import Any
 
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.simulators.loading import (
-    PROCESS,
-    LoadedSimulator,
-    built_in_from_source,
-    from_source,
-    prior_of,
-    with_policy_prior,
-)
+from longstride.simulators.loading import LoadedSimulator, built_in_from_source, from_source
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256
 from longstride.training.assembly.run_settings import load_configured
@@ -35,12 +28,12 @@ def simulator_of(
     Raises:
         UserError: it cannot be built here, may not run, or is another one than that of the checkpoint.
     """
-    source = _source(metadata, checkpoint)
+    source = source_of_checkpoint(metadata, checkpoint)
     if names_simulator(sources):
         consent = Consent(named=True, trusted=trusted)
         present = {"simulator": config.simulator, "options": config.simulator_options}
         require_trusted({**present, SOURCE_SHA256: source.get(SOURCE_SHA256, "")}, checkpoint, consent)
-        loaded = with_policy_prior(load_configured(config), prior_of(source))
+        loaded = with_settings_of(load_configured(config), source)
     else:
         named = sources["simulator"] == "file" and config.simulator == source.get("simulator")
         require_trusted(source, checkpoint, Consent(named, trusted))
@@ -61,21 +54,15 @@ def built_in_simulator_of(
         UserError: the simulator is a user's own, cannot be built here, or is another one than that of the checkpoint.
     """
     if not names_simulator(sources):
-        built_in_from_source(_source(metadata, checkpoint))
+        built_in_from_source(source_of_checkpoint(metadata, checkpoint))
     return simulator_of(config, sources, metadata, checkpoint, trusted=names_simulator(sources))
 
 
-def require_process(
-    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path, why: str
-) -> None:
-    """Check that a checkpoint is of a process, before anything of its simulator runs; ``why`` ends the sentence.
-
-    Raises:
-        UserError: it is not, or flags name a simulator that is none.
-    """
-    name = config.simulator if names_simulator(sources) else _source(metadata, checkpoint).get("simulator")
-    if name != PROCESS:
-        raise UserError(f"The run in {checkpoint} is of {_class_name(name)}; {why}")
+def with_settings_of(loaded: LoadedSimulator, source: dict[str, Any]) -> LoadedSimulator:
+    """Return a simulator with those settings of a checkpoint's that belong to its policy."""
+    if not loaded.simulator.hooks.own_settings or source.get("simulator") != loaded.source["simulator"]:
+        return loaded
+    return loaded.with_options(loaded.simulator.hooks.settings_of(source))
 
 
 def names_simulator(sources: dict[str, str]) -> bool:
@@ -83,7 +70,12 @@ def names_simulator(sources: dict[str, str]) -> bool:
     return any(sources[name] == "flag" for name in SIMULATOR_FLAGS)
 
 
-def _source(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+    """Return the JSON values that a checkpoint's simulator is built from.
+
+    Raises:
+        UserError: the checkpoint has none.
+    """
     source = metadata["source"]
     if not isinstance(source, dict):
         raise UserError(f"The checkpoint in {checkpoint} is damaged: it does not say what it was trained on.")

@@ -1,126 +1,74 @@
 """What an untrained policy of a process follows: the prior whose policy plays best in a short simulation.
 
-The rule of thumb postpones, which loses time where work is sparse. So each prior plays some episodes, as the policy
+The rule of thumb postpones, which loses time if work is sparse. So each prior plays some episodes, as the policy
 that a run would begin with, but for a small network. The rule stays unless another one is shown to be better.
 """
 
 import copy
-from functools import partial
+from collections.abc import Mapping
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any
 
-from longstride.config import Config
 from longstride.errors import UserError
-from longstride.hardware.cpu import detect_cores
-from longstride.hardware.types import Machine
-from longstride.learning.distributed.ranks import Ranks
-from longstride.policies.compiled.forward import align_params
-from longstride.policies.spec import PolicySpec, spec_for
-from longstride.process.kernel.policy_prior import FIFO, LOGGED, RULE, SPT
+from longstride.process.kernel.policy_prior import FIFO, LOGGED, PRIORS, RULE, SPT
 from longstride.process.simulator import ProcessSimulator
-from longstride.simulators.loading import LoadedSimulator, with_policy_prior
+from longstride.simulators.hooks import Chosen, Records, Trial
 from longstride.slow_steps import SlowSteps
-from longstride.text import Say, in_words, scale_of
-from longstride.training.assembly.components import new_model
-from longstride.training.assembly.plan import part_of, plan_part, require_memory
-from longstride.training.assembly.run_settings import values_of_a_run
-from longstride.training.assembly.setup import set_up
-from longstride.training.evaluation.compiled import CompiledPlayer, Records
+from longstride.text import in_words, scale_of
 from longstride.training.evaluation.evaluate import paired_values
 from longstride.training.evaluation.statistics import paired_difference
-from longstride.training.run_directory.directory import RunDirectory
 
 EPISODES, MOST_TASKS = 8, 10_000
 """Episodes of the simulation, and about how many tasks of each are played."""
 
+PRIOR, AUTO = "policy_prior", "auto"
+"""The setting that names a prior, and its value for a run that chooses one."""
+
 _STREAMS = "policy prior"
 """Random streams of the simulation; no training and no evaluation uses them."""
 
-_NETWORK = (4,)
-"""Hidden layers of the policies that play: what they prefer is all that counts."""
 
-AUTO = "auto"
-
-
-class Start(NamedTuple):
-    """What an untrained policy follows, and lines for people."""
-
-    prior: str  # one of ``policy_prior.PRIORS``; ``auto`` where a simulator has none
-    lines: list[str]
-
-
-def find_start(
-    config: Config,
-    given: LoadedSimulator,
-    directory: RunDirectory,
-    resume: bool,
-    machine: Machine,
-    ranks: Ranks,
-    say: Say,
-) -> Start:
-    """Return what an untrained policy follows, the same on all ranks.
-
-    Short episodes decide. They take minutes in a large scenario, so too little memory is found before them.
+def prior_of(source: Mapping[str, Any]) -> str:
+    """Return the policy prior of a checkpoint's source.
 
     Raises:
-        UserError: there is too little memory, or as for :func:`choose_prior`.
+        UserError: no run writes it.
     """
-    if given.scenario is not None:
-        first = set_up(config, given.simulator, given.source)
-        require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
-    with SlowSteps(say) as steps:
-        steps.begin("Comparing what an untrained policy may follow in short episodes")
-        return ranks.from_first(partial(choose_prior, config, given, directory, resume))
+    prior = source.get("prior", RULE)
+    if prior not in PRIORS:
+        raise UserError(f"The checkpoint's policy prior is {prior!r:.50}, which no run writes.")
+    return str(prior)
 
 
-def choose_prior(config: Config, loaded: LoadedSimulator, directory: RunDirectory, resume: bool) -> Start:
+def choose_prior(simulator: ProcessSimulator, is_open: bool, trial: Trial) -> Chosen:
     """Return the prior that settings name, that a resumed run began with, or that a simulation finds.
+
+    Args:
+        simulator: process simulator.
+        is_open: whether the settings leave the choice to the run.
+        trial: what the run offers.
 
     Raises:
         UserError: the settings name a prior that this simulator does not have.
     """
-    prior = config.policy_prior
-    if loaded.scenario is None or not isinstance(loaded.simulator, ProcessSimulator):
-        if prior != AUTO:
-            raise UserError(f"POLICY_PRIOR is {prior!r}, but only the process simulator has priors; leave it out.")
-        return Start(AUTO, [])
-    _require_habits(loaded.simulator, prior)
-    if prior != AUTO:
-        return Start(prior, [])
-    began = values_of_a_run(directory.path).get("policy_prior", RULE) if resume else AUTO
-    return Start(began, []) if began != AUTO else Start(*simulate(config, loaded))
+    if not is_open:
+        _require_habits(simulator)
+        return Chosen({PRIOR: simulator.prior}, [])
+    began = None if trial.resumed is None else trial.resumed.get(PRIOR, RULE)
+    if began not in (None, AUTO):
+        return Chosen({PRIOR: began}, [])
+    with SlowSteps(trial.say) as steps:
+        steps.begin("Comparing what an untrained policy may follow in short episodes")
+        prior, lines = simulate(simulator, trial)
+    return Chosen({PRIOR: prior}, lines)
 
 
-def begin_with(
-    start: Start, config: Config, sources: dict[str, str], loaded: LoadedSimulator
-) -> tuple[Config, dict[str, str], LoadedSimulator]:
-    """Return settings that name the prior, where it comes from, and the simulator with it."""
-    if start.prior == config.policy_prior:
-        return config, sources, loaded if start.prior == AUTO else with_policy_prior(loaded, start.prior)
-    config = config.model_copy(update={"policy_prior": start.prior})
-    return config, sources | {"policy_prior": "simulation"}, with_policy_prior(loaded, start.prior)
-
-
-def simulate(config: Config, loaded: LoadedSimulator) -> tuple[str, list[str]]:
-    """Return the best prior, and a line where that is not the rule of thumb."""
-    names = [name for name in (RULE, FIFO, SPT, LOGGED) if name != LOGGED or _has_habits(config, loaded)]
-    own = _process(with_policy_prior(loaded, RULE))
-    spec = spec_for(own, _NETWORK, _NETWORK, "tanh", "pointer" if config.policy_network == "pointer" else "mlp")
-    player = CompiledPlayer(own, spec, config.simulation_threads or detect_cores().usable)
-    records = {name: _play(config, player, _process(with_policy_prior(loaded, name)), spec) for name in names}
-    return _judge(records, own)
-
-
-def _process(loaded: LoadedSimulator) -> ProcessSimulator:
-    assert isinstance(loaded.simulator, ProcessSimulator)
-    return loaded.simulator
-
-
-def _play(config: Config, player: CompiledPlayer, simulator: ProcessSimulator, spec: PolicySpec) -> Records:
-    """Play the policy that training would begin with, greedily, on the first part of some episodes."""
-    model = new_model(config, simulator, spec)
-    params = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
-    return player.on(shortened(simulator)).play("trained", params, EPISODES, config.seed, _STREAMS)[0]
+def simulate(simulator: ProcessSimulator, trial: Trial) -> tuple[str, list[str]]:
+    """Return the best prior, and a line if that is not the rule of thumb."""
+    has_habits = LOGGED in simulator.heuristics and not trial.describes_actions
+    names = [name for name in (RULE, FIFO, SPT, LOGGED) if name != LOGGED or has_habits]
+    players = {name: shortened(ProcessSimulator(simulator.scenario, name)) for name in names}
+    return _judge(trial.play(players, EPISODES, _STREAMS), simulator)
 
 
 def shortened(simulator: ProcessSimulator) -> ProcessSimulator:
@@ -152,12 +100,8 @@ def _judge(records: dict[str, Records], simulator: ProcessSimulator) -> tuple[st
     ]
 
 
-def _has_habits(config: Config, loaded: LoadedSimulator) -> bool:
-    return "logged" in loaded.simulator.heuristics and config.policy_network != "pointer"
-
-
-def _require_habits(simulator: ProcessSimulator, prior: str) -> None:
-    if prior == LOGGED and "logged" not in simulator.heuristics:
+def _require_habits(simulator: ProcessSimulator) -> None:
+    if simulator.prior == LOGGED and LOGGED not in simulator.heuristics:
         raise UserError(
             "POLICY_PRIOR is 'logged', but the scenario has no habits of a log (observations in service); choose "
             "another one."

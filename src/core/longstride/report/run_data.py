@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from longstride.errors import UserError
-from longstride.process.report.trace import Trace
+from longstride.simulators.hooks import PlayedEpisode
 from longstride.simulators.simulator import Simulator
 from longstride.training.evaluation.comparison import from_json
 from longstride.training.evaluation.evaluate import Evaluation
@@ -31,8 +31,8 @@ class RunData:
     evaluation_file: dict[str, Any]  # its content
     whatif: dict[str, Any] = field(default_factory=dict)  # whatif.json; empty where there is none
     simulator: Simulator | None = None  # None where it cannot be built here
-    traces: dict[str, Trace] = field(default_factory=dict)  # policy -> an episode of the process simulator
-    unplayed: str = "No episode could be played, so what people do is not known."  # why there are no traces
+    episodes: list[PlayedEpisode] = field(default_factory=list)  # episodes for the simulator's own section
+    unplayed: str = "No episode could be played, so what people do is not known."  # why there are none
     notes: list[str] = field(default_factory=list)  # why something is missing
     resumed: list[dict[str, Any]] = field(default_factory=list)  # resumes of config.json that changed what is learned
 

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longstride.process.report.section import process_section
-from longstride.process.simulator import ProcessSimulator
 from longstride.report.charts import cautions
 from longstride.report.learning import diagnostics_section, learning_section
 from longstride.report.machine import machine_section
 from longstride.report.outcomes import evaluation_section, metrics_section, whatif_section
-from longstride.report.page import Page, Section, Text, write_page
+from longstride.report.page import Page, Section, write_page
 from longstride.report.run_data import RunData
 from longstride.report.settings import quoted, reproduction_section, settings_section
 from longstride.report.side_by_side import side_by_side, unique_names
@@ -68,7 +66,7 @@ def build_page(run: RunData, given: Words) -> Page:
         evaluation_section(run, evaluate),
         whatif_section(run),
         learning_section(run),
-        _process(run),
+        _own_section(run),
         metrics_section(run),
         machine_section(run),
         diagnostics_section(run),
@@ -79,9 +77,8 @@ def build_page(run: RunData, given: Words) -> Page:
     return Page(f"Report of {run.name}", subtitle(run), sentence, tone, tiles(run), words(run), first, kept)
 
 
-def _process(run: RunData) -> Section | None:
-    if not isinstance(run.simulator, ProcessSimulator):
+def _own_section(run: RunData) -> Section | None:
+    """Return the section of the simulator itself."""
+    if run.simulator is None:
         return None
-    if not run.traces:
-        return Section("process", "People and cases", [Text([run.unplayed], "missing")])
-    return process_section(run.simulator, run.traces)
+    return run.simulator.hooks.report_section(run.simulator, run.episodes, run.unplayed)

@@ -1,14 +1,26 @@
-"""Names that this package had: it was called ``core`` before it was called ``longstride``."""
+"""Names that modules of this package had in earlier versions: the package was called ``core``."""
 
-_BEFORE, _NOW = "core.simulators.", "longstride.simulators."
+_MOVED = {
+    "core.simulators.process.": "longstride.process.",
+    "longstride.simulators.process.": "longstride.process.",
+    "core.simulators.": "longstride.simulators.",
+}
+"""Where the modules of simulators were, and where they are; the first that fits holds."""
 
 
 def present_name(name: str) -> str:
     """Return the name that a simulator of this package has now; any other name is returned as it is."""
-    return f"{_NOW}{name.removeprefix(_BEFORE)}" if name.startswith(_BEFORE) else name
+    for before, now in _MOVED.items():
+        if name.startswith(before):
+            return now + name.removeprefix(before)
+    return name
 
 
 def hint_of(error: Exception) -> str:
-    """Return a sentence, with a space before it, for an import of the name before; else nothing."""
-    package = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return " The package core is called longstride now; import from longstride." if package == "core" else ""
+    """Return a sentence, with a space before it, for an import of an earlier name; else nothing."""
+    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    if name.split(".")[0] == "core":
+        return " The package core is called longstride now; import from longstride."
+    if name.startswith("longstride.simulators.process"):
+        return " longstride.simulators.process is called longstride.process now."
+    return ""

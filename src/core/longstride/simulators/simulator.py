@@ -16,6 +16,7 @@ from numba.core.errors import NumbaError
 
 from longstride.errors import PolicyNotFiniteError, SimulatorError, one_line
 from longstride.simulators.compile_errors import describe_compile_error
+from longstride.simulators.hooks import Hooks
 from longstride.simulators.spaces import ActionSpace, MultiDiscrete, description
 
 Function = Callable[..., Any]
@@ -54,10 +55,8 @@ class Simulator:
 
     * ``episode_metrics(state, parameters, metrics)`` (optional) fills a record of ``metrics_dtype``.
 
-    A method, called for a report:
-
-    * ``figures(self, records)`` (optional) returns matplotlib figures by title; records are policy -> records of its
-      evaluated episodes.
+    * ``figures(self, records)`` (optional), a method, returns matplotlib figures by title for a report; records are
+      policy -> records of its evaluated episodes.
 
     ``rng`` is a ``numpy.random.Generator``. Nothing else may carry information from one call to the next.
 
@@ -100,6 +99,7 @@ class Simulator:
         compiled: False for an environment that Python steps; it has no functions to compile.
         resumable: False if an unfinished episode cannot be saved and continued.
         default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
+        hooks: what runs, evaluations and reports ask of it besides its episodes.
     """
 
     observation_size: int
@@ -128,6 +128,7 @@ class Simulator:
     compiled: bool = True
     resumable: bool = True
     default_rollout_steps: int = 0
+    hooks: Hooks = Hooks()
 
     def message(self, state: np.void) -> str | None:
         """Return a sentence for the user about how this episode ended, or None."""

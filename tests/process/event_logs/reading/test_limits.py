@@ -47,12 +47,12 @@ def test_each_limit_is_a_setting(tmp_path, content, below, enough):
     with pytest.raises(UserError) as caught:
         load_configured(Config(event_log=str(tmp_path / "log"), **below))
     assert f"({name.upper()} is {value:,}); raise that setting if the log is genuine." in str(caught.value)
-    assert len(load_configured(Config(event_log=str(tmp_path / "log"), **enough)).log) == 24
+    assert len(load_configured(Config(event_log=str(tmp_path / "log"), **enough)).simulator.hooks.log) == 24
 
 
 def test_text_in_strings_is_no_nesting(tmp_path):
     (tmp_path / "log").write_bytes(hostile.json_with('"' + "[" * 500 + '\\\\\\" {{{"'))
-    assert len(load_configured(Config(event_log=str(tmp_path / "log"))).log) == 24
+    assert len(load_configured(Config(event_log=str(tmp_path / "log"))).simulator.hooks.log) == 24
 
 
 def test_the_time_without_a_row(monkeypatch):

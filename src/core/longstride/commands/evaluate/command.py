@@ -11,8 +11,6 @@ from longstride.config import Config, load_values
 from longstride.errors import UserError, suggestion
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.spec import spec_on
-from longstride.process.fidelity.world_share import world_share_sentence
-from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
@@ -127,8 +125,8 @@ def _load(
 def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = True) -> list[str]:
     """Return the lines below the table: comparison, what can change at all, what does in plain words, messages."""
     lines = [comparison_sentence(result, simulator)] if with_policy else []
-    if isinstance(simulator, ProcessSimulator) and (share := world_share_sentence(result.records, simulator.scenario)):
-        lines.append(share)
+    if note := simulator.hooks.evaluation_note(simulator, result.records):
+        lines.append(note)
     words = plain_words(result, simulator)
     return [*lines, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
 

@@ -9,8 +9,7 @@ from typing import Any
 from longstride.config import Config, load_values
 from longstride.errors import UserError, one_line, this_command
 from longstride.escaping import shell_word
-from longstride.process.report.traces import play_traces
-from longstride.process.simulator import ProcessSimulator
+from longstride.report.episodes import play_episodes
 from longstride.report.machine import run_seconds
 from longstride.report.run_data import RunData, read_run
 from longstride.report.write import Words, write_report, write_side_by_side
@@ -78,11 +77,11 @@ def _report_on(directory: Path, simulator: Simulator | None, play_after: float) 
         run = replace(
             run, unplayed=f"After a short run no episode is played. This shows who works when on what: {command}"
         )
-    elif isinstance(run.simulator, ProcessSimulator) and checkpoint is not None:
+    elif run.simulator is not None and run.simulator.hooks.report_policies and checkpoint is not None:
         try:
             trained = load_trained_policy(checkpoint)
             seed = run.evaluation.seed if run.evaluation is not None else 0
-            run = replace(run, traces=play_traces(run.simulator, trained, seed))
+            run = replace(run, episodes=play_episodes(run.simulator, trained, seed))
         except UserError as error:
             run = replace(run, unplayed=f"No episode was played: {error}")
     return write_report(run, _words(run))

@@ -17,7 +17,6 @@ from longstride.escaping import shell_word
 from longstride.learning.distributed.join import joined_ranks
 from longstride.learning.distributed.launch import Launch, see_own_gpu
 from longstride.learning.distributed.ranks import Ranks, wait_for_all
-from longstride.process.simulator import ProcessSimulator
 from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.last_check import SHORT_RUN, last_check
 from longstride.training.assembly.resumed_settings import ResumedSettings, resumed_settings
@@ -120,15 +119,16 @@ def _silent(text: str) -> None:
 
 
 def _checked(run: Run) -> list[str]:
-    """Return what is shown to be better than the trained policy of a process."""
+    """Return what is shown to be better than the trained policy, if the simulator has short episodes."""
     trainer = run.trainer
-    if not isinstance(trainer.simulator, ProcessSimulator):
+    short = trainer.simulator.hooks.short_episodes(trainer.simulator)
+    if short is None:
         return []
     evaluated = trainer.judge.best.judged_by == "evaluations"
     last = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
     policy = load_trained_policy(run.directory) if evaluated else last
     policy = with_untrained(policy, run.directory, trainer.simulator)
-    return last_check(trainer.simulator, policy, trainer.settings.seed, run.plan.simulation_threads)
+    return last_check(trainer.simulator, short, policy, trainer.settings.seed, run.plan.simulation_threads)
 
 
 def _last_lines(run: Run, done: bool) -> list[str]:

@@ -9,7 +9,7 @@ from longstride.process.changes.hours import add_holidays, days_named, make_abse
 from longstride.process.changes.people import add_people, find_people, remove_people
 from longstride.process.changes.volume import change_arrivals, change_times, teach
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import parse_scenario, scenario_content
+from longstride.process.scenario_file import parse_scenario, scenario_content
 
 _PERCENT = r"([+-]\s*\d{1,9}(?:\.\d{1,9})?)\s*%"
 _WAYS = {

@@ -14,7 +14,7 @@ from longstride.process.mining.delays.waits import Waits, find_waits
 from longstride.process.mining.rosters import mine_rosters
 from longstride.process.mining.weights import case_weights
 from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.slow_steps import SlowSteps
 
 _PAUSED = 1.25

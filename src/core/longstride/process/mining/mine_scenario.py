@@ -22,7 +22,7 @@ from longstride.process.mining.mine_services import (
 )
 from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time, worked_time
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import parse_scenario
+from longstride.process.scenario_file import parse_scenario
 from longstride.slow_steps import SlowSteps
 
 _INSTANT = 1.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from longstride.commands.checkpoint_simulator import require_process, simulator_of
+from longstride.commands.checkpoint_simulator import names_simulator, simulator_of, source_of_checkpoint
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.escaping import json_text
@@ -15,13 +15,13 @@ from longstride.process.event_logs.open_events import read_open_events
 from longstride.process.event_logs.reading.decode import kind_of, read_log, readable
 from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.options import parse_log_columns
+from longstride.process.load import PROCESS, reading_of
 from longstride.process.recommend.recommender import TOP, Recommender
 from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.from_log import state_of_log
 from longstride.process.snapshots.schema import ProcessState, parse_state
 from longstride.text import Say
-from longstride.training.assembly.run_settings import log_reading
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
 from longstride.training.run_directory.directory import checkpoint_files
@@ -105,7 +105,9 @@ def _recommenders(
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
     purpose = "--mode recommend is for processes, of scenarios or event logs."
-    require_process(config, sources, metadata, directory, purpose)
+    name = config.simulator if names_simulator(sources) else source_of_checkpoint(metadata, directory).get("simulator")
+    if name != PROCESS:
+        raise UserError(f"The run in {directory} is of {str(name).rpartition(':')[2]}; {purpose}")
     simulator = simulator_of(config, sources, metadata, directory).simulator
     assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
@@ -128,7 +130,7 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     if not path.is_file():
         raise UserError(f"There is no file {path} with a state or a log.")
     with readable(path):
-        guard = Guard(log_reading(config).limits, str(path))
+        guard = Guard(reading_of(config).limits, str(path))
         content = read_log(path, guard) if kind_of(path, guard) == "json" else b""
     if content and b'"objectTypes"' not in content:
         for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
@@ -138,7 +140,7 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     if math.isnan(recommender.simulator.scenario.hour):
         raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
     columns = parse_log_columns(config.log_columns) if config.log_columns else {}
-    events = read_open_events(path, columns, log_reading(config), asked.at)
+    events = read_open_events(path, columns, reading_of(config), asked.at)
     found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
     state = found.state
     summary = (

@@ -3,6 +3,7 @@
 The actions of the episode are played again, which takes a fraction of a second.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from longstride.process.kernel.counter_rng import advance, uniform
 from longstride.process.kernel.duty import duty_stretches, pause_until_done
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
+from longstride.simulators.hooks import PlayedEpisode
 from longstride.simulators.simulator import Function, compiled, metrics_of, naming_the_episode, new_state
 
 _STEP = np.dtype(
@@ -41,6 +43,11 @@ class Trace(NamedTuple):
     completions: np.ndarray  # float64[cases], time of each completion, NaN for an open case
     on_duty: np.ndarray  # records of the shifts: resource, start, end
     metrics: dict[str, Any]  # the simulator's metrics of the episode
+
+
+def traces_of(simulator: ProcessSimulator, episodes: Sequence[PlayedEpisode]) -> dict[str, Trace]:
+    """Return what happened in some episodes, by the policy that played."""
+    return {of.policy: trace_of(simulator, of.actions[:, 0], of.seed, of.streams, of.episode) for of in episodes}
 
 
 def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, streams: str, episode: int) -> Trace:

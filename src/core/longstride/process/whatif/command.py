@@ -15,6 +15,7 @@ from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.spec import spec_on
 from longstride.process.kernel.policy_prior import RULE
+from longstride.process.load import PROCESS, find_scenario, from_source
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
@@ -22,7 +23,6 @@ from longstride.process.whatif.content import as_json, cells
 from longstride.process.whatif.sentences import change_sentences, worth_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from longstride.process.whatif.worth import Worth, worth_in_arrivals, worth_in_people
-from longstride.simulators.loading import PROCESS, find_scenario, from_source, prior_of
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
@@ -105,19 +105,18 @@ def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _B
         source = metadata["source"]
         if not isinstance(source, dict) or source.get("simulator") != PROCESS:
             raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")
-        loaded = from_source(source)
-        assert loaded.scenario is not None  # a process has one
+        simulator = from_source(source, {})
         trained = trained_policy(tensors, metadata)
-        trained = replace(trained, spec=spec_on(trained.spec, loaded.simulator))
-        return _Base(loaded.scenario, files, trained, prior_of(metadata["source"]))
+        trained = replace(trained, spec=spec_on(trained.spec, simulator))
+        return _Base(simulator.scenario, files, trained, simulator.prior)
     if files:
         return _Base(find_scenario(files[0]), files[1:])
     loaded = load_configured(config, say)
     for line in loaded.notes:
         say(line)
-    if loaded.scenario is None:
+    if not isinstance(loaded.simulator, ProcessSimulator):
         raise UserError("--mode whatif changes scenarios; SIMULATOR has to be process.")
-    return _Base(loaded.scenario, [])
+    return _Base(loaded.simulator.scenario, [])
 
 
 def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: bool) -> list[str]:

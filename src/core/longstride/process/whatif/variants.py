@@ -5,10 +5,10 @@ from pathlib import Path
 
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
+from longstride.process.load import find_scenario
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import scenario_content
+from longstride.process.scenario_file import scenario_content
 from longstride.process.whatif.compare import Variant
-from longstride.simulators.loading import find_scenario
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import is_own_run, is_same_file, object_in
 

@@ -16,7 +16,7 @@ from longstride.errors import UserError
 from longstride.process.changes.patch import with_arrivals, without_people
 from longstride.process.changes.people import add_people, group_of, groups, is_at_work
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.scenario_file import parse_scenario, scenario_content
+from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Sampling
 from longstride.training.evaluation.compiled import CompiledPlayer, Records

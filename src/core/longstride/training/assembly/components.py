@@ -17,7 +17,6 @@ from longstride.learning.updater import Updater
 from longstride.policies.batched_forward import TorchForward
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
-from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.batched.arrays import half_batches
 from longstride.rollout.batched.collector import BatchedCollector
 from longstride.rollout.collector import Collector, RolloutPlan
@@ -50,8 +49,8 @@ _SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
 
-_EVALUATIONS_OF_A_PROCESS, _LEAST_EPISODES = 10, 4
-"""Evaluations of a process where nobody asked for them: about how many, and the fewest episodes that can choose."""
+_WHOLE_EVALUATIONS, _LEAST_EPISODES = 10, 4
+"""Evaluations by whole episodes that no setting names: about how many, and the fewest episodes that can choose."""
 
 
 def build_trainer(
@@ -208,8 +207,8 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     """Return the evaluation at intervals; None where there is none.
 
-    Short ones are made unasked where they cost little: of a process, and where rollouts grow, of a simulator that is
-    compiled.
+    Short ones are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts
+    grow and the simulator is compiled.
     """
     config, simulator = setup.config, setup.simulator
     threads = config.simulation_threads or detect_cores().usable
@@ -218,8 +217,8 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
         return PeriodicEvaluation(config.evaluate_every, play)
     if config.evaluate_every == 0 or not simulator.compiled:
         return None
-    if isinstance(simulator, ProcessSimulator):
-        return _build_evaluation_of_a_process(setup, simulator, threads)
+    if simulator.hooks.whole_episodes:
+        return _build_whole_episodes(setup, threads)
     if not setup.size.first:
         return None
     total = _growth_limits(setup).total
@@ -229,18 +228,17 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     return PeriodicEvaluation(max(iterations // _SHORT_EVALUATIONS, 1), play, asked=False)
 
 
-def _build_evaluation_of_a_process(
-    setup: Setup, simulator: ProcessSimulator, threads: int
-) -> PeriodicEvaluation | None:
-    """Return evaluations of whole episodes, because cut ones leave out the cases that take long; None in short runs."""
-    config, size, episode = setup.config, setup.size, simulator.expected_steps or simulator.max_steps
+def _build_whole_episodes(setup: Setup, threads: int) -> PeriodicEvaluation | None:
+    """Return evaluations of whole episodes, because cut ones would mislead; None in short runs."""
+    config, size, simulator = setup.config, setup.size, setup.simulator
+    episode = simulator.expected_steps or simulator.max_steps
     total = config.training_episodes * size.counted
     episodes = min(total // _OF_A_RUN // episode, max(_MOST_STEPS // episode, _FEW_EPISODES))
     if episodes < _LEAST_EPISODES:
         return None
     iterations = min(total // size.first if size.first else config.training_episodes, LARGEST_SHARE)
     play = greedy_player(simulator, setup.spec, min(episodes, config.evaluation_episodes), config.seed, threads)
-    return PeriodicEvaluation(max(iterations // _EVALUATIONS_OF_A_PROCESS, 1), play, asked=False)
+    return PeriodicEvaluation(max(iterations // _WHOLE_EVALUATIONS, 1), play, asked=False)
 
 
 def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:

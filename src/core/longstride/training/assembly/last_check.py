@@ -1,7 +1,6 @@
-"""After training: whether a heuristic of the process is better than the policy, or the policy it began with."""
+"""After training: whether a heuristic is better than the policy, or the policy that training began with."""
 
-from longstride.process.choose_prior import EPISODES, shortened
-from longstride.process.simulator import ProcessSimulator
+from longstride.simulators.simulator import Simulator
 from longstride.training.evaluation.comparison import compare
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
@@ -10,16 +9,25 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy
 SHORT_RUN = 60.0
 """Seconds of training from which a run is checked: compiling what plays would take longer than a shorter one."""
 
+EPISODES = 8
+"""Episodes of each policy."""
+
 _STREAMS = "last check"
 _NOT_PLAYED = "random"
 
 
-def last_check(simulator: ProcessSimulator, policy: TrainedPolicy, seed: int, threads: int) -> list[str]:
+def last_check(simulator: Simulator, short: Simulator, policy: TrainedPolicy, seed: int, threads: int) -> list[str]:
     """Return a sentence for whatever is shown to be better than the trained policy in some short episodes.
 
     They are the best heuristic and the policy that training began with; all play greedily on the same random streams.
+
+    Args:
+        simulator: simulator of the run.
+        short: the same with short episodes.
+        policy: trained policy.
+        seed: seed of the random streams.
+        threads: threads that play, which change no result.
     """
-    short = shortened(simulator)
     player, result = CompiledPlayer(short, policy.spec, threads), Evaluation(EPISODES, seed=seed)
     names = [name for name in simulator.heuristics if name != _NOT_PLAYED]
     params = {"trained": policy.actor_params, "untrained": policy.untrained_params}
@@ -29,7 +37,7 @@ def last_check(simulator: ProcessSimulator, policy: TrainedPolicy, seed: int, th
     return sentences(result, simulator)
 
 
-def sentences(result: Evaluation, simulator: ProcessSimulator) -> list[str]:
+def sentences(result: Evaluation, simulator: Simulator) -> list[str]:
     """Return the sentences of :func:`last_check` about the episodes of all policies."""
     lines, best = [], best_heuristic(result.records, simulator)
     for name, what in (("untrained", "than its start"), (best, f"than the best heuristic, {best}")):

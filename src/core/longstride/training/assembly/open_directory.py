@@ -20,7 +20,7 @@ def run_directory_for(config: Config, resume: bool, loaded: LoadedSimulator) -> 
     """
     if resume and not config.run_directory:
         raise UserError("--resume needs --run-directory DIR, the run to continue.")
-    name = loaded.scenario.name if loaded.scenario else loaded.source["simulator"].rpartition(":")[2].lower()
+    name = loaded.simulator.hooks.name or loaded.source["simulator"].rpartition(":")[2].lower()
     return choose_directory(config.run_directory, name)
 
 

@@ -1,9 +1,9 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +21,12 @@ from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
 from longstride.policies.parameter_layout import layout_of
-from longstride.process.choose_prior import begin_with, find_start
-from longstride.process.event_logs.refused_rows import write_refused_rows
 from longstride.simulators.check import check_simulator
-from longstride.simulators.loading import PROCESS, LoadedSimulator
+from longstride.simulators.loading import LoadedSimulator, is_built_in
 from longstride.simulators.simulator import Simulator
 from longstride.terminal import make_console
 from longstride.text import Say
+from longstride.training.assembly.choose_options import choose_options, with_choice
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
@@ -56,12 +55,11 @@ from longstride.training.failures import report_gpu_loss, resume_sentence
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_atomically, write_json
+from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.kept_files import KeptFiles
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.messages_log import MessagesLog
 from longstride.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
-from longstride.training.run_directory.ownership import is_same_file
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
 from longstride.training.time_budget import NO_LIMIT
@@ -76,6 +74,7 @@ class Run:
     trainer: Trainer
     plan: Plan
     lock: RunLock | None  # None of a rank that writes nothing
+    own_files: Sequence[Path] = ()  # files of the simulator that are written again if they vanish
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
         """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
@@ -101,7 +100,7 @@ class Run:
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
         note_losses(MessagesLog(self.directory, self.lock.require).append)
         paths = RunDirectory(self.directory)
-        kept = KeptFiles([paths.config, paths.plan, paths.scenario, paths.fidelity, paths.fidelity_report], retry)
+        kept = KeptFiles([paths.config, paths.plan, *self.own_files], retry)
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.growth.share if trainer.growth else 0.0
@@ -168,21 +167,21 @@ def build_run(
     given = loaded or load_configured(config, say)
     directory = ranks.from_first(lambda: run_directory_for(config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
-        inputs = config.scenario, config.event_log, str(file or "")
+        inputs = *given.simulator.hooks.input_files, str(file or "")
         lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
-        _say_all([*given.notes, *ranks.from_first(partial(_hints, config, given))], say)
+        _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
         command = train_command(config, sources, directory.path, file, ranks.host_size)
         config, sources, lines = _completed(config, sources, given.simulator)
         machine = shared_machine(detect_machine(), ranks.host_size)
-        with _scenario_kept(given if lock else None, directory, config.seed, say):
-            start = find_start(config, given, directory, resume, machine, ranks, say)
-        config, sources, given = begin_with(start, config, sources, given)
+        with _files_kept(given.simulator if lock else None, directory, config.seed, say):
+            chosen = choose_options(config, given, directory, resume, machine, ranks, say)
+        config, sources, given = with_choice(chosen, config, sources, given)
         setup = set_up(config, given.simulator, given.source)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
-        lines += [*start.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
+        lines += [*chosen.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
         _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
-        with _scenario_kept(given if lock else None, directory, config.seed, say):
+        with _files_kept(given.simulator if lock else None, directory, config.seed, say):
             require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
@@ -197,13 +196,15 @@ def build_run(
         seconds = host_first(ranks, trainer.compile)
         trainer.utilization.play_with(playing_threads(trainer.collector, plan))
         _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)], say)
+        own: Sequence[Path] = ()
         if lock:
             _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
-            _write_scenario(given, directory, config.scenario, config.seed, say)
+            own = given.simulator.hooks.write_files(given.simulator, directory.path, config.seed, say)
+        given.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
-        return Run(directory.path, trainer, plan, lock)
+        return Run(directory.path, trainer, plan, lock, own)
 
 
 def _say_all(lines: Iterable[str], say: Say) -> None:
@@ -261,40 +262,18 @@ def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> lis
     return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
 
 
-def _hints(config: Config, loaded: LoadedSimulator) -> list[str]:
+def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
-    is_users_own = config.simulator != PROCESS and loaded.simulator.compiled
+    is_users_own = loaded.simulator.compiled and not is_built_in(str(loaded.source["simulator"]))
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
 
 
 @contextmanager
-def _scenario_kept(loaded: LoadedSimulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
-    """Write the scenario of an event log although the run is refused: mining it has taken its time."""
+def _files_kept(simulator: Simulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
+    """Write the files of a simulator although the run is refused, if making it has taken long."""
     try:
         yield
     except UserError:
-        if loaded is not None and loaded.log is not None:
-            _write_scenario(loaded, directory, "", seed, say)
+        if simulator is not None and simulator.hooks.files_if_refused:
+            simulator.hooks.write_files(simulator, directory.path, seed, say)
         raise
-
-
-def _write_scenario(loaded: LoadedSimulator, directory: RunDirectory, scenario: str, seed: int, say: Say) -> None:
-    """Write the scenario of a process simulator; one that was mined is compared with its event log."""
-    if loaded.scenario is None:
-        return
-    if not is_same_file(scenario, directory.scenario):  # a resume that names it: a file that is read stays as it is
-        write_json(directory.scenario, loaded.source["scenario"])
-    if loaded.log is None:
-        return
-    if loaded.log.refused:
-        write_refused_rows(loaded.log.refused, loaded.log.unit, directory.refused_rows)
-        say(f"The rows that were left out are in {directory.refused_rows}.")
-    from longstride.process.fidelity.fidelity import fidelity_report, render_markdown
-
-    say("Comparing log and simulation under the logged allocation habits ...")
-    report = fidelity_report(loaded.log, loaded.scenario, seed=seed)
-    write_json(directory.fidelity, asdict(report))
-    write_atomically(directory.fidelity_report, render_markdown(report).encode())
-    for sentence in report.sentences:
-        say(sentence)
-    say(f"The mined scenario is {directory.scenario}, the comparison {directory.fidelity_report}.")

@@ -1,15 +1,12 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from longstride.config import Config, flags_of, load_values
+from longstride.config import LOG_LIMITS, Config, flags_of, load_values
 from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command, shell_word
-from longstride.process.event_logs.reading.limits import LogLimits
-from longstride.process.event_logs.reading.options import LogReading
-from longstride.simulators.loading import LoadedSimulator, load_simulator, with_policy_prior
+from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.read_json import SETTINGS, read_json
@@ -17,7 +14,7 @@ from longstride.training.run_directory.read_json import SETTINGS, read_json
 _NOT_LEARNED = (
     *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
     *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts", "rollout_wire"),
-    *(f"log_{limit.name}" for limit in fields(LogLimits)),
+    *LOG_LIMITS,
 )
 """Settings that change no bit of the parameters on the CPU."""
 
@@ -31,29 +28,7 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     Raises:
         UserError: there is none, or it cannot be built.
     """
-    loaded = load_simulator(
-        config.simulator,
-        config.scenario,
-        config.event_log,
-        config.log_columns,
-        config.log_arrivals,
-        config.simulator_options,
-        log_reading(config),
-        say,
-    )
-    return loaded if config.policy_prior == "auto" else with_policy_prior(loaded, config.policy_prior)
-
-
-def log_reading(config: Config) -> LogReading:
-    """Return how a Config wants logs to be read."""
-    return LogReading(
-        time_format=config.time_format,
-        time_zone=config.time_zone,
-        object_type=config.object_type,
-        skip_bad_rows=config.skip_bad_rows,
-        keep_duplicates=config.keep_duplicates,
-        limits=LogLimits(**{limit.name: getattr(config, f"log_{limit.name}") for limit in fields(LogLimits)}),
-    )
+    return load_simulator(config.simulator, config.options_of_simulator, say)
 
 
 def train_command(

@@ -1,0 +1,121 @@
+"""What runs, evaluations and reports ask of a process simulator."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from longstride.process.choose_prior import PRIOR, choose_prior, prior_of, shortened
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.refused_rows import write_refused_rows
+from longstride.process.fidelity.world_share import world_share_sentence
+from longstride.process.kernel.policy_prior import RULE
+from longstride.process.report.section import process_section
+from longstride.process.report.trace import traces_of
+from longstride.process.scenario_file import scenario_content
+from longstride.process.simulator import ProcessSimulator
+from longstride.report.page import Section, Text
+from longstride.simulators.hooks import Chosen, Hooks, PlayedEpisode, Records, Trial
+from longstride.text import Say
+from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.files import write_atomically, write_json
+from longstride.training.run_directory.ownership import is_same_file
+
+_MOST_HEURISTICS = 2
+"""Heuristics of which a report shows an episode."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a process simulator comes from."""
+
+    scenario_file: str = ""  # file or bundled name of its scenario; empty if it has none
+    event_log: str = ""  # file that its scenario was mined from
+    log: EventLog | None = None  # its content
+    notes: list[str] = field(default_factory=list)  # decisions of the mining, as sentences
+
+
+class ProcessHooks(Hooks):
+    """The hooks of a process simulator.
+
+    Args:
+        simulator: process simulator.
+        origin: where it comes from.
+        is_open: whether a run is still to choose the prior.
+    """
+
+    own_settings = (PRIOR,)
+    whole_episodes = True  # cut ones leave out the cases that take long
+
+    def __init__(self, simulator: ProcessSimulator, origin: Origin, is_open: bool) -> None:
+        self._origin, self._is_open = origin, is_open
+        self.name, self.notes = simulator.scenario.name, origin.notes
+        self.input_files = [name for name in (origin.scenario_file, origin.event_log) if name]
+        self.files_if_refused = origin.log is not None
+        shown = [name for name in ("spt", "logged", "fifo") if name in simulator.heuristics]
+        self.report_policies = shown[:_MOST_HEURISTICS]
+
+    @property
+    def log(self) -> EventLog | None:
+        """Event log that the scenario was mined from; None without one, and after :meth:`release`."""
+        return self._origin.log
+
+    def choose_options(self, simulator: Any, trial: Trial) -> Chosen:
+        """Return the prior: the one that is named, that a resumed run began with, or that plays best."""
+        return choose_prior(simulator, self._is_open, trial)
+
+    def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
+        """Return the simulator with another prior."""
+        if simulator.prior == options[PRIOR]:
+            return simulator
+        made = ProcessSimulator(simulator.scenario, options[PRIOR])
+        made.hooks = ProcessHooks(made, self._origin, is_open=False)
+        return made
+
+    def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the prior of a checkpoint."""
+        return {PRIOR: prior_of(source)}
+
+    def source(self, simulator: Any) -> dict[str, Any]:
+        """Return the scenario, and the prior if it is not the usual one."""
+        prior = {} if simulator.prior == RULE else {"prior": simulator.prior}
+        return {"simulator": "process", "scenario": scenario_content(simulator.scenario), **prior}
+
+    def write_files(self, simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]:
+        """Write the scenario; one that was mined is compared with its event log."""
+        paths, log = RunDirectory(folder), self._origin.log
+        if not is_same_file(self._origin.scenario_file, paths.scenario):  # a file that is read stays as it is
+            write_json(paths.scenario, scenario_content(simulator.scenario))
+        if log is None:
+            return [paths.scenario]
+        if log.refused:
+            write_refused_rows(log.refused, log.unit, paths.refused_rows)
+            say(f"The rows that were left out are in {paths.refused_rows}.")
+        from longstride.process.fidelity.fidelity import fidelity_report, render_markdown
+
+        say("Comparing log and simulation under the logged allocation habits ...")
+        report = fidelity_report(log, simulator.scenario, seed=seed)
+        write_json(paths.fidelity, asdict(report))
+        write_atomically(paths.fidelity_report, render_markdown(report).encode())
+        for sentence in report.sentences:
+            say(sentence)
+        say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
+        return [paths.scenario, paths.fidelity, paths.fidelity_report]
+
+    def release(self) -> None:
+        """Forget the event log, which may be large."""
+        self._origin = replace(self._origin, log=None)
+
+    def short_episodes(self, simulator: Any) -> Any:
+        """Return a simulator whose episodes have about as many tasks as those that chose the prior."""
+        return shortened(simulator)
+
+    def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
+        """Return how much of the cycle time no allocation can change."""
+        return world_share_sentence(records, simulator.scenario) or ""
+
+    def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Section:
+        """Return who works when on what, in the episodes that were played."""
+        if not episodes:
+            return Section("process", "People and cases", [Text([missing], "missing")])
+        return process_section(simulator, traces_of(simulator, episodes))

@@ -1,0 +1,133 @@
+"""From the options of the simulator ``process``, or a checkpoint, to a process simulator with its hooks."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config
+from longstride.errors import UserError, suggestion
+from longstride.process.choose_prior import AUTO, prior_of
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.event_logs.reading.limits import LogLimits
+from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
+from longstride.process.hooks import Origin, ProcessHooks
+from longstride.process.kernel.policy_prior import PRIORS, RULE
+from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario_file import load_scenario, parse_scenario
+from longstride.process.simulator import ProcessSimulator
+from longstride.slow_steps import SlowSteps
+from longstride.text import Say
+
+PROCESS = "process"
+_READING = tuple(field.name for field in fields(LogReading) if field.name != "limits")
+
+
+def bundled_scenarios() -> dict[str, Path]:
+    """Return the files of the bundled scenarios by name."""
+    folder = Path(str(files("longstride.process") / "scenarios"))
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
+def find_scenario(name: str) -> Scenario:
+    """Read a bundled scenario or a scenario file.
+
+    Raises:
+        UserError: no scenario has this name, or it describes an impossible process.
+    """
+    bundled = bundled_scenarios()
+    if name in bundled:
+        return load_scenario(bundled[name])
+    if not Path(name).suffix and not Path(name).exists():
+        ending = suggestion(name, bundled, f"bundled are {', '.join(bundled)}")
+        raise UserError(f"There is no scenario {name}, neither bundled nor as a file{ending}")
+    return load_scenario(Path(name))
+
+
+def make_process(
+    *,
+    scenario: str = "loan_desk",
+    event_log: str = "",
+    log_columns: str = "",
+    log_arrivals: str = "weekly",
+    policy_prior: str = AUTO,
+    say: Say | None = None,
+    **log_options: Any,
+) -> ProcessSimulator:
+    """Build the process simulator of a scenario, or mine its scenario from an event log.
+
+    Args:
+        scenario: bundled name or file.
+        event_log: file to mine the scenario from; empty for none.
+        log_columns: ``case=..,activity=..`` for columns that are not recognised.
+        log_arrivals: ``"weekly"`` or ``"replay"``.
+        policy_prior: what an untrained policy follows; ``"auto"`` to let a run choose.
+        say: prints lines about what takes longer than some seconds; None for none.
+        log_options: settings of :func:`log_reading`.
+
+    Raises:
+        UserError: an option is unknown, or a file cannot be used.
+    """
+    reading = log_reading(log_options)
+    if policy_prior not in (AUTO, *PRIORS):
+        raise UserError(f"policy_prior is {policy_prior!r}; expected {', '.join((AUTO, *PRIORS))}.")
+    if not event_log:
+        made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
+    else:
+        made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
+    return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
+
+
+def log_reading(options: Mapping[str, Any]) -> LogReading:
+    """Return how settings want logs to be read: format and zone of times, object type, bad rows, limits.
+
+    Args:
+        options: settings by name, such as ``time_format``; ``log_max_...`` for limits.
+
+    Raises:
+        UserError: there is no such setting.
+    """
+    for name in options:
+        if name not in (*_READING, *LOG_LIMITS):
+            known = ", ".join(PROCESS_OPTIONS)
+            raise UserError(f"process has no option {name} (there are {known}){suggestion(name, PROCESS_OPTIONS)}")
+    limits = {name.removeprefix("log_"): options[name] for name in LOG_LIMITS if name in options}
+    return LogReading(**{name: options[name] for name in _READING if name in options}, limits=LogLimits(**limits))
+
+
+def reading_of(config: Config) -> LogReading:
+    """Return how a Config wants logs to be read."""
+    return log_reading({name: getattr(config, name) for name in (*_READING, *LOG_LIMITS)})
+
+
+def from_source(source: Mapping[str, Any], changes: Mapping[str, Any]) -> ProcessSimulator:
+    """Build the process simulator of a checkpoint; it has the scenario in its source, so no file is read.
+
+    Raises:
+        UserError: no run writes such a source, or an option would change it.
+    """
+    for name in changes:
+        raise UserError(f"A run of a process keeps its scenario and prior; --simulator-option {name} cannot change it.")
+    return with_hooks(parse_scenario(source.get("scenario"), "the checkpoint's scenario"), prior_of(source))
+
+
+def with_hooks(
+    scenario: Scenario, prior: str = RULE, origin: Origin | None = None, is_open: bool = False
+) -> ProcessSimulator:
+    """Return a process simulator with the hooks of a run, of which the prior may be open."""
+    simulator = ProcessSimulator(scenario, prior)
+    simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
+    return simulator
+
+
+def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say | None) -> tuple[Scenario, Origin]:
+    """Return the scenario of an event log, and where it comes from."""
+    with SlowSteps(say) as steps:
+        steps.begin(f"Reading {path.name}")
+        log = read_event_log(path, parse_log_columns(columns) if columns else None, reading)
+        mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals, steps=steps)
+        steps.begin("Making the simulator")
+        return mined.scenario, Origin(event_log=str(path), log=log, notes=[*mined.notes, *doubts(log)])

@@ -1,0 +1,128 @@
+"""What a run, an evaluation and a report ask of a simulator besides its episodes.
+
+A simulator that wants any of it sets ``hooks`` to an object of a class that extends :class:`Hooks`. Nothing here is
+compiled. The process simulator has such an object (``longstride.process.hooks``); any other simulator can have one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from longstride.text import Say
+
+Records = list[dict[str, Any]]
+"""One record per episode: the return under ``"return"`` and the simulator's metrics."""
+
+
+class Trial(NamedTuple):
+    """What a simulator may use to choose its options before a run begins.
+
+    Attributes:
+        resumed: settings of the run that continues, from its config.json; None for a new run.
+        describes_actions: whether the policy scores descriptions of actions (``POLICY_NETWORK = "pointer"``).
+        play: plays the policy that training would begin with, greedily, for each of some simulators with arrays of the
+            same sizes; takes simulators by name, a number of episodes and a name of random streams, and returns the
+            records of each.
+        say: prints a line about what takes longer than some seconds.
+    """
+
+    resumed: Mapping[str, Any] | None
+    describes_actions: bool
+    play: Callable[[Mapping[str, Any], int, str], dict[str, Records]]
+    say: Say | None
+
+
+class Chosen(NamedTuple):
+    """Options that a simulator chose, by the names of settings, and lines for the user."""
+
+    options: dict[str, Any]
+    lines: list[str]
+
+
+class PlayedEpisode(NamedTuple):
+    """An episode that was played for a report.
+
+    Attributes:
+        policy: ``"trained"`` or the name of a heuristic.
+        actions: its actions, [steps, numbers of an action].
+        seed: seed of its random streams.
+        streams: their name.
+        episode: its number.
+    """
+
+    policy: str
+    actions: np.ndarray
+    seed: int
+    streams: str
+    episode: int
+
+
+class Hooks:
+    """The default of each hook: nothing.
+
+    Attributes:
+        name: name of run directories; empty for that of the simulator's class.
+        notes: sentences for the user about how the simulator was made.
+        input_files: files that it was made from; no run may write over them.
+        own_settings: settings of a run that are options of this simulator and belong to the policy that is trained.
+        whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
+        files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
+        report_policies: heuristics of which a report shows an episode.
+    """
+
+    name: str = ""
+    notes: Sequence[str] = ()
+    input_files: Sequence[str] = ()
+    own_settings: Sequence[str] = ()
+    whole_episodes: bool = False
+    files_if_refused: bool = False
+    report_policies: Sequence[str] = ()
+
+    def choose_options(self, simulator: Any, trial: Trial) -> Chosen:
+        """Return the ``own_settings`` with which a run begins.
+
+        Raises:
+            UserError: those that the user named do not go with the simulator.
+        """
+        return Chosen({}, [])
+
+    def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
+        """Return the simulator with some of its ``own_settings`` changed."""
+        return simulator
+
+    def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of a checkpoint's options that are ``own_settings``.
+
+        Raises:
+            UserError: no run writes them.
+        """
+        return {}
+
+    def source(self, simulator: Any) -> dict[str, Any] | None:
+        """Return the JSON values of a checkpoint that build the simulator again; None for its name and options."""
+        return None
+
+    def write_files(self, simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]:
+        """Write what a run directory keeps of the simulator, and return those files that a run restores if they vanish.
+
+        Raises:
+            UserError: a file cannot be written.
+        """
+        return []
+
+    def release(self) -> None:
+        """Forget what only :meth:`write_files` needs; a run has written them, or will not."""
+
+    def short_episodes(self, simulator: Any) -> Any | None:
+        """Return the simulator with short episodes, for the check at the end of a run; None for no check."""
+        return None
+
+    def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
+        """Return a sentence below the table of an evaluation; empty for none."""
+        return ""
+
+    def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Any | None:
+        """Return a ``longstride.report.page.Section``; None for none. Without episodes ``missing`` says why."""
+        return None

@@ -1,0 +1,89 @@
+"""Options that a simulator chooses before a run begins, by what an untrained policy does with each of them."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.cpu import detect_cores
+from longstride.hardware.types import Machine
+from longstride.learning.distributed.ranks import Ranks
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.spec import PolicySpec, spec_for
+from longstride.simulators.hooks import Chosen, Records, Trial
+from longstride.simulators.loading import LoadedSimulator
+from longstride.simulators.simulator import Simulator
+from longstride.text import Say
+from longstride.training.assembly.components import new_model
+from longstride.training.assembly.plan import part_of, plan_part, require_memory
+from longstride.training.assembly.run_settings import values_of_a_run
+from longstride.training.assembly.setup import set_up
+from longstride.training.evaluation.compiled import CompiledPlayer
+from longstride.training.run_directory.directory import RunDirectory
+
+_NETWORK = (4,)
+"""Hidden layers of the policies that play: what they prefer is all that counts."""
+
+
+def choose_options(
+    config: Config,
+    given: LoadedSimulator,
+    directory: RunDirectory,
+    resume: bool,
+    machine: Machine,
+    ranks: Ranks,
+    say: Say,
+) -> Chosen:
+    """Return the options that a simulator chooses, the same on all ranks.
+
+    That may take minutes with a large simulator, so too little memory is found before.
+
+    Raises:
+        UserError: there is too little memory, or the simulator refuses the settings.
+    """
+    own = given.simulator.hooks.own_settings
+    if config.policy_prior != "auto" and "policy_prior" not in own:
+        prior = config.policy_prior
+        raise UserError(f"POLICY_PRIOR is {prior!r}, but only the process simulator has priors; leave it out.")
+    if not own:
+        return Chosen({}, [])
+    first = set_up(config, given.simulator, given.source)
+    require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
+    resumed = values_of_a_run(directory.path) if resume else None
+    trial = Trial(resumed, config.policy_network == "pointer", partial(play_untrained, config), say)
+    return ranks.from_first(lambda: given.simulator.hooks.choose_options(given.simulator, trial))
+
+
+def with_choice(
+    chosen: Chosen, config: Config, sources: dict[str, str], given: LoadedSimulator
+) -> tuple[Config, dict[str, str], LoadedSimulator]:
+    """Return settings that name what a simulator chose, the origin of each, and the simulator with them."""
+    new = {name: value for name, value in chosen.options.items() if getattr(config, name) != value}
+    config = config.model_copy(update=new)
+    return config, sources | dict.fromkeys(new, "simulation"), given.with_options(chosen.options)
+
+
+def play_untrained(
+    config: Config, simulators: Mapping[str, Simulator], episodes: int, streams: str
+) -> dict[str, Records]:
+    """Play the policy that training would begin with, greedily, on some simulators with arrays of the same sizes.
+
+    Args:
+        config: settings of the run; the network is smaller than theirs.
+        simulators: simulators by name.
+        episodes: episodes of each.
+        streams: name of the random streams.
+    """
+    first = next(iter(simulators.values()))
+    spec = spec_for(first, _NETWORK, _NETWORK, "tanh", "pointer" if config.policy_network == "pointer" else "mlp")
+    player = CompiledPlayer(first, spec, config.simulation_threads or detect_cores().usable)
+    return {name: _play(config, player, each, spec, episodes, streams) for name, each in simulators.items()}
+
+
+def _play(
+    config: Config, player: CompiledPlayer, simulator: Simulator, spec: PolicySpec, episodes: int, streams: str
+) -> Records:
+    model = new_model(config, simulator, spec)
+    params: Any = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
+    return player.on(simulator).play("trained", params, episodes, config.seed, streams)[0]
