@@ -70,10 +70,9 @@ def test_every_command_is_understood():
 
 
 def test_every_path_in_the_text_is_there():
+    pattern = re.compile(r"`(?:python )?((?:tests|benchmarks|research|src|scripts|docs)/[\w./-]*)")
     for path in [*PAGES, *RESEARCH]:
-        for name in re.findall(
-            r"`(?:python )?((?:tests|benchmarks|research|src|scripts|docs)/[\w./-]*)", path.read_text()
-        ):
+        for name in pattern.findall(path.read_text()):
             assert (ROOT / name).exists(), (path.name, name)
     for name in re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text()):
         assert any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "core" / "longstride")), name

@@ -19,6 +19,13 @@ def test_a_module_can_be_imported(path):
     importlib.import_module(".".join(path.with_suffix("").parts))
 
 
+def test_every_command_and_table_is_in_the_index():
+    index = (ROOT / "research" / "README.md").read_text(encoding="utf-8")
+    tables = [path.relative_to(ROOT) for path in (ROOT / "research").glob("*/*.md")]
+    for path in [*COMMANDS, *tables]:
+        assert path.relative_to("research").as_posix() in index
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=str)
 def test_a_command_knows_its_options(path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
