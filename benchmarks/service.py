@@ -106,9 +106,10 @@ class Server:
         time.sleep(0.3)
 
     def cpu(self) -> float:
-        """Return the CPU seconds so far."""
-        times = psutil.Process(self.process.pid).cpu_times()
-        return float(times.user + times.system)
+        """Return the CPU seconds so far, with those of the workers."""
+        main = psutil.Process(self.process.pid)
+        times = [process.cpu_times() for process in (main, *main.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """End the process by a signal and return its exit code."""
