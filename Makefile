@@ -39,7 +39,7 @@ benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping fr
 benchmark-check: $(VENV)/.installed  ## whether a kernel has become slower than its baseline (a minute; not part of the tests)
 	OMP_NUM_THREADS=1 $(RUN) benchmarks/check.py
 
-gpu: $(VENV)/.installed-test  ## every figure that is owed of a GPU (25 minutes at most; call it again to go on)
+gpu: $(VENV)/.installed-test  ## every GPU measurement that is still missing (25 minutes at most; call it again to go on)
 	@echo "==> Measuring what a GPU does, a process for each part (without a GPU all but one part is skipped)"
 	$(RUN) scripts/gpu_report.py $(FLAGS)
 

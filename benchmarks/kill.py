@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,21 +45,32 @@ class LostError(Exception):
 
 def main() -> None:
     """Kill as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--kills-per-run", type=int, default=20)
+    options = parse(__doc__, kills=200, per_run=20)
+    tally = repeat(options, run_with_kills)
+    print(f"{tally['kills']} kills in {tally['runs']} runs: each went on, and ended as the one that nobody killed.")
+
+
+def parse(doc: str, kills: int, per_run: int) -> argparse.Namespace:
+    """Read the command line of a script that kills; its directory is a new one unless it is named."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=kills)
+    parser.add_argument("--kills-per-run", type=int, default=per_run)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", type=Path)
     options = parser.parse_args()
-    directory = options.directory or Path(tempfile.mkdtemp(prefix="longstride-kill-"))
-    tally: Counter[str] = Counter()
-    begin = time.monotonic()
+    options.directory = options.directory or Path(tempfile.mkdtemp(prefix="longstride-kill-"))
+    return options
+
+
+def repeat(options: argparse.Namespace, run: Callable[[Path, int, int], Counter[str]]) -> Counter[str]:
+    """Call ``run(directory, seed, kills)`` until there were as many kills as asked; return what they met."""
+    tally, begin = Counter[str](), time.monotonic()
     while tally["kills"] < options.kills:
         seed = options.seed + tally["runs"]
         kills = min(options.kills_per_run, options.kills - tally["kills"])
-        tally += run_with_kills(directory / str(seed), seed, kills)
+        tally += run(options.directory / str(seed), seed, kills)
         print(f"{time.monotonic() - begin:6.0f} s  {dict(tally)}", flush=True)
-    print(f"{tally['kills']} kills in {tally['runs']} runs: each went on, and ended as the one that nobody killed.")
+    return tally
 
 
 def run_with_kills(directory: Path, seed: int, kills: int) -> Counter[str]:
@@ -98,7 +110,7 @@ def start(directory: Path, arguments: list[str], slow: bool = False) -> "subproc
 
 def finish(process: "subprocess.Popen[str]") -> str:
     """Return what a process prints until it ends well."""
-    out, _ = process.communicate(timeout=600)
+    out, _ = process.communicate(timeout=1800)
     if process.returncode:
         raise LostError(f"exit code {process.returncode}: {out}")
     return out

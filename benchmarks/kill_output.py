@@ -8,17 +8,16 @@ some with names that a run uses. Its digest must stay the same.
 Usage: python benchmarks/kill_output.py [--kills 200] [--kills-per-run 20] [--seed 0] [--directory DIR]
 """
 
-import argparse
 import hashlib
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,20 +43,9 @@ FOREIGN = (
 
 def main() -> None:
     """Kill as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--kills-per-run", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--directory", type=Path)
-    options = parser.parse_args()
-    directory = options.directory or Path(tempfile.mkdtemp(prefix="longstride-kill-output-"))
-    tally, begin = Counter[str](), time.monotonic()
-    with lost_output(directory) as (output, kind):
-        while tally["kills"] < options.kills:
-            seed = options.seed + tally["runs"]
-            kills = min(options.kills_per_run, options.kills - tally["kills"])
-            tally += run_with_kills(directory / str(seed), seed, kills, output)
-            print(f"{time.monotonic() - begin:6.0f} s  {dict(tally)}", flush=True)
+    options = kill.parse(__doc__, kills=200, per_run=20)
+    with lost_output(options.directory) as (output, kind):
+        tally = kill.repeat(options, partial(run_with_kills, output=output))
     print(
         f"{tally['kills']} kills in {tally['runs']} runs with their output on {kind}: each went on and ended as the "
         "undisturbed one, and no foreign file changed."

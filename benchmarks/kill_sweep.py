@@ -9,25 +9,26 @@ others, and links. Checked are
 * the end: as many ended trials as asked for, sweep.json and sweep.html are complete
 * the files of the user: the same names with the same SHA-256, link targets included, after each kill
 
-Usage: python benchmarks/kill_sweep.py [--kills 100] [--kills-per-sweep 25] [--seed 0] [--directory DIR]
+Usage: python benchmarks/kill_sweep.py [--kills 100] [--kills-per-run 25] [--seed 0] [--directory DIR]
 """
 
-import argparse
 import hashlib
 import json
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = str(ROOT / "src" / "core")
-sys.path.insert(0, SOURCES)
+sys.path[:0] = [str(ROOT), SOURCES]
+
+from benchmarks.kill import LostError, finish, parse, repeat  # noqa: E402
 
 LIFE, START = (0.8, 3.0), (0.0, 0.8)
 """Shortest and longest life of a process that may train, and of one that is killed while it starts.
@@ -48,28 +49,12 @@ FOREIGN = ("notes.txt", "journal.bak", "config.json.tmp.mine", "data/draft.tmp",
 """Files that are put into each folder."""
 
 
-class LostError(Exception):
-    """Something was lost, or a file of the user's was touched."""
-
-
 def main() -> None:
     """Kill as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--kills-per-sweep", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--directory", type=Path)
-    options = parser.parse_args()
-    directory = options.directory or Path(tempfile.mkdtemp(prefix="longstride-kill-sweep-"))
-    tally: Counter[str] = Counter()
-    begin = time.monotonic()
-    third = seconds_of_a_third(directory / "undisturbed")
-    while tally["kills"] < options.kills:
-        seed = options.seed + tally["sweeps"]
-        kills = min(options.kills_per_sweep, options.kills - tally["kills"])
-        tally += sweep_with_kills(directory / str(seed), seed, kills, third)
-        print(f"{time.monotonic() - begin:6.0f} s  {dict(tally)}", flush=True)
-    print(f"{tally['kills']} kills of {tally['sweeps']} sweeps: each continued, and ended with every trial.")
+    options = parse(__doc__, kills=100, per_run=25)
+    third = seconds_of_a_third(options.directory / "undisturbed")
+    tally = repeat(options, partial(sweep_with_kills, third=third))
+    print(f"{tally['kills']} kills of {tally['runs']} sweeps: each continued, and ended with every trial.")
     print(f"{tally['foreign files']} files and links of the user are unchanged.")
 
 
@@ -94,7 +79,7 @@ def sweep_with_kills(directory: Path, seed: int, kills: int, third: float) -> Co
     Raises:
         LostError: something was lost, or a file of the user's was touched.
     """
-    rng, tally, folder, done = random.Random(seed), Counter(sweeps=1), directory / "sweep", 0
+    rng, tally, folder, done = random.Random(seed), Counter(runs=1), directory / "sweep", 0
     foreign = plant(directory, folder, {})
     trials = max(2, kills // PER_TRIAL)
     for _ in range(kills):
@@ -118,14 +103,6 @@ def start(folder: Path, seed: int, trials: int, held_out: int = 2) -> "subproces
     environment = {**os.environ, "PYTHONPATH": SOURCES}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen([*command, *arguments], text=True, env=environment, **pipes)
-
-
-def finish(process: "subprocess.Popen[str]") -> str:
-    """Return what a process prints until it ends well."""
-    out, _ = process.communicate(timeout=1800)
-    if process.returncode:
-        raise LostError(f"exit code {process.returncode}: {out}")
-    return out
 
 
 def kill(process: "subprocess.Popen[str]", rng: random.Random, third: float) -> str:

@@ -2,13 +2,11 @@
 
 A look at all figures in some minutes, not a measurement to publish: each benchmark alone has more repeats by default.
 Each is a process of its own; one that fails is named, and the others go on (exit code 1). Not among them are those of
-endurance (kill, soak, fuzz, neighbour), of what is learned on scenarios (scenarios, optimum), and the check against
-baselines. Peers that are not installed are skipped with a line.
+reliability (kill, soak, fuzz) and the check against baselines. A trainer that is not installed is a line of the table.
 Usage: python benchmarks/run_all.py [--only NAME ...] [--json benchmarks.json]
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -33,10 +31,9 @@ Row = tuple[str, str]
 
 
 class Benchmark(NamedTuple):
-    """One of them: its arguments, those that leave peers out, and how its JSON becomes rows."""
+    """One of them: its arguments, and how its JSON becomes rows."""
 
     arguments: Sequence[str]
-    without_peers: Sequence[str]
     rows: Callable[[dict[str, Any]], list[Row]]
 
 
@@ -82,18 +79,6 @@ def end_to_end(found: dict[str, Any]) -> list[Row]:
     ] + [(name, f"skipped: {why}") for name, why in found["skipped"].items()]
 
 
-def learning(found: dict[str, Any]) -> list[Row]:
-    """Return the rows of learning.py."""
-    return [
-        (
-            f"{row['problem']}, {row['side']}",
-            f"{row['reached']} of {row['seeds']} reached {row['threshold']:g}, {row['steps'][0]:,.0f} steps, "
-            f"{row['cpu_seconds'][0]:.1f} CPU s",
-        )
-        for row in found["summary"]
-    ]
-
-
 def scaling(found: dict[str, Any]) -> list[Row]:
     """Return the rows of scaling.py: exponents of time, and memory of the longest episode beside the plan's."""
     rows = [(f"{name} over the length of an episode", f"exponent {b:.2f}") for name, b in found["exponents"].items()]
@@ -106,16 +91,11 @@ def scaling(found: dict[str, Any]) -> list[Row]:
 
 
 BENCHMARKS = {
-    "collection": Benchmark(["--repeats", "3"], [], collection),
-    "streams": Benchmark(["--repeats", "1", "--episodes", "8"], [], streams),
-    "update": Benchmark(["--pairs", "1", "--small"], [], update),
-    "end_to_end": Benchmark(["--repeats", "1", "--rounds", "1"], [], end_to_end),
-    "scaling": Benchmark(["--small"], [], scaling),
-    "learning": Benchmark(
-        ["--problems", "cartpole", "--seeds", "1", "--evaluation-episodes", "20"],
-        ["--sides", "longstride"],
-        learning,
-    ),
+    "collection": Benchmark(["--repeats", "3"], collection),
+    "streams": Benchmark(["--repeats", "1", "--episodes", "8"], streams),
+    "update": Benchmark(["--pairs", "1", "--small"], update),
+    "end_to_end": Benchmark(["--repeats", "1", "--rounds", "1"], end_to_end),
+    "scaling": Benchmark(["--small"], scaling),
 }
 
 
@@ -125,14 +105,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"))
     options = parser.parse_args()
-    peers = importlib.util.find_spec("stable_baselines3") is not None
-    if not peers:
-        print('Stable-Baselines3 is skipped in learning: it is not installed here (pip install -e ".[peers]").')
-    result: dict[str, Any] = {"machine": machine_facts(), "date": time.strftime("%Y-%m-%d"), "peers": peers}
+    result: dict[str, Any] = {"machine": machine_facts(), "date": time.strftime("%Y-%m-%d")}
     result |= {"results": {}, "failed": {}}
     for name in options.only:
         print(f"{name} ...", flush=True)
-        found, problem = run(name, peers)
+        found, problem = run(name)
         result["failed" if problem else "results"][name] = problem or found
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     Console(width=120).print(table_of(result))
@@ -142,14 +119,13 @@ def main() -> int:
     return 1 if result["failed"] else 0
 
 
-def run(name: str, peers: bool) -> tuple[dict[str, Any], str]:
+def run(name: str) -> tuple[dict[str, Any], str]:
     """Run a benchmark in a process of its own; return its JSON, its seconds and the load before it, or what failed."""
     benchmark = BENCHMARKS[name]
     begin, load = time.perf_counter(), os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        more = [] if peers else benchmark.without_peers
-        command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *benchmark.arguments, *more]
+        command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *benchmark.arguments]
         done = subprocess.run([*command, "--json", str(file)], capture_output=True, text=True)
         if done.returncode or not file.exists():
             return {}, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -1,7 +1,6 @@
 """Requests to the service of --mode recommend while it loads policies, restarts and is killed: is any of them lost?
 
     python benchmarks/service_load.py --run-directory runs/loan_desk
-    python benchmarks/service_load.py --run-directory runs/loan_desk --before FOLDER  # p99 next to an earlier version
 
 The port belongs to this program, which hands it to each service as systemd does (LISTEN_FDS), so that a restart of the
 whole service refuses nobody. A request is lost if its connection ends without an answer; one to a killed process may
@@ -46,8 +45,8 @@ _ATTEMPTS = 4
 class Service:
     """A service on a socket of this process, with a thread that reads its lines."""
 
-    def __init__(self, listener: socket.socket, root: Path, run: str, workers: int) -> None:
-        script = root / "scripts" / "train.py"
+    def __init__(self, listener: socket.socket, run: str, workers: int) -> None:
+        script = ROOT / "scripts" / "train.py"
         command = [sys.executable, str(script), "--mode", "recommend", "--run-directory", run, "--serve", "0"]
         command += ["--workers", str(workers)]
         variables = {**os.environ, "LISTEN_FDS": "1", "COLUMNS": "500"}
@@ -152,7 +151,6 @@ def main() -> None:
     """Print a line for each part, and end with exit code 1 if a request was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-directory", required=True)
-    parser.add_argument("--before", type=Path, help="source tree of an earlier version")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--disturbed-requests", type=int, default=5_000)
@@ -168,35 +166,18 @@ def main() -> None:
 
 
 def undisturbed(options: Any, requests: list[bytes]) -> int:
-    """Measure one worker of each version, in turns; return the lost requests."""
-    trees = {"this version": ROOT} | ({"before": options.before} if options.before else {})
-    found = {}
-    for name, tree in trees.items():
-        with _listener() as listener:
-            port = listener.getsockname()[1]
-            service = Service(listener, tree, options.run_directory, 1) if tree == ROOT else _earlier(tree, options)
-            port = port if tree == ROOT else service.port
-            found[name] = port, service, Clients(port, requests, 1), Clients(port, requests, options.connections)
-    for port, *_ in found.values():
+    """Measure one worker, by one connection and by many in turns; return the lost requests."""
+    with _listener() as listener:
+        port, service = listener.getsockname()[1], Service(listener, options.run_directory, 1)
         Clients(port, requests, 8).play(500)
-    for _ in range(4):  # in turns, since the load of the machine changes
-        for _, _, one, many in found.values():
+        one, many = Clients(port, requests, 1), Clients(port, requests, options.connections)
+        for _ in range(4):  # in turns, since the load of the machine changes
             one.play(options.requests // 4)
             many.play(options.disturbed_requests // 4)
-    for name, (_, service, one, many) in found.items():
-        print(one.row(f"{name}, one connection"))
-        print(many.row(f"{name}, {options.connections} connections"), flush=True)
+        print(one.row("one connection"))
+        print(many.row(f"{options.connections} connections"), flush=True)
         service.end()
-    return found["this version"][2].lost + found["this version"][3].lost
-
-
-def _earlier(tree: Path, options: Any) -> Any:
-    """Start an earlier version, which opens a port of its own."""
-    from benchmarks.service import Server
-
-    script = str(tree / "scripts" / "train.py")
-    command = [sys.executable, script, "--mode", "recommend", "--run-directory", options.run_directory, "--serve", "0"]
-    return Server(command)
+    return one.lost + many.lost
 
 
 def reloads_and_restarts(options: Any, requests: list[bytes]) -> int:
@@ -207,7 +188,7 @@ def reloads_and_restarts(options: Any, requests: list[bytes]) -> int:
 
 def _reloads_and_restarts(options: Any, requests: list[bytes], connections: int, least: int) -> int:
     with _listener() as listener:
-        services = [Service(listener, ROOT, options.run_directory, options.workers)]
+        services = [Service(listener, options.run_directory, options.workers)]
 
         def act() -> None:
             for i in range(options.reloads):
@@ -217,7 +198,7 @@ def _reloads_and_restarts(options: Any, requests: list[bytes], connections: int,
                 time.sleep(0.3)
             for _ in range(options.restarts):
                 assert services[0].end() == 0
-                services[0] = Service(listener, ROOT, options.run_directory, options.workers)
+                services[0] = Service(listener, options.run_directory, options.workers)
 
         clients = Clients(listener.getsockname()[1], requests, connections)
         with disturbed(act) as over:
@@ -231,7 +212,7 @@ def _reloads_and_restarts(options: Any, requests: list[bytes], connections: int,
 def kills(options: Any, requests: list[bytes]) -> int:
     """Kill workers under load; return the requests that were lost although they were sent again."""
     with _listener() as listener:
-        service = Service(listener, ROOT, options.run_directory, options.workers)
+        service = Service(listener, options.run_directory, options.workers)
 
         def act() -> None:
             for i in range(options.kills):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Every figure that is owed of a GPU, in one command that can be resumed. See --help and docs/benchmarks.md."""
+"""Every GPU measurement that is still missing, in one resumable command. See --help and docs/benchmarks.md."""
 
 import sys
 from pathlib import Path

@@ -41,7 +41,12 @@ def _lacks(*packages):
 
 collect_ignore_glob = []
 if _lacks("pydantic", "scipy"):
-    collect_ignore_glob += ["benchmarks/*", "simulators/*", "training/evaluation/test_process_fidelity.py"]
+    collect_ignore_glob += [
+        "benchmarks/*",
+        "research/*",
+        "simulators/*",
+        "training/evaluation/test_process_fidelity.py",
+    ]
 if _lacks("ciw", "simpy"):
     collect_ignore_glob += ["process/test_against_libraries.py"]
 
@@ -50,15 +55,15 @@ LONGEST = (
     *("training/run_directory/test_disk.py", "simulators/queueing/test_network.py", "learning/test_fake_card.py"),
     *("learning/test_oom_recovery.py", "process/test_published.py", "commands/test_tutorial.py"),
     *("benchmarks/test_scaling.py", "simulators/check/test_check_simulator.py", "benchmarks/test_kill.py"),
-    *("process/test_theory.py", "process/test_uncompiled.py", "benchmarks/test_to_optimum.py"),
+    *("process/test_theory.py", "process/test_uncompiled.py"),
     *("rollout/test_guarded_collection.py", "training/test_grpo_training.py", "training/test_memory_training.py"),
-    *("learning/steps/test_cuda_graph.py", "benchmarks/test_optimum.py", "commands/ab/test_ab.py"),
+    *("learning/steps/test_cuda_graph.py", "research/test_optimum.py", "commands/ab/test_ab.py"),
     *(
         "simulators/test_classic_control.py",
         "longstride/test_in_a_notebook.py",
         "simulators/queueing/test_published_networks.py",
     ),
-    *("benchmarks/test_peers.py", "learning/steps/test_compile.py", "rollout/test_episode_collector.py"),
+    *("learning/steps/test_compile.py", "rollout/test_episode_collector.py"),
     "longstride/test_tutorial_notebooks.py",
 )
 """The files that take longest; they begin first, so that no worker is left alone with one at the end."""

@@ -45,7 +45,7 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     made = Parser(
         prog="gpu_report.py",
-        description="Measure everything that is owed of a GPU. What is done is kept; call it again to go on.",
+        description="Make every GPU measurement that is missing. What is done is kept; call it again to go on.",
         allow_abbrev=False,
     )
     made.add_argument("--directory", type=Path, help="where the report goes (default: runs/gpu_report)")

@@ -1,4 +1,4 @@
-"""gpu_report.md: the report for people, to be put in place of the owed figures of docs/benchmarks.md."""
+"""gpu_report.md: the report for people, to be put in place of the section on GPUs of docs/benchmarks.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

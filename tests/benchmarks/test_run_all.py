@@ -21,14 +21,6 @@ FOUND = {
         "exponents": {"simulate": 0.98},
         "lengths": [{"decisions": 100_000, "peak": 50_000_000, "trajectory": 16_600_000, "working": 17_400_000}],
     },
-    "learning": {
-        "summary": [
-            {
-                **{"problem": "cartpole", "side": "longstride", "reached": 1, "seeds": 1, "threshold": 475.0},
-                **{"steps": [7e4, 0.0], "cpu_seconds": [12.0, 0.0]},
-            }
-        ]
-    },
 }
 
 
@@ -51,15 +43,10 @@ def commands(monkeypatch, tmp_path):
     return seen
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch, tmp_path, capsys):
-    util = SimpleNamespace(find_spec=lambda name: object() if installed else None)
-    monkeypatch.setattr(run_all, "importlib", SimpleNamespace(util=util))
+def test_everything_runs_and_a_failure_is_named(commands, tmp_path, capsys):
     assert run_all.main() == 1
-    assert list(commands) == ["collection", "streams", "update", "end_to_end", "scaling", "learning"]
-    assert ("--sides" in commands["learning"]) != installed
+    assert list(commands) == ["collection", "streams", "update", "end_to_end", "scaling"]
     out = capsys.readouterr().out
-    assert ("Stable-Baselines3 is skipped in learning" in out) != installed
     assert "update failed: ValueError: no BLAS" in out
     for value in (
         "250.00 µs",
@@ -69,7 +56,6 @@ def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch
         "7,000 decisions/s",
         "exponent 0.98",
         "50 MB, predicted 34",
-        "1 of 1 reached 475, 70,000 steps",
     ):
         assert value in out
     written = json.loads((tmp_path / "all.json").read_text())
@@ -81,7 +67,7 @@ def test_everything_runs_and_a_failure_is_named(installed, commands, monkeypatch
 def test_the_options_are_those_of_the_benchmarks():
     for name, benchmark in run_all.BENCHMARKS.items():
         source = (run_all.ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
-        for option in [*benchmark.arguments, *benchmark.without_peers, "--json"]:
+        for option in [*benchmark.arguments, "--json"]:
             assert not option.startswith("--") or f'add_argument("{option}"' in source, (name, option)
 
 

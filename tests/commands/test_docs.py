@@ -33,6 +33,7 @@ from longstride.simulators.simulator import Compiled, Simulator
 from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth
 
 HYPERPARAMETERS = ROOT / "hyperparameters.py"
+RESEARCH = sorted((ROOT / "research").rglob("*.md"))
 SMALL = [
     "--training-episodes",
     "1",
@@ -70,8 +71,9 @@ def test_every_command_is_understood():
 
 
 def test_every_path_in_the_text_is_there():
-    for path in PAGES:
-        for name in re.findall(r"`(?:python )?((?:tests|benchmarks|src|scripts|docs)/[\w./-]*)", path.read_text()):
+    pattern = re.compile(r"`(?:python )?((?:tests|benchmarks|research|src|scripts|docs)/[\w./-]*)")
+    for path in [*PAGES, *RESEARCH]:
+        for name in pattern.findall(path.read_text()):
             assert (ROOT / name).exists(), (path.name, name)
     for name in re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text()):
         assert any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "core" / "longstride")), name
@@ -83,7 +85,7 @@ def _anchors(path):
 
 
 def test_every_link_leads_somewhere():
-    for path in [*PAGES, ROOT / "CHANGELOG.md"]:
+    for path in [*PAGES, *RESEARCH, ROOT / "CHANGELOG.md"]:
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
         for link in [*re.findall(r"\]\(([^)\s]*)\)", text), *re.findall(r'src="([^"]*)"', text)]:
             if link.startswith("https://"):

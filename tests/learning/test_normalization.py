@@ -229,7 +229,7 @@ def test_weights_stay_where_a_deviation_grows_and_where_a_column_begins_to_vary(
 
 
 def test_a_policy_without_memory_moves_with_its_scales():
-    """What it is worth to such policies: docs/benchmarks.md, outputs that stay."""
+    """Whether it helps such policies: research/learning/defaults.md, outputs that stay."""
     model, scales, seen = learned_scales("mlp")
     before = [w.detach().clone() for w, _ in first_layers(model)]
     scales.learn([observing(model.spec, 0.1 * seen)])
