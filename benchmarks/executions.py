@@ -25,11 +25,12 @@ from longstride.learning.minibatches import minibatch_shape, split
 from longstride.learning.step_selection.executor import Executor
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
 
-DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu")
+DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu", MLP)
 DESK_WITH_FEATURES = replace(DESK, action_features=2)
 EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
 NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from longstride.policies.compiled.forward import align_params
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import spec_for
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.simulators.loading import find_scenario

@@ -41,7 +41,7 @@ def prepared(spec, microbatch=STEPS, precision="fp32", checkpointing=False):
 @pytest.fixture
 def on_a_card(monkeypatch):
     """Scan as on a GPU: in rounds over all steps, for which the launches are counted."""
-    monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
+    monkeypatch.setattr("longstride.policies.families.mingru.network._step_by_step", lambda tensor: False)
 
 
 def ratio_of_bytes(spec, microbatch, precision, checkpointing):

@@ -11,7 +11,7 @@ from rich.console import Console
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.compiled.forward import align_params
-from longstride.policies.spec import spec_for
+from longstride.policies.make_spec import spec_for
 from longstride.seeding import stream
 from longstride.simulators.loading import LoadedSimulator, from_source, with_policy_prior
 from longstride.simulators.process import heuristics, policy_prior

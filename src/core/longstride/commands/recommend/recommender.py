@@ -10,7 +10,7 @@ from longstride.commands.recommend.advice import Advice, Reasons
 from longstride.errors import UserError
 from longstride.policies.loaded_listed import LoadedListPolicy
 from longstride.policies.loaded_policy import LoadedPolicy
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.simulators.process.simulator import ProcessSimulator
 from longstride.simulators.process.snapshots.described import describe
 from longstride.simulators.process.snapshots.look import Lookout, View

@@ -14,7 +14,7 @@ from longstride.commands.whatif.variants import AS_IT_IS, require_scenarios_repl
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.simulators.loading import PROCESS, find_scenario, from_source, prior_of
 from longstride.simulators.process.policy_prior import RULE
 from longstride.simulators.process.scenario import Scenario

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from longstride.policies.families.transformer.family import block
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import ActionSpace, Box, MultiDiscrete
 
@@ -45,7 +46,7 @@ class LayerBytes(NamedTuple):
 
 def layer_bytes(spec: PolicySpec, units: int, half: bool) -> LayerBytes:
     """Return the bytes of a layer with memory, or of a block, of so many units."""
-    if spec.family != "transformer":
+    if spec.family.name != "transformer":
         return LayerBytes((REMEMBERED + (2 if half else 0)) * units, REMEMBERING * units)
     number, hidden = 2 if half else 4, spec.feed_forward_factor * units
     before = spec.context_length / (spec.context + spec.chunk)  # keys and values before the chunk, for each of its rows
@@ -56,7 +57,7 @@ def layer_bytes(spec: PolicySpec, units: int, half: bool) -> LayerBytes:
 
 def mask_bytes(spec: PolicySpec, half: bool) -> int:
     """Return the bytes of a row of what a transformer's steps see, which all blocks of a network share."""
-    if spec.family != "transformer":
+    if spec.family.name != "transformer":
         return 0
     return (2 if half else 4) * (spec.context_length + spec.context + spec.chunk)
 
@@ -169,8 +170,8 @@ def _backward(spec: PolicySpec, half: bool, checkpointing: bool) -> Iterator[Mem
                 kept_here, working = layer_bytes(spec, units, half)
                 yield MemoryStage(alive + working, gradients)
                 alive -= kept_here
-                block = spec.block(units) if spec.family == "transformer" else [(inputs, 3 * units)]
-                gradients += number * parameter_count(block)
+                matrices = block(spec, units) if spec.family.name == "transformer" else [(inputs, 3 * units)]
+                gradients += number * parameter_count(matrices)
                 continue
             yield MemoryStage(alive + 2 * number * units, gradients)  # the gradient before and after the activation
             alive -= number * units

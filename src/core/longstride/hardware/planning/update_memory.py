@@ -127,7 +127,7 @@ def _value_bytes(spec: PolicySpec) -> int:
     layers = max(a + 2 * b for a, b in pairwise(spec.critic_sizes))
     if spec.has_memory:  # all states, and the products and the scan of a layer
         layers = sum(layer_bytes(spec, max(spec.critic_sizes[1:]), half=False)) + mask_bytes(spec, half=False)
-        layers = layers // 4 + (spec.critic_state_size if spec.family == "mingru" else 0)
+        layers = layers // 4 + (spec.critic_state_size if spec.family.name == "mingru" else 0)
     return 4 * max(3 * spec.observation_size, spec.observation_size + layers)
 
 

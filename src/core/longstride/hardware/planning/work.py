@@ -134,7 +134,7 @@ def forward_operations(spec: PolicySpec) -> int:
     layers = len(spec.matrices["actor"]) - 1
     if not spec.has_memory:
         return _AROUND_A_FORWARD + 2 * layers
-    if spec.family == "transformer":
+    if spec.family.name == "transformer":
         return _AROUND_A_FORWARD + _AROUND_BLOCKS + _FORWARD_OF_BLOCK * len(spec.actor_hidden)
     return _AROUND_A_FORWARD + 2 + _AROUND_STATES + _FORWARD_OF_MEMORY * (layers - 1)
 
@@ -174,18 +174,18 @@ def _layer_traffic(spec: PolicySpec, half: bool, head: int) -> int:
     number, total = 2 if half else 4, 0
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         for layer, (inputs, units) in enumerate(pairwise(sizes[:-1])):
-            if layer and spec.family == "transformer":
+            if layer and spec.family.name == "transformer":
                 total += _block_traffic(spec, half, units)
                 continue
             total += number * (2 * inputs + 8 * units + (inputs + units if layer else 0))
-        total += head * sizes[-2] + (_TRAFFIC_OF_MEMORY * sum(sizes[2:-1]) if spec.family == "mingru" else 0)
+        total += head * sizes[-2] + (_TRAFFIC_OF_MEMORY * sum(sizes[2:-1]) if spec.family.name == "mingru" else 0)
     return total
 
 
 def _launches_of_memory(spec: PolicySpec, half: bool) -> int:
     """Return the operations of layers with memory, or of blocks, beyond those of other layers."""
     layers = len(spec.actor_hidden) + len(spec.critic_hidden)
-    if spec.family == "transformer":
+    if spec.family.name == "transformer":
         return layers * (_LAUNCHES_OF_BLOCK - 6 + (_LAUNCHES_OF_CASTS if half else 0)) + 2 * _LAUNCHES_OF_VIEW
     return layers * _LAUNCHES_OF_MEMORY if spec.has_memory else 0
 
@@ -200,7 +200,7 @@ def _block_traffic(spec: PolicySpec, half: bool, units: int) -> int:
 
 def _attention_flops(spec: PolicySpec, units: int) -> int:
     """Return the floating-point operations a row, forward, of scores and of what the heads find."""
-    return 4 * units * (spec.context_length + spec.context + spec.chunk) if spec.family == "transformer" else 0
+    return 4 * units * (spec.context_length + spec.context + spec.chunk) if spec.family.name == "transformer" else 0
 
 
 def _distribution_traffic(spec: PolicySpec) -> int:
@@ -232,7 +232,7 @@ def _computed_again(spec: PolicySpec, half: bool) -> tuple[int, int, int]:
     """Return operations, bytes and launches of the hidden layers' second forward pass: a sample, a sample, a piece."""
     number, traffic, launches = 2 if half else 4, 0, 0
     flops = 2 * spec.actor_sizes[-2] * spec.actor_sizes[-1] if spec.action_features else 0  # of what they are added to
-    if spec.family == "transformer":
+    if spec.family.name == "transformer":
         return _blocks_again(spec, half, flops)
     for sizes in (spec.actor_sizes, spec.critic_sizes):
         layers = list(pairwise(sizes[:-1]))

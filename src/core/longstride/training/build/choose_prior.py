@@ -15,7 +15,10 @@ from longstride.hardware.cpu import detect_cores
 from longstride.hardware.types import Machine
 from longstride.learning.distributed.ranks import Ranks
 from longstride.policies.compiled.forward import align_params
-from longstride.policies.spec import PolicySpec, spec_for
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.make_spec import spec_for
+from longstride.policies.spec import PolicySpec
 from longstride.simulators.loading import LoadedSimulator, with_policy_prior
 from longstride.simulators.process.policy_prior import FIFO, LOGGED, RULE, SPT
 from longstride.simulators.process.simulator import ProcessSimulator
@@ -105,7 +108,8 @@ def simulate(config: Config, loaded: LoadedSimulator) -> tuple[str, list[str]]:
     """Return the best prior, and a line where that is not the rule of thumb."""
     names = [name for name in (RULE, FIFO, SPT, LOGGED) if name != LOGGED or _has_habits(config, loaded)]
     own = _process(with_policy_prior(loaded, RULE))
-    spec = spec_for(own, _NETWORK, _NETWORK, "tanh", "pointer" if config.policy_network == "pointer" else "mlp")
+    family = FAMILIES[config.policy_network]
+    spec = spec_for(own, _NETWORK, _NETWORK, "tanh", family if family.scores_actions else MLP)
     player = CompiledPlayer(own, spec, config.simulation_threads or detect_cores().usable)
     records = {name: _play(config, player, _process(with_policy_prior(loaded, name)), spec) for name in names}
     return _judge(records, own)
@@ -153,7 +157,7 @@ def _judge(records: dict[str, Records], simulator: ProcessSimulator) -> tuple[st
 
 
 def _has_habits(config: Config, loaded: LoadedSimulator) -> bool:
-    return "logged" in loaded.simulator.heuristics and config.policy_network != "pointer"
+    return "logged" in loaded.simulator.heuristics and not FAMILIES[config.policy_network].scores_actions
 
 
 def _require_habits(simulator: ProcessSimulator, prior: str) -> None:

@@ -23,7 +23,6 @@ from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.distributed.shares import share_of
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
-from longstride.policies.batched_forward import FAMILIES
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.build.algorithm import build_algorithm, build_schedule
@@ -136,8 +135,8 @@ def collection_work(setup: Setup) -> CollectionWork:
         problem = "the environments are Gymnasium's, which Python steps one after another"
     elif config.algorithm == "grpo":
         problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
-    elif spec.family not in FAMILIES:
-        problem = f"POLICY_NETWORK is {spec.family}, which has no forward pass for batches of single steps"
+    elif spec.scores_actions:
+        problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
     return CollectionWork(
         weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
         operations=forward_operations(spec),
