@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from longstride.hardware.planning.gpu_catalog import Card, find_card
 from longstride.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
-from longstride.hardware.planning.work import update_work
+from longstride.learning.step_costs.work import update_work
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec

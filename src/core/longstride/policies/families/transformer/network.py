@@ -30,6 +30,8 @@ from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.memory import Memory, Steps
 from longstride.policies.spec import PolicySpec
 
+_KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
 _TABLES: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
 
 
@@ -157,8 +159,16 @@ def _attend(
     keys = torch.cat([past[0], _turned(key, view)], dim=2)
     values = torch.cat([past[1], value], dim=2)
     query, k, v = (each.to(dtype) for each in (_turned(query, view), keys, values))
-    found = scaled_dot_product_attention(query, k, v, attn_mask=view.hidden)
+    found = _heads(query, k, v, view.hidden)
     return found.transpose(1, 2).reshape(len(product), -1), (keys, values)
+
+
+def _heads(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """Return what the heads find; see :func:`scaled_dot_product_attention`."""
+    if query.is_meta:  # where costs are counted torch would take its way without a kernel
+        found: Tensor = _KERNEL(query, keys, values, attn_mask=hidden)[0]
+        return found
+    return scaled_dot_product_attention(query, keys, values, attn_mask=hidden)
 
 
 def _turned(x: Tensor, view: _View) -> Tensor:
