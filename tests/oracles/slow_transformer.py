@@ -6,7 +6,7 @@ product is turned by their distance in steps.
 
 import numpy as np
 
-from longstride.policies.families.transformer.family import NORM_EPSILON
+from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import OBSERVATION_CLIP
 

@@ -52,7 +52,7 @@ def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> Gradien
     sizes = sizes_for(spec)
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam)
     rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
-    with _counter(spec, sizes, half) as counter:
+    with _counter(spec, sizes, half) as counter, torch.enable_grad():
         begins: list[int] = []
 
         def loss_of(samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:

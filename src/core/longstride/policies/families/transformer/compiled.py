@@ -15,7 +15,7 @@ from longstride.policies.compiled.products import (
     whole_groups,
 )
 from longstride.policies.compiled.sparse_matvec import INPUTS, unsigned
-from longstride.policies.families.transformer.family import NORM_EPSILON
+from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Function

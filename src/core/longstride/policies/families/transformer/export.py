@@ -11,7 +11,7 @@ from torch import Tensor
 from longstride.policies.export.c_text import array_text
 from longstride.policies.families.export_layers import NUMPY_ACTIVATION, activated, c_activation, c_layer, linear
 from longstride.policies.families.torch_family import FamilyExport
-from longstride.policies.families.transformer.family import NORM_EPSILON
+from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.spec import PolicySpec
 

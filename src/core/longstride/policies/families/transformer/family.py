@@ -4,9 +4,6 @@ from longstride.errors import UserError
 from longstride.policies.compiled.network import Network
 from longstride.policies.spec import Family, Matrices, PolicySpec, Remembering
 
-NORM_EPSILON = 1e-6
-"""What is added to the mean square of a block's values, by whose root they are divided."""
-
 
 def _matrices(spec: PolicySpec, hidden: tuple[int, ...]) -> Matrices:
     """Return the matrix that reads the observation, then four for each block."""

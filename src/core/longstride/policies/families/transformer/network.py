@@ -25,7 +25,7 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention
 from longstride.policies.distributions import to_float32
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs, Layer, TorchFamily
 from longstride.policies.families.transformer.export import TRANSFORMER_EXPORT
-from longstride.policies.families.transformer.family import NORM_EPSILON
+from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.memory import Memory, Steps
 from longstride.policies.spec import PolicySpec
