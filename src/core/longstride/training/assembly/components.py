@@ -17,6 +17,7 @@ from longstride.learning.updater import Updater
 from longstride.policies.batched_forward import TorchForward
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
+from longstride.policies.spec_json import spec_to_json
 from longstride.rollout.batched.arrays import half_batches
 from longstride.rollout.batched.collector import BatchedCollector
 from longstride.rollout.collector import Collector, RolloutPlan
@@ -79,7 +80,7 @@ def build_trainer(
     metadata = {
         "simulator": simulator.description(),
         "source": setup.source,
-        "policy": setup.spec.to_json(),
+        "policy": spec_to_json(setup.spec),
         "update_threads": plan.update_threads,
     }
     if setup.source and not is_built_in(str(setup.source["simulator"])):

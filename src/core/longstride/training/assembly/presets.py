@@ -6,6 +6,7 @@ They adjust what the user left at its default. They know no machine and contain 
 from typing import Any, NamedTuple
 
 from longstride.config import Config
+from longstride.policies.families.families import FAMILIES
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
 from longstride.training.assembly.setup import (
@@ -90,7 +91,7 @@ def with_prior(
 
     Sources are ``"prior"`` for what changed, and a line for people says so.
     """
-    scores_actions = config.policy_network == "pointer"
+    scores_actions = FAMILIES[config.policy_network].scores_actions
     rules = simulator.initial_logits, simulator.initial_feature_weights
     if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
         return config, sources, []

@@ -13,12 +13,12 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
 from longstride.hardware.planning.plan import Plan
-from longstride.hardware.planning.prediction import predict_update, second_gpu_of
 from longstride.hardware.planning.second_gpu import in_words
 from longstride.hardware.types import Machine
 from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
+from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.output import note_losses
 from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.check import check_simulator
