@@ -17,7 +17,7 @@ from longstride.training.assembly.setup import (
     names_a_size,
     whole_groups,
 )
-from longstride.training.time_budget import NO_LIMIT, Budget, parse_duration
+from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
 
 
 class Preset(NamedTuple):
@@ -179,9 +179,9 @@ def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[s
     return changed, {**sources, "training_episodes": "time_budget"}, lines
 
 
-def budget_of(config: Config) -> Budget | None:
-    """Return the time budget of a run, which begins now; None without one."""
-    return Budget(parse_duration(config.time_budget)) if config.time_budget else None
+def budget_of(config: Config) -> Budget | NoBudget:
+    """Return the time budget of a run, which begins now."""
+    return Budget(parse_duration(config.time_budget)) if config.time_budget else NoBudget()
 
 
 def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
