@@ -1,7 +1,7 @@
 """All settings of a run. Edit this file, or override a name by a flag (GAMMA is --gamma; booleans also take --no-...).
 
-Each comment gives the meaning, the values, and the effect of a larger value. An unknown name, a wrong type or a value out
-of range ends the command with a sentence.
+Each comment gives the meaning, the values, and the effect of a larger value. An unknown name, a wrong type or a value
+out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
@@ -10,30 +10,33 @@ of range ends the command with a sentence.
 # More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
-# Length by name: "quick_test" (10 million steps), "standard" (50), "production" (200), "extended" (500), or "". These set
-# TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them.
+# Length by name: "quick_test" (10 million steps), "standard" (50), "production" (200), "extended" (500), or "". These
+# set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them.
 # "guide" sets sizes for comparisons of speed, "large_transformer" those of a policy of 100 million parameters
 # (docs/how-to/plan-a-gpu-run.md).
 PRESET = ""
 
-# Wall-clock limit of the run over all resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. Learning rates then
-# fall with the passed time, so the result depends on the clock. Without TRAINING_EPISODES only the time ends the run.
+# Wall-clock limit of the run over all resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run stops
+# before an iteration that would exceed it. Learning rates fall with the passed time, so the result depends on the
+# clock. If TRAINING_EPISODES has its default and PRESET is "", only the time ends the run.
 TIME_BUDGET = ""
 
 # Seed of all random streams of the run. Integer >= 0. The same seed on the same machine gives the same result.
 SEED = 0
 
-# Episodes of an evaluation, the same ones for all policies. Integer >= 2. More: narrower intervals, with the square root.
+# Episodes of an evaluation, the same ones for all policies. Integer >= 2. More: narrower intervals, with the square
+# root.
 EVALUATION_EPISODES = 30
 
-# Iterations between two evaluations of the greedy policy during training. Integer >= -1; 0 for none; -1 for ten to twenty
-# evaluations if they cost little. The best of them is the policy of the run; they do not change what is learned.
+# Iterations between two evaluations of the greedy policy during training. Integer >= -1; 0 for none; -1 for ten to
+# twenty evaluations if they cost little. The best of them is the policy of the run; they do not change what is learned.
 EVALUATE_EVERY = -1
 
 # Folder of the run. Text; "" for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
-# Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is used.
+# Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
+# used.
 CHECKPOINTS_KEPT = 3
 
 # ---------------------------------------------------------------------------------------------- the simulator
@@ -42,8 +45,8 @@ CHECKPOINTS_KEPT = 3
 # "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class", "path/to/file.py:Class".
 SIMULATOR = "process"
 
-# Arguments of the simulator's class, such as {"max_steps": 1_000}; JSON values. The flag --simulator-option max_steps=1000
-# sets one; flags replace all values of this file. The process simulator has none.
+# Arguments of the simulator's class, such as {"max_steps": 1_000}; JSON values. The flag --simulator-option
+# max_steps=1000 sets one; flags replace all values of this file. The process simulator has none.
 SIMULATOR_OPTIONS = {}
 
 # Scenario of the process simulator: the bundled "loan_desk", or a JSON file.
@@ -60,8 +63,8 @@ LOG_COLUMNS = ""
 # enough for ISO 8601, names of months, numbers since 1970, and dates like 31/12/2024.
 TIME_FORMAT = ""
 
-# Time zone of the people's working hours, such as "Europe/Berlin". Times without a UTC offset are in this zone, others are
-# converted. "" takes the times as they are, and refuses a mixture.
+# Time zone of the people's working hours, such as "Europe/Berlin". Times without a UTC offset are in this zone, others
+# are converted. "" takes the times as they are, and refuses a mixture.
 TIME_ZONE = ""
 
 # Type of the objects that become cases in an object-centric log (OCEL 2.0), such as "orders". "": the only type.
@@ -77,16 +80,17 @@ KEEP_DUPLICATES = False
 # logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
-# The LOG_MAX_... limits protect against small files that become huge. A log beyond a limit is refused with its name. Raise
-# a limit for a genuine log, and lower the limits for logs of unknown origin.
+# The LOG_MAX_... limits protect against small files that become huge. A log beyond a limit is refused with its name.
+# Raise a limit for a genuine log, and lower the limits for logs of unknown origin.
+
 # Bytes of the log, unpacked. Integer >= 1.
 LOG_MAX_BYTES = 8_000_000_000
 
 # Bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs rarely exceed 50.
 LOG_MAX_UNPACKING = 200
 
-# Bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB, JSON
-# 10 times its size.
+# Bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB,
+# JSON 10 times its size.
 LOG_MAX_MEMORY = 4_000_000_000
 
 # Number of rows or events, of columns, and of sheets in a workbook. Integers >= 1.
@@ -101,8 +105,8 @@ LOG_MAX_NESTING = 100
 LOG_MAX_SECONDS = 60.0
 
 # ---------------------------------------------------------------------------------------------- the policy
-# "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode, for observations that hide
-# a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each feasible action by its
+# "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode, for observations that
+# hide a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each feasible action by its
 # description, for many people and activities (docs/how-to/train-for-any-number-of-people.md).
 POLICY_NETWORK = "mlp"
 
@@ -128,8 +132,8 @@ CONTEXT_LENGTH = 20
 # must be multiples of twice this number.
 ATTENTION_HEADS = 4
 
-# Hidden units in the perceptron of a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. 4 is usual on
-# GPUs; 2 keeps the actor's parameters in a core's cache.
+# Hidden units in the perceptron of a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. 4 is usual
+# on GPUs; 2 keeps the actor's parameters in a core's cache.
 FEED_FORWARD_FACTOR = 2
 
 # Activation of hidden layers: "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
@@ -142,12 +146,12 @@ WEIGHT_INIT = "orthogonal"
 # Higher: explores further at first, and more draws end at the bounds.
 INITIAL_LOG_STD = 0.0
 
-# True shifts and scales observations by running statistics, except indicators (0/1). One instance plays a rollout for them
-# before the first iteration. False: the simulator must scale its observations.
+# True shifts and scales observations by running statistics, except indicators (0/1). One instance plays a rollout for
+# them before the first iteration. False: the simulator must scale its observations.
 NORMALISE_OBSERVATIONS = True
 
-# True divides rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so it
-# only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
+# True divides rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so
+# it only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
@@ -173,8 +177,8 @@ BRANCH_INTERVAL = 64
 # large differences have the same weight.
 DIVIDE_BY_GROUP_DEVIATION = False
 
-# Penalty of the reward for each unit of log-ratio to the run's first policy (k1 of the KL divergence). Float >= 0; 0 for
-# none. Higher: stays closer to that policy.
+# Penalty of the reward for each unit of log-ratio to the run's first policy (k1 of the KL divergence). Float >= 0; 0
+# for none. Higher: stays closer to that policy.
 KL_COEFFICIENT = 0.0
 
 # Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. If rollouts
@@ -182,51 +186,51 @@ KL_COEFFICIENT = 0.0
 LEARNING_RATE_ACTOR = 3e-4
 LEARNING_RATE_CRITIC = 1e-3
 
-# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Higher, such as 1e-3: smaller steps, and less noise from
-# parameters with small gradients.
+# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Higher, such as 1e-3: smaller steps, and less noise
+# from parameters with small gradients.
 ADAM_EPSILON_ACTOR = 1e-5
 
 # "linear" lets both learning rates fall to zero over the run, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more noise. With
-# DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
+# Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more noise.
+# With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
 HORIZON = 500.0
 
-# True begins with a tenth of HORIZON and reaches the whole at half of the run, so that near consequences are learned first.
-# It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
+# True begins with a tenth of HORIZON and reaches the whole at half of the run, so that near consequences are learned
+# first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
-# True maximises the mean reward of a step instead of a discounted sum (of a time interval with DISCOUNT_PER = "time"). It
-# is for processes that never end, with PPO and GAMMA = 0.
+# True maximises the mean reward of a step instead of a discounted sum (of a time interval with DISCOUNT_PER = "time").
+# It is for processes that never end, with PPO and GAMMA = 0.
 AVERAGE_REWARD = False
 
 # Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 
-# Unit of GAMMA and VALUE_LAMBDA. "time": intervals of simulated time, such as the mean time between two arrivals, so that
-# waiting cannot make costs look later. "decision": steps; a simulator without a clock always uses it.
+# Unit of GAMMA and VALUE_LAMBDA. "time": intervals of simulated time, such as the mean time between two arrivals, so
+# that waiting cannot make costs look later. "decision": steps; a simulator without a clock always uses it.
 DISCOUNT_PER = "time"
 
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more variance.
 GAE_LAMBDA = 0.8
 
-# The same lambda for the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors faster,
-# with noisier targets.
+# The same lambda for the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors
+# faster, with noisier targets.
 VALUE_LAMBDA = 0.95
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
-# Clip range of the critic's values as in PPO2, in standard deviations of its targets. Float >= 0, <= 100; 0 never clips.
-# Lower: a slower, steadier critic.
+# Clip range of the critic's values as in PPO2, in standard deviations of its targets. Float >= 0, <= 100; 0 never
+# clips. Lower: a slower, steadier critic.
 VALUE_CLIP_RANGE = 0.0
 
 # "linear" lets both clip ranges fall to zero over the run, "constant" keeps them.
 CLIP_RANGE_SCHEDULE = "constant"
 
-# Largest number of passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More: learns
-# more from the same samples, moves further from the policy that collected them, and takes proportionally longer.
+# Largest number of passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More:
+# learns more from the same samples, moves further from the policy that collected them, and takes proportionally longer.
 NUM_EPOCHS = 3
 
 # Weight of the entropy bonus at the start. Float 0 .. 1. Higher: explores longer.
@@ -238,8 +242,8 @@ ENTROPY_SCHEDULE = "linear"
 # Last weight of the entropy bonus with "linear". Float 0 .. 1.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
-# Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's gradient
-# before its clipping.
+# Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
+# gradient before its clipping.
 VALUE_COEFFICIENT = 0.5
 
 # Norm to which the gradients of actor and critic are each clipped. Float > 0.
@@ -263,8 +267,8 @@ DEVICE = "auto"
 # True uses BF16 (compute capability 8.0 and above) or FP16 (7.x) for an update's matrix products. Without a GPU: FP32.
 USE_MIXED_PRECISION = True
 
-# "auto" chooses the format as above. "bf16", "fp16" or "fp32" forces one, and is refused if the device lacks it. "bf16" on a
-# CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for small networks (docs/benchmarks.md).
+# "auto" chooses the format as above. "bf16", "fp16" or "fp32" forces one, and is refused if the device lacks it. "bf16"
+# on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for small networks (docs/benchmarks.md).
 PRECISION = "auto"
 
 # True uses TF32 for the remaining float32 matrix products (compute capability 8.0 and above).
@@ -275,18 +279,20 @@ USE_TF32 = True
 GRADIENT_CHECKPOINTING = False
 
 # True begins with rollouts of about 8,000 steps (32 instances; 8 of Gymnasium) that grow with the measured noise of the
-# gradient, up to 372,000 steps and 1/160 of the run. It applies if EPISODES_PER_UPDATE and ROLLOUT_STEPS are 0. Episodes
-# older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it off.
+# gradient, up to 372,000 steps and 1/160 of the run. It applies if EPISODES_PER_UPDATE and ROLLOUT_STEPS are 0.
+# Episodes older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it
+# off.
 GROW_ROLLOUTS = True
 
-# Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update, fewer
-# updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise whole episodes of
-# about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take over 4 GiB).
+# Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
+# fewer updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise whole
+# episodes of about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take over 4
+# GiB).
 EPISODES_PER_UPDATE = 0
 
-# Steps of each instance in an iteration. Integer 0 .. 10000000. 0: the measured size if rollouts grow, otherwise one whole
-# episode (2048 steps of Gymnasium). Above 0 an instance plays several episodes, and continues the last one in the next
-# iteration. More: less noise in each update, fewer updates for the same time.
+# Steps of each instance in an iteration. Integer 0 .. 10000000. 0: the measured size if rollouts grow, otherwise one
+# whole episode (2048 steps of Gymnasium). Above 0 an instance plays several episodes, and continues the last one in the
+# next iteration. More: less noise in each update, fewer updates for the same time.
 ROLLOUT_STEPS = 0
 
 # Seconds after which collecting a rollout counts as an endless loop; the run then ends and names the line. Number >= 0;
@@ -298,27 +304,28 @@ EPISODE_TIME_LIMIT = 3600.0
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
-# Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at once,
-# for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the CPU, for tests. "auto":
-# the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by rounding.
+# Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at
+# once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the CPU, for tests.
+# "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by rounding.
 COLLECT_ON = "auto"
 
-# Hosts that play the rollouts, by Ray: "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for two
-# players here, "" for this process. The results are the same on processors of one kind
+# Hosts that play the rollouts, by Ray: "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for
+# two players here, "" for this process. The results are the same on processors of one kind
 # (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
 
-# Data that hosts send: "rows" for whole rollouts, "actions" for actions from which this machine rebuilds the rest, "auto"
-# for the faster one in the first rollout. The result is the same.
+# Data that hosts send: "rows" for whole rollouts, "actions" for actions from which this machine rebuilds the rest,
+# "auto" for the faster one in the first rollout. The result is the same.
 ROLLOUT_WIRE = "auto"
 
-# Number of updates that the playing policy is behind. Integer 0 or 1. With 1 the next rollout is played during the update;
-# this needs rollouts of one size, and memory for two.
+# Number of updates that the playing policy is behind. Integer 0 or 1. With 1 the next rollout is played during the
+# update; this needs rollouts of one size, and memory for two.
 ROLLOUT_LAG = 0
 
-# Execution of update steps. "eager": torch, operation by operation; "compile": torch.compile. On the CPU also "compiled":
-# Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and "compile_graph". "auto" on the CPU
-# is "compiled" for layers of at most 512 units, else "eager"; on a GPU it measures. Results differ by rounding.
+# Execution of update steps. "eager": torch, operation by operation; "compile": torch.compile. On the CPU also
+# "compiled": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and "compile_graph".
+# "auto" on the CPU is "compiled" for layers of at most 512 units, else "eager"; on a GPU it measures. Results differ by
+# rounding.
 UPDATE_EXECUTION = "auto"
 
 # Largest number of open connections of each worker of a service. Integer 1 .. 100000. Further ones get status 503.
