@@ -1,379 +1,341 @@
-"""Every knob of a run: edit this file, or override a name by a flag (GAMMA is --gamma; booleans also take --no-...).
+"""All settings of a run. Edit this file, or override a name by a flag (GAMMA is --gamma; booleans also take --no-...).
 
-Each entry says what it is, its unit and range, and what raising or lowering it does. A name that is not listed here,
-a wrong type or a value out of range ends the command with a sentence.
+Each comment gives the meaning, the values, and the effect of a larger value. An unknown name, a wrong type or a value
+out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
-# Length of the whole run. --resume continues up to this number. Integer >= 1. More: better policies, proportionally
-# longer. Where rollouts grow (GROW_ROLLOUTS) it counts episodes of the simulator, or 50,000 steps where those are
-# shorter, and 10,000 steps of a Gymnasium environment. Otherwise it counts
-# iterations; an iteration collects a rollout and updates the policy.
+# Length of the whole run, also with --resume. Integer >= 1. It counts episodes of the simulator if rollouts grow
+# (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as one.
+# More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
-# How long to train: "quick_test" (10 million steps), "standard" (50), "production" (200) or "extended" (500); empty for
-# none. Sets TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), each only where it
-# has its default here and no flag names it. Nothing about the machine depends on it. "guide" sets sizes of learning,
-# for comparisons of speed with a GPU: EPISODES_PER_UPDATE 1, NUM_EPOCHS 10, BATCH_SIZE 65536. "large_transformer" sets
-# those of a policy of 100 million parameters for a GPU (docs/how-to/train-a-policy-with-memory.md), not run on one yet.
+# Length by name: "quick_test" (10 million steps), "standard" (50), "production" (200), "extended" (500), or "". These
+# set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them.
+# "guide" sets sizes for comparisons of speed, "large_transformer" those of a policy of 100 million parameters
+# (docs/how-to/plan-a-gpu-run.md).
 PRESET = ""
 
-# Wall-clock time of the run over all of its resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; empty for no limit. The
-# run stops before the iteration that would end after it, and learning rates fall with the time that is over. Where
-# TRAINING_EPISODES has its default and no preset is named, the time alone ends the run. What is learned then depends on
-# the clock.
+# Wall-clock limit of the run over all resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run stops
+# before an iteration that would exceed it. Learning rates fall with the passed time, so the result depends on the
+# clock. If TRAINING_EPISODES has its default and PRESET is "", only the time ends the run.
 TIME_BUDGET = ""
 
-# Names every random stream of the run. Integer >= 0. The same seed on the same machine gives the same result.
+# Seed of all random streams of the run. Integer >= 0. The same seed on the same machine gives the same result.
 SEED = 0
 
-# Episodes of an evaluation, each with its own random streams, the same for all policies. Integer >= 2.
-# More: narrower intervals (with the square root).
+# Episodes of an evaluation, the same ones for all policies. Integer >= 2. More: narrower intervals, with the square
+# root.
 EVALUATION_EPISODES = 30
 
-# Iterations from one evaluation of the greedy policy to the next; the last iteration is evaluated too. Integer >= -1; 0
-# for never. The evaluations play the same episodes each time and choose the best checkpoint, in place of the episodes
-# of an iteration; every command then uses that one. More often: closer to the best parameters, more time; what is
-# learned stays the same. -1: some twenty short evaluations a run where rollouts grow and the simulator is compiled,
-# some ten of a process where the run is long enough, else never.
+# Iterations between two evaluations of the greedy policy during training. Integer >= -1; 0 for none; -1 for ten to
+# twenty evaluations if they cost little. The best of them is the policy of the run; they do not change what is learned.
 EVALUATE_EVERY = -1
 
-# Where the run is written. Text; empty for runs/<simulator>, runs/<simulator>-2, ...
+# Folder of the run. Text; "" for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
-# Last checkpoints that stay on the disk, beside the best one. Integer 1 .. 1000. A damaged checkpoint is replaced by
-# the one before it, so with 1 there is none to fall back to. More: more room on the disk.
+# Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
+# used.
 CHECKPOINTS_KEPT = 3
 
 # ---------------------------------------------------------------------------------------------- the simulator
-# "process"; a classic control problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
+# Simulator: "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
 # a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model", "reentrant_line",
-# "tandem"; a Gymnasium environment as "gymnasium:CartPole-v1"; or your own as "package.module:Class" or
-# "path/to/file.py:Class".
+# "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class", "path/to/file.py:Class".
 SIMULATOR = "process"
 
-# Arguments of the simulator's class, for example {"max_steps": 1_000}; JSON values. As flags, one each:
-# --simulator-option max_steps=1000. Flags take the place of all that stand here. The process simulator has none.
+# Arguments of the simulator's class, such as {"max_steps": 1_000}; JSON values. The flag --simulator-option
+# max_steps=1000 sets one; flags replace all values of this file. The process simulator has none.
 SIMULATOR_OPTIONS = {}
 
-# Scenario of the process simulator: a bundled name ("loan_desk") or a JSON file.
+# Scenario of the process simulator: the bundled "loan_desk", or a JSON file.
 SCENARIO = "loan_desk"
 
-# Event log (CSV, XES, Excel, Parquet, OCEL 2.0) to mine the scenario from; empty for none. Takes the place of SCENARIO.
+# Event log (CSV, XES, Excel, Parquet, OCEL 2.0) from which the scenario is mined, instead of SCENARIO; "" for none.
 EVENT_LOG = ""
 
-# Columns of a log that are not recognised by name: "case=..,activity=..,resource=..,start=..,end=..", and
-# "transition=..,instance=.." where starts and completions have rows of their own.
+# Columns of a log with unusual names: "case=..,activity=..,resource=..,start=..,end=..". If starts and completions have
+# separate rows, add "transition=..,instance=..".
 LOG_COLUMNS = ""
 
-# Times of a log that are not recognised: "day-first", "month-first" or a format of Python's strptime,
-# "%d/%m/%Y %H:%M". Empty recognises ISO 8601, names of months, seconds since 1970, and 31/12/2024 where some date of
-# the log tells the day from the month.
+# Format of a log's times: "day-first", "month-first", or a format of Python's strptime such as "%d/%m/%Y %H:%M". "" is
+# enough for ISO 8601, names of months, numbers since 1970, and dates like 31/12/2024.
 TIME_FORMAT = ""
 
-# Time zone in whose hours the people of a log work, like "Europe/Berlin": that of times without a UTC offset; those
-# with one are converted. Empty takes the times as they are, and refuses a mixture.
+# Time zone of the people's working hours, such as "Europe/Berlin". Times without a UTC offset are in this zone, others
+# are converted. "" takes the times as they are, and refuses a mixture.
 TIME_ZONE = ""
 
-# Type of the objects of an object-centric log (OCEL 2.0) that become cases, like "orders". Empty: the only one.
+# Type of the objects that become cases in an object-centric log (OCEL 2.0), such as "orders". "": the only type.
 OBJECT_TYPE = ""
 
-# True leaves out bad rows of a log and lists them, with reasons, in refused_rows.csv of the run directory. False
-# refuses the log.
+# True leaves out bad rows of a log, and lists them in refused_rows.csv of the run directory. False refuses such a log.
 SKIP_BAD_ROWS = False
 
-# True keeps events of a log that repeat another one: same case, activity, resource, start and end. False drops them.
+# True keeps repeated events of a log: same case, activity, resource, start and end. False drops them.
 KEEP_DUPLICATES = False
 
-# Arrivals of a mined scenario: "weekly" draws them with the log's rate for each hour of the week,
-# "replay" repeats the logged times in every episode.
+# Arrivals of a mined scenario: "weekly" draws them with the log's rate of each hour of the week, "replay" repeats the
+# logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
-# Limits of what reading a log may take; a log beyond one is refused with its name. They protect from files that are
-# small and become huge. Raise one for a genuine log, lower them for logs of strangers.
+# The LOG_MAX_... limits protect against small files that become huge. A log beyond a limit is refused with its name.
+# Raise a limit for a genuine log, and lower the limits for logs of unknown origin.
+
 # Bytes of the log, unpacked. Integer >= 1.
 LOG_MAX_BYTES = 8_000_000_000
 
-# Bytes that one byte of a gzip file or workbook may become, once there are 100 MB. Integer >= 1. Logs rarely pass 50.
+# Bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs rarely exceed 50.
 LOG_MAX_UNPACKING = 200
 
-# Bytes by which this process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB;
-# JSON takes most, 10 times its size.
+# Bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB,
+# JSON 10 times its size.
 LOG_MAX_MEMORY = 4_000_000_000
 
-# Rows or events, columns, sheets of a workbook. Integers >= 1.
+# Number of rows or events, of columns, and of sheets in a workbook. Integers >= 1.
 LOG_MAX_ROWS = 50_000_000
 LOG_MAX_COLUMNS = 1_000
 LOG_MAX_SHEETS = 100
 
-# Elements of XML, or lists and objects of JSON, inside each other. Integer >= 10.
+# Nesting of XML elements, or of JSON lists and objects. Integer >= 10.
 LOG_MAX_NESTING = 100
 
-# Seconds in which no new row is found. Number >= 0; 0 for no limit.
+# Seconds without a new row. Number >= 0; 0 for no limit.
 LOG_MAX_SECONDS = 60.0
 
 # ---------------------------------------------------------------------------------------------- the policy
-# "mlp" acts on the present observation alone. "mingru" also remembers what it has seen in the episode (minimal gated
-# recurrent units); take it where the observation hides a part of the state. It takes three times the parameters and
-# trains without compiled kernels. "transformer" sees the last CONTEXT_LENGTH observations of the episode; take it where
-# the action depends on which ones they were. docs/how-to/train-a-policy-with-memory.md compares them.
-# "pointer" scores each feasible action by its description, for any number of actions: for simulators that describe
-# them, as the process does. Take it where pairs of people and activities are many.
+# "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode, for observations that
+# hide a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each feasible action by its
+# description, for many people and activities (docs/how-to/train-for-any-number-of-people.md).
 POLICY_NETWORK = "mlp"
 
-# Start of the policy of a process: "auto", "rule", "fifo", "spt" or "logged".
-# "rule" is a rule of thumb that postpones. The others begin like the heuristics of these names; "logged" needs a
-# scenario that was mined from a log. "auto" plays some short episodes with each before training, and keeps the rule
-# unless another one is shown to be better.
+# Start of a process's policy. "rule": a rule of thumb that postpones. "fifo", "spt", "logged": like these heuristics;
+# "logged" needs a mined scenario. "auto": tries each in short episodes, and keeps the rule unless another is better.
 POLICY_PRIOR = "auto"
 
-# Width of the actor's hidden layers, units. Integer 1 .. 4096.
-# The actor runs at every step on the CPU: twice the width is about four times the simulation's inference.
+# Units of each hidden layer of the actor. Integer 1 .. 4096. Twice the width takes about four times as long at every
+# step of the simulation.
 ACTOR_HIDDEN_SIZE = 128
 
-# Width of the critic's hidden layers, units. Integer 1 .. 16384. It only runs in batches on the update's device.
+# Units of each hidden layer of the critic. Integer 1 .. 16384. Larger: slower updates; simulations stay as fast.
 CRITIC_HIDDEN_SIZE = 256
 
 # Hidden layers of actor and critic each, or blocks of a transformer. Integer 1 .. 16.
 NUM_HIDDEN_LAYERS = 3
 
-# Observations that a transformer sees: the present one and those before it in the episode. Integer 1 .. 1024; other
-# networks ignore it, and the next two. Longer: looks further back; more memory and more time for each step.
+# Observations that a transformer sees, with the present one. Integer 1 .. 1024. Larger: looks further back, with more
+# memory and time a step. Other networks ignore this and the next two.
 CONTEXT_LENGTH = 20
 
-# Heads of a transformer's blocks: how many observations one can look at, each for a reason of its own. Integer 1 .. 64;
-# both hidden sizes are multiples of twice as many.
+# Heads of each block of a transformer: each looks for observations of another kind. Integer 1 .. 64. Both hidden sizes
+# must be multiples of twice this number.
 ATTENTION_HEADS = 4
 
-# Hidden units of the perceptron in a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. Higher:
-# more can be computed from what was seen; 4 is usual on GPUs, 2 keeps the actor's parameters in a core's cache.
+# Hidden units in the perceptron of a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. 4 is usual
+# on GPUs; 2 keeps the actor's parameters in a core's cache.
 FEED_FORWARD_FACTOR = 2
 
-# "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
+# Activation of hidden layers: "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
 ACTIVATION = "relu"
 
-# "orthogonal", "xavier_uniform" or "kaiming_uniform".
+# Initialisation of the layers: "orthogonal", "xavier_uniform" or "kaiming_uniform".
 WEIGHT_INIT = "orthogonal"
 
-# Logarithm of the initial standard deviation of real-valued actions (Box; other spaces ignore it), before they are
-# scaled, and before tanh of a squashed Box. Float -10 .. 5; it is learned from there. 0: as wide as the scale of the
-# Box, half of the distance of its bounds. Higher: explores further at first, and more draws end at the bounds.
+# Logarithm of the initial standard deviation of real-valued actions (Box), in units of the Box's scale. Float -10 .. 5.
+# Higher: explores further at first, and more draws end at the bounds.
 INITIAL_LOG_STD = 0.0
 
-# Shift and scale each observation by running statistics, kept with the policy. Indicators (0/1) are left alone. One
-# instance plays a rollout for them before the first iteration.
-# Off: the simulator must scale its observations itself.
+# True shifts and scales observations by running statistics, except indicators (0/1). One instance plays a rollout for
+# them before the first iteration. False: the simulator must scale its observations.
 NORMALISE_OBSERVATIONS = True
 
-# Divide rewards by the running standard deviation of the discounted return, kept with the checkpoint. Advantages and
-# the critic's targets are normalised anyway, so this changes results by rounding only, except where rewards are so
-# small (returns that vary by less than 1e-6) or so large that float32 cannot hold their squares.
+# True divides rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so
+# it only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, that begin in the same
-# state and draw the same random numbers (GROUP_METHOD below); docs/how-to/choose-an-algorithm.md says when to take it.
+# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, from the same state with
+# the same random numbers (docs/how-to/choose-an-algorithm.md).
 ALGORITHM = "ppo"
 
-# What "grpo" compares. "crn": GROUP_SIZE rollouts that begin at the same state with the same random streams of the
-# simulator (common random numbers); an action is worth the rewards after it, less the mean of the others' from the same
-# time on. No critic. "branch": at sampled decisions GROUP_SIZE copies of the state are played on for BRANCH_LENGTH
-# decisions and end in the critic's value; only their first actions are learned from.
+# Comparisons of "grpo". "crn": GROUP_SIZE rollouts from the same state with the same random numbers, without a critic.
+# "branch": at sampled decisions GROUP_SIZE copies of the state play BRANCH_LENGTH decisions, then the critic estimates.
 GROUP_METHOD = "crn"
 
-# Members of a group. Integer 2 .. 1024. With "crn", EPISODES_PER_UPDATE is a multiple of it. More: less noise in each
-# comparison, fewer different states.
+# Members of a group. Integer 2 .. 1024. More: less noise in each comparison, fewer different states. With "crn",
+# EPISODES_PER_UPDATE is a multiple of it.
 GROUP_SIZE = 8
 
-# Most decisions of a branch. Integer 1 .. 100000. More: sees later consequences, with more noise and more decisions.
+# Longest branch, decisions. Integer 1 .. 100000. More: sees later consequences, with more noise and more decisions.
 BRANCH_LENGTH = 32
 
-# Decisions of an instance to each one, on average, from which branches are played. Integer 1 .. 10000000. Fewer: more
-# of the decisions are spent on branches.
+# Average number of decisions between two with branches. Integer 1 .. 10000000. Fewer: more decisions go into branches.
 BRANCH_INTERVAL = 64
 
-# Divide the advantages of a group by its standard deviation, as GRPO was published. It gives groups in which little is
-# at stake the same weight as those in which much is.
+# True divides the advantages of a group by their standard deviation, as in the GRPO paper. Then groups with small and
+# large differences have the same weight.
 DIVIDE_BY_GROUP_DEVIATION = False
 
-# Reward that a decision loses for each unit of the log-ratio of its probability to that under the policy that the run
-# began with (k1 of the KL divergence). Float >= 0; 0 for none. Higher: stays closer to that policy.
+# Penalty of the reward for each unit of log-ratio to the run's first policy (k1 of the KL divergence). Float >= 0; 0
+# for none. Higher: stays closer to that policy.
 KL_COEFFICIENT = 0.0
 
-# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. Where
-# rollouts grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
+# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. If rollouts
+# grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
 LEARNING_RATE_ACTOR = 3e-4
 LEARNING_RATE_CRITIC = 1e-3
 
-# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Adam moves every parameter at the same speed,
-# also those whose gradient is nothing but noise; a parameter whose gradient is smaller than this moves more slowly.
-# 1e-5: the usual Adam. Higher, as 1e-3: less noise from the many parameters that little is known of, smaller steps.
+# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Higher, such as 1e-3: smaller steps, and less noise
+# from parameters with small gradients.
 ADAM_EPSILON_ACTOR = 1e-5
 
-# "linear" lets both learning rates fall to zero over TRAINING_EPISODES, "constant" keeps them.
+# "linear" lets both learning rates fall to zero over the run, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# How far rewards are looked ahead, decisions. Float 2 .. 1e9. Higher: sees later consequences, with more noise. With
-# DISCOUNT_PER = "time" it is the time that so many decisions take, as measured before the first iteration.
+# Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more noise.
+# With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
 HORIZON = 500.0
 
-# Begin with a tenth of HORIZON and let it grow to the whole over the first half of the run: what follows soon is
-# learned first, and the critic follows. Only where HORIZON decides the discount, rollouts grow (GROW_ROLLOUTS), and
-# episodes are longer than ten times HORIZON, as long as none is terminated. Off: the whole horizon from the beginning.
+# True begins with a tenth of HORIZON and reaches the whole at half of the run, so that near consequences are learned
+# first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
-# Maximise the mean reward of a step (of an interval of simulated time with DISCOUNT_PER = "time") in place of a
-# discounted sum. For processes that never end, with PPO; GAMMA must be 0, and HORIZON then decides only when old
-# episodes are given up.
+# True maximises the mean reward of a step instead of a discounted sum (of a time interval with DISCOUNT_PER = "time").
+# It is for processes that never end, with PPO and GAMMA = 0.
 AVERAGE_REWARD = False
 
-# Discount, in place of HORIZON. Float 0 .. 1; 0 for what HORIZON says, exp(-1 / HORIZON) a decision.
+# Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 
-# What GAMMA and VALUE_LAMBDA count: "time" counts intervals of simulated time, so that steps which take no time cost
-# nothing and waiting cannot be used to make costs look later. An interval is what the simulator names (processes: the
-# mean time between two arrivals), else the mean time between two decisions, as measured before the first iteration.
-# "decision" counts every step alike. A simulator without a clock always uses "decision".
+# Unit of GAMMA and VALUE_LAMBDA. "time": intervals of simulated time, such as the mean time between two arrivals, so
+# that waiting cannot make costs look later. "decision": steps; a simulator without a clock always uses it.
 DISCOUNT_PER = "time"
 
-# Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more
-# variance.
+# Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more variance.
 GAE_LAMBDA = 0.8
 
-# The same lambda for the targets of the critic, for what DISCOUNT_PER names. Float 0 .. 1. Higher: the critic forgets
-# its own errors faster, its targets are noisier.
+# The same lambda for the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors
+# faster, with noisier targets.
 VALUE_LAMBDA = 0.95
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
-# How far an update may move a value of the critic before its loss is clipped (as in PPO2), in standard deviations of
-# the critic's targets. Float >= 0, <= 100; 0 never clips. Lower: a slower, steadier critic.
+# Clip range of the critic's values as in PPO2, in standard deviations of its targets. Float >= 0, <= 100; 0 never
+# clips. Lower: a slower, steadier critic.
 VALUE_CLIP_RANGE = 0.0
 
-# "linear" lets both clip ranges fall to zero over TRAINING_EPISODES, "constant" keeps them.
+# "linear" lets both clip ranges fall to zero over the run, "constant" keeps them.
 CLIP_RANGE_SCHEDULE = "constant"
 
-# Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
-# policy that collected it; the update takes proportionally longer.
+# Largest number of passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More:
+# learns more from the same samples, moves further from the policy that collected them, and takes proportionally longer.
 NUM_EPOCHS = 3
 
-# Weight of the entropy bonus. Float 0 .. 1. Higher: explores longer.
+# Weight of the entropy bonus at the start. Float 0 .. 1. Higher: explores longer.
 ENTROPY_COEFFICIENT = 0.03
 
-# "linear" lets the weight of the entropy bonus move to ENTROPY_COEFFICIENT_FINAL over TRAINING_EPISODES, "constant"
-# keeps it.
+# "linear" moves this weight to ENTROPY_COEFFICIENT_FINAL over the run, "constant" keeps it.
 ENTROPY_SCHEDULE = "linear"
 
-# Where "linear" ends. Float 0 .. 1; "constant" ignores it.
+# Last weight of the entropy bonus with "linear". Float 0 .. 1.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
-# Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so this only scales the critic's
-# loss before its own gradient clipping.
+# Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
+# gradient before its clipping.
 VALUE_COEFFICIENT = 0.5
 
-# The gradients of actor and critic are each clipped to this norm. Float > 0.
+# Norm to which the gradients of actor and critic are each clipped. Float > 0.
 MAX_GRAD_NORM = 0.5
 
-# Stop an update's epochs when their approximate KL divergence exceeds 1.5 times this. Float >= 0; 0 never stops.
+# An update's epochs end when their approximate KL divergence exceeds 1.5 times this. Float >= 0; 0 for no limit.
 TARGET_KL = 0.01
 
 # ---------------------------------------------------------------------------------------------- the update's memory
-# Choose the minibatch: the power of two that is at most the number of samples, what free memory holds, and BATCH_SIZE.
-# Off: BATCH_SIZE as it stands.
+# True chooses the minibatch: the largest power of two within the samples, free memory and BATCH_SIZE. False takes
+# BATCH_SIZE.
 AUTO_BATCH_SIZE = True
 
 # Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
 BATCH_SIZE = 512
 
 # ---------------------------------------------------------------------------------------------- the machine
-# "auto" uses an NVIDIA GPU if there is one with room for an update, "cpu" never, "cuda" insists on one.
+# Device of the updates: "auto" uses an NVIDIA GPU with room for an update, "cpu" never, "cuda" always.
 DEVICE = "auto"
 
-# Matrix products of an update in BF16 (compute capability 8.0 and above) or FP16 (7.x). Without a GPU: FP32.
+# True uses BF16 (compute capability 8.0 and above) or FP16 (7.x) for an update's matrix products. Without a GPU: FP32.
 USE_MIXED_PRECISION = True
 
-# "auto" chooses the format as above; "bf16", "fp16" or "fp32" insists on one, and is refused where the device has none.
-# For comparisons, for learning that breaks down in BF16, and for "bf16" on a CPU that has AVX512-BF16 or AMX: steps are
-# then torch's, faster than the compiled ones in FP32 for wide layers, slower for small networks (docs/benchmarks.md).
+# "auto" chooses the format as above. "bf16", "fp16" or "fp32" forces one, and is refused if the device lacks it. "bf16"
+# on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for small networks (docs/benchmarks.md).
 PRECISION = "auto"
 
-# TF32 for the float32 matrix products that remain (compute capability 8.0 and above).
+# True uses TF32 for the remaining float32 matrix products (compute capability 8.0 and above).
 USE_TF32 = True
 
-# Keep no activations of actor and critic for the backward pass but compute them again: more time, less memory, the same
-# results. Smaller microbatches, which a plan takes itself, save more; this is for when those are not small enough.
+# True computes activations again in the backward pass: more time, less memory, the same results. Smaller microbatches,
+# which a plan chooses itself, save more, so use it only if those are not small enough.
 GRADIENT_CHECKPOINTING = False
 
-# Begin with small rollouts, of about 8,000 steps from 32 instances (8 Gymnasium environments), and let them grow as the
-# measured noise of the gradient asks for, up to 372,000 steps and 1/160 of the run. Only where neither
-# EPISODES_PER_UPDATE nor ROLLOUT_STEPS is set. Episodes older than ten times HORIZON are given up, as long as none is
-# terminated. Off: rollouts of one size, and no factor of the learning rates. A policy that starts from a rule of its
-# simulator, as a process does, has it off, and other defaults of learning, which the run prints.
+# True begins with rollouts of about 8,000 steps (32 instances; 8 of Gymnasium) that grow with the measured noise of the
+# gradient, up to 372,000 steps and 1/160 of the run. It applies if EPISODES_PER_UPDATE and ROLLOUT_STEPS are 0.
+# Episodes older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it
+# off.
 GROW_ROLLOUTS = True
 
-# Environment instances that play in each iteration, with different random streams, in parallel on the cores.
-# Integer 0 .. 4096; 0 for 32 where rollouts grow, and one where ROLLOUT_STEPS (below) is set. Where a policy starts
-# from a rule, 0 is for as many whole episodes as make about 62,000 steps: one of the loan desk's half years, 12 of a
-# process with 5,000 steps. Otherwise they make about 372,000 steps. 0 plays fewer, or a part of an episode, where these
-# would take more than 4 GiB of memory with their copy for the update. More: less noise in each update, fewer updates
-# for the same data, more memory; the update takes proportionally longer.
+# Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
+# fewer updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise whole
+# episodes of about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take over 4
+# GiB).
 EPISODES_PER_UPDATE = 0
 
-# Environment steps of each instance in an iteration. Integer 0 .. 10000000; 0 plays one whole episode of the simulator
-# in each instance. Above 0 an instance plays episode after episode, and continues an unfinished one in the next
-# iteration: for simulators of short episodes. More: less noise in each update, fewer updates for the same time.
-# Gymnasium environments always play like this; where rollouts do not grow, 0 means 2048 for them.
+# Steps of each instance in an iteration. Integer 0 .. 10000000. 0: the measured size if rollouts grow, otherwise one
+# whole episode (2048 steps of Gymnasium). Above 0 an instance plays several episodes, and continues the last one in the
+# next iteration. More: less noise in each update, fewer updates for the same time.
 ROLLOUT_STEPS = 0
 
-# Seconds that collecting a rollout may take before it is taken for an endless loop: the run then ends and says where
-# the simulator stays. Number >= 0; 0 for no limit.
+# Seconds after which collecting a rollout counts as an endless loop; the run then ends and names the line. Number >= 0;
+# 0 for no limit.
 EPISODE_TIME_LIMIT = 3600.0
 
-# Threads of the simulation (never more than EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all
-# physical cores that the affinity and the quota (of a container) leave. On the CPU the result depends on neither.
+# Threads of the simulation (at most EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all usable physical
+# cores. On the CPU the result does not depend on them.
 SIMULATION_THREADS = 0
 UPDATE_THREADS = 0
 
-# Where the policy answers while rollouts are collected. "cpu": in the compiled loop, on the cores. "gpu": the cores
-# step the simulators, and one forward pass on the GPU answers half of all instances at once, for wide policies and many
-# instances (docs/how-to/collect-on-a-gpu.md). "torch": the same with torch on the CPU, for tests. "auto": the GPU where
-# it is predicted to be 1.5 times as fast, else "cpu". Not for GRPO and Gymnasium environments. The results differ by
-# rounding.
+# Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at
+# once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the CPU, for tests.
+# "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by rounding.
 COLLECT_ON = "auto"
 
-# Hosts that play the rollouts, by Ray: "auto" for the cluster that this machine belongs to, "HOST:PORT" for another
-# one, "local:2" for two players on this machine, "" for play in this process. Results are those of play in this process
-# to the bit, where the hosts' processors are of one kind (docs/how-to/play-on-several-hosts.md).
+# Hosts that play the rollouts, by Ray: "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for
+# two players here, "" for this process. The results are the same on processors of one kind
+# (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
 
-# What the hosts send of a rollout. "rows": all of it. "actions": actions and log-probabilities, from which this machine
-# rebuilds the rest with the simulator. "auto": what is faster by the measurements of the first rollout. The result is
-# the same.
+# Data that hosts send: "rows" for whole rollouts, "actions" for actions from which this machine rebuilds the rest,
+# "auto" for the faster one in the first rollout. The result is the same.
 ROLLOUT_WIRE = "auto"
 
-# Updates that the playing policy is behind. Integer 0 or 1. 1: the next rollout is played while this one is learned
-# from, with the policy before the update; the ratios of PPO use the probabilities of the policy that played. Needs
-# rollouts of one size, and memory for two.
+# Number of updates that the playing policy is behind. Integer 0 or 1. With 1 the next rollout is played during the
+# update; this needs rollouts of one size, and memory for two.
 ROLLOUT_LAG = 0
 
-# How the steps of an update run. "eager": by torch, operation by operation. "compile": by torch.compile. On the CPU
-# also "compiled": kernels of our own in FP32, which take about 4 s to compile, once. On a GPU also "graph": captured
-# once and replayed, one launch a step; "compile_graph": both. "auto" on the CPU is compiled in FP32 for layers of at
-# most 512 units, otherwise eager, as measured (docs/benchmarks.md); on a GPU the first update tries them and keeps the
-# fastest that computes what eager steps do. The results agree but for rounding: a run can be resumed with another one.
+# Execution of update steps. "eager": torch, operation by operation; "compile": torch.compile. On the CPU also
+# "compiled": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and "compile_graph".
+# "auto" on the CPU is "compiled" for layers of at most 512 units, else "eager"; on a GPU it measures. Results differ by
+# rounding.
 UPDATE_EXECUTION = "auto"
 
-# Connections that each worker of a service keeps open. Integer 1 .. 100000. Further ones get status 503 with
-# Retry-After.
+# Largest number of open connections of each worker of a service. Integer 1 .. 100000. Further ones get status 503.
 SERVICE_CONNECTIONS = 1000
 
-# Seconds that a client of a service may take to receive an answer; then its connection is closed. Number > 0.
+# Seconds that a client of a service may take to receive an answer, before its connection is closed. Number > 0.
 SERVICE_WRITE_SECONDS = 20.0
 
-# Seconds that a service has for requests in progress after SIGTERM. Number > 0.
+# Seconds of a service for requests in progress after SIGTERM. Number > 0.
 SERVICE_DRAIN_SECONDS = 10.0
 
-# Seconds between the checks whether the run has a newer checkpoint, which the service then loads. Number >= 0; 0 loads
-# one only at SIGHUP.
+# Seconds between a service's checks for a newer checkpoint. Number >= 0; 0 loads one only at SIGHUP.
 SERVICE_RELOAD_SECONDS = 0.0
