@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
 
 from longstride.process.event_logs.event_log import read_event_log
-from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.data_warnings import data_warnings
 from longstride.process.mining.mine_scenario import mine_scenario
 
 HEADER = "event_id,case_id,activity,resource,start_time,end_time,amount,department\n"
@@ -56,7 +56,7 @@ def main() -> None:
     print(f"{options.rows:,} rows, {options.file.stat().st_size / 1e6:,.0f} MB, 8 columns")
     steps = {
         "read": lambda so_far: read_event_log(options.file),
-        "look for doubts": lambda so_far: (doubts(so_far), so_far)[1],
+        "look for data warnings": lambda so_far: (data_warnings(so_far), so_far)[1],
         "mine": lambda so_far: mine_scenario(so_far, name="large"),
     }
     result = None

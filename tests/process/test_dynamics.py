@@ -19,7 +19,7 @@ def test_compiled_agrees_with_the_reference(make):
         assert reference.decisions > 150
 
 
-def test_no_two_tasks_of_a_case_share_their_luck():
+def test_no_two_tasks_of_a_case_share_random_numbers():
     simulator = ProcessSimulator(office())
     functions, states = compile_functions(simulator), new_state(simulator)
     state, p, mask = states[0], simulator.parameters, np.ones(simulator.action_space.n, bool)

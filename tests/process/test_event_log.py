@@ -134,7 +134,7 @@ def test_z_and_fractions_of_any_length(tmp_path):
         ),
         (HEADER.replace("resource", "who") + ROWS, "name them with --log-columns resource=..."),
         (HEADER.replace("resource", "activity") + ROWS, "two columns are called 'activity'"),
-        (HEADER + ROWS + "b,Check\n", "line 4 has 2 fields where the header has 5"),
+        (HEADER + ROWS + "b,Check\n", "line 4 has 2 fields, but the header has 5"),
         (HEADER + ROWS + 'b,"Check,Ann\n', "line 4 is not valid CSV"),
         (HEADER + ROWS + "b,Sign,Ann,2024-03-05,2024-03-04\n", "line 4 ends before it starts"),
         (

@@ -1,4 +1,4 @@
-"""Delays by the moments in which somebody is free: the estimator beside other ones, and generated logs."""
+"""Delays by the moments with a free person: the estimator compared with others, and generated logs."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from longstride.process.mining.delays.clock import delay_clock
 from longstride.process.mining.delays.free_moments import (
     FreeMoments,
     TotalDelay,
-    is_luck,
+    blend,
+    is_noisy,
     product_limit_mean,
-    settle_luck,
     united,
 )
 from longstride.process.mining.rosters import without_overtime
@@ -104,18 +104,18 @@ def test_people_who_are_never_free_say_nothing():
     assert moments.total_delay(1) is None
 
 
-def test_only_what_luck_decides_is_settled_and_by_the_errors():
-    beta, least, room = np.full(3, 0.5), np.full(3, 10.0), np.full(3, 100.0)
-    luck = np.array([1.0, 30.0, 30.0])
-    assert is_luck(luck, least, room).tolist() == [False, True, True]
+def test_only_noisy_shares_are_blended_and_by_the_errors():
+    share, least, room = np.full(3, 0.5), np.full(3, 10.0), np.full(3, 100.0)
+    sampling_error = np.array([1.0, 30.0, 30.0])
+    assert is_noisy(sampling_error, least, room).tolist() == [False, True, True]
     found = [None, TotalDelay(40.0, np.hypot(30.0, 2.0)), None]
-    settled, changed = settle_luck(beta, luck, least, room, found)
-    # The error of 40 hours is that of the estimate and a twentieth of it: here about as large as the luck.
+    settled, changed = blend(share, sampling_error, least, room, found)
+    # The error of 40 hours is that of the estimate and a twentieth of it: here about as large as the sampling error.
     error = np.hypot(np.hypot(30.0, 2.0), 0.05 * 40.0)
     hours = (60.0 / 30.0**2 + 40.0 / error**2) / (1 / 30.0**2 + 1 / error**2)
     np.testing.assert_allclose(settled, [0.5, (hours - 10.0) / 100.0, 0.5], rtol=1e-12)
     assert changed.tolist() == [False, True, False]
-    far, _ = settle_luck(beta, luck, least, room, [None, TotalDelay(900.0, 0.0), TotalDelay(0.0, 0.0)])
+    far, _ = blend(share, sampling_error, least, room, [None, TotalDelay(900.0, 0.0), TotalDelay(0.0, 0.0)])
     assert far.tolist() == [0.5, 1.0, 0.0]
 
 

@@ -16,7 +16,7 @@ def test_known_delays_are_mined_back(load):
     assert found.world_at_least < made.rest
     assert found.world == pytest.approx(made.rest, rel=0.1 if load > 0.9 else 0.05)
     assert found.waiting - found.world == pytest.approx(made.people, rel=0.2)
-    assert any("is luck in a log" in note for note in mined.notes) == (load > 0.5)
+    assert any("depends on chance in a log" in note for note in mined.notes) == (load > 0.5)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def test_a_system_is_nobody_and_a_nurse_on_nights_is_a_person(tmp_path):
     rows += days("Decide", "SYS", [3.2], 0.2)
     log = log_of(tmp_path, rows)
     assert [log.resources[r] for r in np.flatnonzero(tireless(log))] == ["SYS"]
-    mined = mine_scenario(log, name="t", close=False)
+    mined = mine_scenario(log, name="t", calibrate=False)
     assert [entry.activity for entry in mined.scenario.automatic] == ["Check"]
     assert sorted(mined.scenario.resources) == ["Ann", "Bob", "Nora"]
     assert any(note.startswith("Not a person: SYS, with records in at least 20 hours") for note in mined.notes)

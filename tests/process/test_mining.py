@@ -120,10 +120,10 @@ def test_rare_pairs_go_unless_they_carry_the_log(tmp_path):
 def test_who_does_only_what_needs_nobody_is_not_called_rare(tmp_path):
     rows = [(i, "Check", "Ann", i, i + 0.5) for i in range(9)] + [(i, "Mail", "Robot", i + 1, i + 1) for i in range(9)]
     _, notes = choose_pairs(log_of(tmp_path, rows), np.array([False, True]))
-    assert notes[1:] == ["Resources that do only what needs nobody are left out: Robot."]
+    assert notes[1:] == ["Resources that do only automatic activities are left out: Robot."]
 
 
-def test_a_daily_break_is_no_free_time_that_proves_a_wait_to_be_the_worlds():
+def test_a_daily_break_is_no_free_time_that_proves_a_wait_to_be_external():
     """A clerk is busy from 9 to 12 and from 13 to 17 each day, at times a little longer, and idle one afternoon."""
     days = 24 * HOUR * np.arange(5.0)
     start = np.concatenate([days + 9 * HOUR, days + 13 * HOUR, days[[1]] + 16 * HOUR])
@@ -146,7 +146,7 @@ def test_service_times_have_the_pair_own_shape_from_twenty_events_on_and_the_mea
     rows += [(50 + i, "X", "Bob", 9 + 168 * i, 12 + 168 * i) for i in range(19)]
     services = {s.resource: s for s in mine_scenario(log_of(tmp_path, rows), name="t").scenario.service}
     assert set(services["Ann"].quantiles) == {1.0} and services["Ann"].observations == 20
-    # Nothing varies within a person, so their difference is no luck; the shape of Bob's times is that of all.
+    # Nothing varies within a person, so their difference is not chance; the shape of Bob's times is that of all.
     assert table_mean(np.array(services["Bob"].quantiles)) == pytest.approx(3, rel=1e-4)
     assert len(set(services["Bob"].quantiles)) > 1
 
@@ -163,7 +163,7 @@ def test_a_process_with_known_parameters_is_recovered(tmp_path):
                 rows.append((f"{day}.{case}", activity, who, time, time + hours))
                 time += hours
                 activity = "B" if activity == "A" and rng.random() < 0.6 else None
-    scenario = mine_scenario(log_of(tmp_path, rows), name="t", close=False).scenario
+    scenario = mine_scenario(log_of(tmp_path, rows), name="t", calibrate=False).scenario
     rates = np.array(scenario.arrivals.rates).reshape(7, 24)
     np.testing.assert_allclose(rates[:5, 9:17].mean(), rate, rtol=0.03)
     assert rates.sum() == pytest.approx(rates[:5, 9:17].sum())
@@ -195,7 +195,7 @@ def test_a_mined_scenario_is_a_file_that_loads_and_carries_its_load(tmp_path, na
     if not path.exists():
         pytest.skip(f"the public log {name} is not here")
     log = read_event_log(path)
-    scenario, notes = mine_scenario(log, name=name, arrivals=arrivals, close=False)
+    scenario, notes = mine_scenario(log, name=name, arrivals=arrivals, calibrate=False)
     (tmp_path / "mined.json").write_text(json.dumps(scenario_content(scenario)))
     assert load_scenario(tmp_path / "mined.json") == scenario
     assert all(note.endswith(".") for note in notes)

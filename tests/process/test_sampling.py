@@ -144,7 +144,7 @@ def test_the_generator_is_splitmix64():
     assert bits == [x >> 11 for x in (6457827717110365317, 3203168211198807973, 9817491932198370423)]
 
 
-def test_two_policies_meet_the_same_arrivals_and_the_same_luck():
+def test_two_policies_meet_the_same_arrivals_and_random_numbers():
     simulator = pool()
     for a, b in itertools.pairwise([play(simulator, which, 1)[0] for which in (FIFO, SPT, RANDOM, LAZY)]):
         n = int(a.state.arrived)

@@ -82,8 +82,8 @@ REFUSED = [
     ({"horizon": {"value": 10**400}}, r"horizon\.value: "),
     ({"horizon": {"stop": "cases", "value": 5}}, r"horizon\.stop: Input should be 'time'"),
     ({"warmup": -1}, r"warmup: .*greater than or equal to 0"),
-    ({"warmup": 1000.0}, r"warmup: 1000 leaves nothing of a horizon of 1000"),
-    ({"warmup": 2000.0}, r"warmup: 2000 leaves nothing of a horizon of 1000"),
+    ({"warmup": 1000.0}, r"warmup: 1000 leaves no time of a horizon of 1000"),
+    ({"warmup": 2000.0}, r"warmup: 2000 leaves no time of a horizon of 1000"),
     # Arrivals
     ({"arrivals": {"process": "batch"}}, r"arrivals\.process: Input should be 'poisson', 'weekly' or 'replay'"),
     ({"arrivals": {"process": "poisson"}}, r"poisson arrivals need rate and nothing else, not \[\]"),
@@ -103,10 +103,10 @@ REFUSED = [
     # Activities, resources, service
     ({"activities": ["A", "B", "B"]}, r"activities: 'B' is listed twice"),
     ({"resources": ["R", "S", "R"]}, r"resources: 'R' is listed twice"),
-    ({"activities": ["A", "B"]}, r"service: nobody can do 'B'; add a service with this activity"),
+    ({"activities": ["A", "B"]}, r"service: no resource can do 'B'; add a service with this activity"),
     ({"service": [EXPONENTIAL, {**EXPONENTIAL, "activity": "X"}]}, r"service\[1\]\.activity: 'X' is not listed"),
     ({"service": [{**EXPONENTIAL, "resource": "X"}]}, r"service\[0\]\.resource: 'X' is not listed"),
-    ({"service": [EXPONENTIAL, EXPONENTIAL]}, r"service\[1\]: 'A' by 'R' stands twice"),
+    ({"service": [EXPONENTIAL, EXPONENTIAL]}, r"service\[1\]: 'A' by 'R' is listed twice"),
     (times("gamma", mean=1), r"service\.0\.distribution: Input should be 'exponential'"),
     (times("exponential", mean=-1), r"service\.0\.mean: .*greater than 0"),
     (times("exponential", mean=float("nan")), r"service\.0\.mean: "),
@@ -126,7 +126,7 @@ REFUSED = [
     # Working hours
     ({"working_hours": {"X": []}}, r"working_hours: 'X' is not listed in the scenario's resources"),
     ({**hours(NINE_TO_FIVE), "time_unit": "abstract"}, r"working_hours: hours of the week need a time_unit of"),
-    (hours(), r"working_hours: nobody who can do 'A' is ever on duty"),
+    (hours(), r"working_hours: no resource that can do 'A' is ever on duty"),
     (hours({**NINE_TO_FIVE, "to": "09:00"}), r"working_hours\.R\[0\]: 09:00 to 09:00 is not a stretch of one day"),
     (hours(NINE_TO_FIVE, {**NINE_TO_FIVE, "from": "22:00", "to": "06:00"}), r"working_hours\.R\[1\]: 22:00 to 06:00"),
     (hours({**NINE_TO_FIVE, "to": "24:30"}), r"09:00 to 24:30 is not a stretch of one day"),

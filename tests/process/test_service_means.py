@@ -31,7 +31,7 @@ def test_all_together_take_as_long_as_logged_and_a_stranger_takes_the_common_tim
     assert (np.diff(drawn[np.argsort(-counts[:5])]) > 0).all()  # the fewer records, the more
 
 
-def test_where_people_differ_by_luck_alone_they_get_one_mean_and_where_they_differ_the_error_falls():
+def test_people_who_differ_by_chance_alone_get_one_mean_and_otherwise_the_error_falls():
     rng = np.random.default_rng(1)
     raw_error = error = 0.0
     for _ in range(200):

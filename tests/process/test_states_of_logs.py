@@ -70,10 +70,10 @@ def test_what_has_started_and_not_ended(tmp_path):
     assert [(case.case, case.since) for case in state.cases] == [("a", 8.0), ("b", 8.5), ("d", 10.5), ("e", 11.0)]
     assert state.on_shift == ["ann", "bob"]
     assert notes[0] == (
-        "1 case: the next task is inferred from the scenario's flow; for 1 the likeliest is taken (70% sure or more)."
+        "1 case: the next task is inferred from the scenario's flow; for 1 the likeliest is used (70% sure or more)."
     )
-    assert notes[1].startswith("1 case: taken to be over")
-    assert notes[2] == "1 waiting task: the log has no time of the case, so the wait is taken to begin now."
+    assert notes[1].startswith("1 case: assumed to be over")
+    assert notes[2] == "1 waiting task: the log has no time of the case, so the wait begins now."
 
 
 def test_the_last_time_of_the_log_is_the_present(tmp_path):
@@ -112,7 +112,7 @@ def test_what_ends_at_one_time_was_done_in_the_order_of_its_starts(tmp_path):
     lines += ["a,talk,bob,2026-11-23 09:30,2026-11-23 10:00"]
     state, notes = read(tmp_path, desk(), lines)
     assert state.waiting == []
-    assert notes[0].startswith("1 case: taken to be over")
+    assert notes[0].startswith("1 case: assumed to be over")
 
 
 def test_a_case_with_two_tasks_in_work_waits_once(tmp_path):
@@ -133,7 +133,7 @@ def test_of_a_person_the_newest_task_is_in_work_and_a_system_needs_nobody(tmp_pa
     state, notes = read(tmp_path, desk(flow, **world), lines, "2026-11-23 09:00")
     assert tasks(state.in_work) == [("b", "check", 8.5, "ann")]
     assert (tasks(state.waiting), tasks(state.resting)) == ([("a", "check", 8.0)], [("c", "post")])
-    assert "1 task in work: taken as not begun, because the person has begun another one since." in notes
+    assert "1 task in work: treated as not begun, because the person has begun another one since." in notes
     assert not any("does not know" in note for note in notes)
 
 
@@ -142,7 +142,7 @@ def test_a_case_in_an_unknown_activity_waits_for_nothing_and_unknown_completed_o
     state, notes = read(tmp_path, desk(), lines, "2026-11-23 09:00")
     assert tasks(state.waiting) == [("b", "check", pytest.approx(8 + 1 / 6))]
     assert state.on_shift == ["bob"]
-    assert "1 case: completed activities that the scenario does not know are passed over." in notes
+    assert "1 case: completed activities that the scenario does not have are ignored." in notes
     assert any("are left out (tea by ann)" in note for note in notes)
 
 

@@ -63,7 +63,7 @@ def test_fewer_people_stay_in_the_file_without_hours_where_time_is_real():
     assert people_at_work(changed("people -2 clerk", twice)) == 16
     with pytest.raises(UserError, match="3 people is not from 1 to 2"):  # two of the four have gone before
         apply_changes(twice, "people -3 clerk")
-    with pytest.raises(UserError, match="nobody of this name is ever on duty"):
+    with pytest.raises(UserError, match="no person of this name is ever on duty"):
         apply_changes(DESK, "people -1 Kim; people +1 Kim")
     gone = changed("people -1 R 2", ABSTRACT)
     assert (gone.resources, len(gone.service)) == (["R 1"], 1)
@@ -90,9 +90,9 @@ def test_automatic_activities_have_no_service_times():
     automatic = [{"activity": "Print", "distribution": "constant", "mean": 1.0}]
     printing = parse_scenario({**content, "activities": ["A", "Print"], "flow": flow, "automatic": automatic}, "test")
     assert apply_changes(printing, "times -50% everything").sentences == [
-        "every activity that needs a person takes 50 % less time, whoever does it"
+        "every activity that needs a person takes 50 % less time for every person"
     ]
-    with pytest.raises(UserError, match="'Print' has no service times, because nobody is needed"):
+    with pytest.raises(UserError, match="'Print' has no service times, because it needs no person"):
         apply_changes(printing, "times -50% print")
 
 
@@ -139,7 +139,7 @@ def test_every_example_works(example):
         ("people -1 irs (analyst)", "did you mean Iris \\(analyst\\)"),
         ("people +0 analyst", "0 people is not from 1"),
         ("people -9 analyst", "9 people is not from 1 to 5"),
-        ("people -3 manager", "nobody who can do 'Approve loan' is ever on duty"),
+        ("people -3 manager", "no resource that can do 'Approve loan' is ever on duty"),
         ("more people", "is not understood; changes are like: people \\+1 analyst"),
         ("people +99999999999 analyst", "is not understood"),
         ("arrivals -100%", "nothing would be left"),
@@ -154,7 +154,7 @@ def test_every_example_works(example):
         ("kim absent day 12 to 8", "ends before it begins"),
         ("holiday day 999", "outside of an episode, which has 182 days"),
         ("holiday day 99999999999999999999", "neither dates like"),
-        ("holiday 2026-04-06", "does not say which date time 0 is; name days"),
+        ("holiday 2026-04-06", "does not give the date of time 0; name days"),
         ("kim learns assess", "can do it already"),
         (" ; ", "says nothing"),
     ],

@@ -1,4 +1,4 @@
-"""The mode whatif from the command line to its file, and what a policy is worth where that is known."""
+"""The mode whatif from the command line to its file, and equivalents of a policy that are known."""
 
 import json
 
@@ -10,7 +10,7 @@ from longstride.process.changes.apply import apply_changes
 from longstride.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Sampling, Variant, play_variants
-from longstride.process.whatif.worth import worth_in_arrivals, worth_in_people
+from longstride.process.whatif.equivalent import equivalent_arrivals, equivalent_people
 from longstride.training.evaluation.compiled import CompiledPlayer
 
 DESK = {
@@ -71,7 +71,7 @@ def test_a_policy_with_an_output_for_each_pair_plays_what_it_can(folder, capsys)
     assert written == apply_changes(load_scenario(folder / "desk.json"), "people +1 clerk").scenario
     out = capsys.readouterr().out
     assert "'clerk 3', with the skills, times and working hours of 'clerk 1'" in out
-    # An episode has the same luck everywhere: the base scenario as a file is the base scenario.
+    # An episode has the same random numbers everywhere: the base scenario as a file is the base scenario.
     again = [str(folder / "desk.json"), "--change", "people +1 clerk"]
     assert whatif("--run-directory", str(folder / "files"), "--scenario", *again) == 0
     other = json.loads((folder / "files" / "whatif.json").read_text())["scenarios"]
@@ -93,16 +93,16 @@ def changed(text):
 
 
 @pytest.mark.slow
-def test_the_worth_of_a_policy_that_is_the_heuristic_with_more_is_that_much():
+def test_the_equivalent_of_the_heuristic_with_more_people_is_that_number():
     sampling, simulator = Sampling(3, 3), ProcessSimulator(parse_scenario(DESK, "test"))
 
     def records(text):
         return CompiledPlayer(ProcessSimulator(changed(text)), None, 1).play("fifo", None, 3, 3)[0]
 
-    people = worth_in_people(simulator, "fifo", records("people +2 clerk"), sampling)
+    people = equivalent_people(simulator, "fifo", records("people +2 clerk"), sampling)
     assert (people.what, people.amount) == ("clerk", 2.0)
     assert people.low <= 2.0 <= people.high
-    arrivals = worth_in_arrivals(simulator, "fifo", records("arrivals -15%"), sampling)
+    arrivals = equivalent_arrivals(simulator, "fifo", records("arrivals -15%"), sampling)
     assert arrivals.amount == 0.15
 
 

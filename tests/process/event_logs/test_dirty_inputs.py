@@ -19,7 +19,7 @@ from helpers.log_forms import (
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.event_logs.reading.options import LogReading
-from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.data_warnings import data_warnings
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.scenario_file import scenario_content
 
@@ -172,7 +172,8 @@ def test_missing_resources_6(tmp_path):
 def test_team_that_overlaps_itself_7(tmp_path):
     rows = [(c, a, "Team", s, s + timedelta(days=9)) for c, a, _, s, _ in ROWS]
     assert any(
-        "people have several records open at once" in s and "Team 6.9" in s for s in doubts(read_rows(tmp_path, rows))
+        "people have several records open at once" in s and "Team 6.9" in s
+        for s in data_warnings(read_rows(tmp_path, rows))
     )
 
 
@@ -217,8 +218,8 @@ def test_a_spreadsheet_that_read_some_dates(tmp_path):
 
 def test_automatic_activities_8(tmp_path):
     rows = [*ROWS, *((c, "Archive", "", e, e) for c, a, _, _, e in ROWS if a == "Sign")]
-    (sentence,) = doubts(read_rows(tmp_path, rows))
-    assert "Archive take no time and name nobody" in sentence
+    (sentence,) = data_warnings(read_rows(tmp_path, rows))
+    assert "Archive take no time and name no person" in sentence
 
 
 def test_ambiguous_and_contradicting_dates(tmp_path):
@@ -238,7 +239,7 @@ def test_ambiguous_and_contradicting_dates(tmp_path):
 
 def test_an_activity_for_each_row_15(tmp_path):
     rows = [(c, f"Mail {i}", r, s, e) for i, (c, _, r, s, e) in enumerate(events(40))]
-    assert any("80 events have 80 different activities" in s for s in doubts(read_rows(tmp_path, rows)))
+    assert any("80 events have 80 different activities" in s for s in data_warnings(read_rows(tmp_path, rows)))
 
 
 def test_one_case_and_no_rows_17_29(tmp_path):
@@ -303,7 +304,7 @@ def test_bad_rows_30_31_32(tmp_path):
     for line, words in enumerate(phrases.split(";"), 2):
         assert words in reasons[line]
     assert "9 of 33 rows are bad and left out (--skip-bad-rows); the first: line 2 ends before" in log.notes[0]
-    assert "holds no event(s) beside 1 bad ones" in refused(
+    assert "holds no event(s) besides 1 bad rows" in refused(
         tmp_path, f"{head}\n{bad.splitlines()[0]}\n", skip_bad_rows=True
     )
 
@@ -353,14 +354,14 @@ def test_missing_libraries_are_named(tmp_path, monkeypatch):
     assert "pip install pyarrow" in refused(tmp_path, b"PAR1")
 
 
-def test_doubts_about_people_and_seconds(tmp_path):
+def test_data_warnings_about_people_and_seconds(tmp_path):
     rows = [(c, a, f"customer {c}" if a == "Sign" else r, s, s + (e - s) / 600) for c, a, r, s, e in events(24)]
-    sentences = doubts(read_rows(tmp_path, rows))
+    sentences = data_warnings(read_rows(tmp_path, rows))
     assert any("24 of 27 people occur in one case only" in s for s in sentences)
     assert any("half of the events of Check, Sign last less than 10 seconds" in s for s in sentences)
     fast = [(c, a, r, s, s + (e - s) / (40 if r == "Ann" and a == "Check" else 1)) for c, a, r, s, e in events(36)]
-    assert any("Ann (Check, 12 records)" in s for s in doubts(read_rows(tmp_path, fast)))
-    assert doubts(read_rows(tmp_path, events(36))) == []
+    assert any("Ann (Check, 12 records)" in s for s in data_warnings(read_rows(tmp_path, fast)))
+    assert data_warnings(read_rows(tmp_path, events(36))) == []
 
 
 def test_a_large_log_takes_blocks(tmp_path):

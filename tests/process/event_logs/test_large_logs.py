@@ -14,7 +14,7 @@ from longstride.process.event_logs.grouping import pairs_of, rows_by
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining import case_order
 from longstride.process.mining.case_order import order_cases
-from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.data_warnings import data_warnings
 from longstride.process.mining.mine_services import choose_pairs, even_quantiles
 from longstride.process.mining.rosters import day_masks
 from longstride.process.mining.working_hours import CLOSED_GAP, without_short_gaps
@@ -92,7 +92,7 @@ def test_a_person_who_is_fast_on_few_records_is_found_without_a_table():
     length = np.where(resource % 7 == 3, 0.01, 1.0) * rng.uniform(0.5, 2.0, 900)
     log = log_of(rng.integers(0, 90, 900), activity, resource, np.arange(900), np.arange(900) + length)
     expected = np.argwhere(dense_pairs.fast_on_few(log, log.end - log.start))
-    (sentence,) = [line for line in doubts(log) if "ten times as fast" in line]
+    (sentence,) = [line for line in data_warnings(log) if "ten times as fast" in line]
     named = [f"{log.resources[r]} ({log.activities[a]}, " for a, r in expected]
     assert len(named) > 3 and all(name in sentence for name in named[:3])
     assert f"and {len(named) - 3} more" in sentence
@@ -119,7 +119,7 @@ def test_100000_activities_and_people_take_no_table():
     assert len(pairs.activity) == count
     assert len(pairs_of(log.activity, log.resource, count).events) == count
     assert len(order_cases(log).after) == count
-    assert not [line for line in doubts(log) if "ten times as fast" in line]
+    assert not [line for line in data_warnings(log) if "ten times as fast" in line]
 
 
 class _Name(str):

@@ -22,7 +22,7 @@ def log_of(*rows):
     return EventLog("by hand", *named, start, end, start, end, datetime(2024, 3, 4))
 
 
-def test_each_wait_has_its_own_part_of_the_world():
+def test_each_wait_has_its_own_external_part():
     """One wait while the person is free by day, another while it works, through the night."""
     others = [(day, 1, 2, 24 * day + 9, 24 * day + 17) for day in range(5)]  # open hours are 9 to 17; they do not wait
     by_day = [(5, 0, 0, 9, 10), (5, 1, 1, 12, 13)]  # waits from 10 to 12, person 1 is free
@@ -32,7 +32,7 @@ def test_each_wait_has_its_own_part_of_the_world():
     shares = logged_shares(log)
     first, last = log.case_times()
     total = float((last - first).sum()) / HOUR
-    assert shares.world * total == pytest.approx(2.0, rel=1e-6)
+    assert shares.external * total == pytest.approx(2.0, rel=1e-6)
     assert shares.people * total == pytest.approx(18.0, rel=1e-6)
     assert sum(shares) == pytest.approx(1.0)
 

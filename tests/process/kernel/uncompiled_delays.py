@@ -1,4 +1,4 @@
-"""Delays and flows of cases: the same luck under every policy, a bound below each, and times that add up."""
+"""Delays and flows of cases: the same random numbers under every policy, a bound below each, and times that add up."""
 
 import numpy as np
 import pytest
@@ -42,10 +42,10 @@ def episodes():
 
 
 @pytest.mark.slow
-def test_the_worlds_time_does_not_depend_on_the_policy(episodes):
+def test_external_delays_do_not_depend_on_the_policy(episodes):
     _, played = episodes
-    world = [episode.metrics["mean_world_time"] for episode in played.values()]
-    assert max(world) == pytest.approx(min(world), rel=0.02)
+    external = [episode.metrics["mean_world_time"] for episode in played.values()]
+    assert max(external) == pytest.approx(min(external), rel=0.02)
     people = [episode.metrics["mean_people_time"] for episode in played.values()]
     assert max(people) > 1.1 * min(people)  # the policies do differ
 
@@ -79,7 +79,7 @@ def test_the_lower_bound_has_the_delays_and_lies_below_every_policy(episodes):
     assert metrics["mean_cycle_time"] > 30.0  # 20 and more of them are delays
 
 
-def test_cycle_is_world_and_people_and_work_and_the_reward_counts_the_latter_two(episodes):
+def test_cycle_is_external_delay_and_people_and_work_and_the_reward_counts_the_latter_two(episodes):
     _, played = episodes
     for episode in played.values():
         m, cases = episode.metrics, int(episode.state.arrived)

@@ -108,7 +108,7 @@ def test_files_without_leave_keep_their_digest_and_those_with_it_are_read_again(
         ({"begins": None, "holidays": ["2026-01-06"]}, "add begins, a Monday"),
         ({"holidays": ["6.1.2026"]}, "holidays.0.: '6.1.2026' is not a date like"),
         ({"absences": [{"person": "Q", "from": 0.0, "to": 1.0}]}, "'Q' is not listed"),
-        ({"absences": [{"person": "R", "from": 3.0, "to": 3.0}]}, "no stretch of time"),
+        ({"absences": [{"person": "R", "from": 3.0, "to": 3.0}]}, "not a stretch of time"),
         ({"absences": [{"person": "R", "from": 3.5, "to": 5.0}]}, "not a whole number of hours"),
         ({"time_unit": "abstract", "working_hours": {}, "holidays": [1.0]}, "holidays: hours of the week need"),
     ],

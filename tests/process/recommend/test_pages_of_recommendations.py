@@ -64,9 +64,7 @@ def test_the_commands_of_the_guide(elsewhere, capsys):
         assert quoted.splitlines()[line] in printed
     assert main(log[1:]) == 0
     printed = capsys.readouterr().out
-    assert (
-        "open_cases.csv at 2026-11-23T10:15:00: tasks that wait 2, in work 2, at rest 0; people on shift 3" in printed
-    )
+    assert "open_cases.csv at 2026-11-23T10:15:00: waiting tasks 2, in work 2, at rest 0; people on shift 3" in printed
     assert "1 case: the next task is inferred from the scenario's flow" in printed
 
 

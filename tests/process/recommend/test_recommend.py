@@ -75,7 +75,7 @@ def test_a_state_as_a_table_and_as_json(recommend):
 
 def test_postponing_is_an_option_in_words(recommend):
     output = recommend(json.dumps({**STATE, "waiting": []}))[1]
-    assert output == "Nobody who is free can do what waits, so there is nothing to decide.\n"
+    assert output == "No free person can do a waiting task, so there is nothing to decide.\n"
     assert "│ nobody │ Assign nothing now │" in recommend(json.dumps(STATE))[1]
     assert "3 less probable assignments are not shown" in recommend(json.dumps(STATE), "--top", "1")[1]
 
@@ -101,7 +101,7 @@ def test_a_narrow_terminal_has_several_tables_with_whole_words(recommend, monkey
 def test_a_log_of_open_cases(recommend):
     code, output, _ = recommend(LOG, "--at", "2026-11-24T09:30")
     assert code == 0
-    assert "log.csv at 2026-11-24T09:30:00: tasks that wait 5, in work 1, at rest 0; people on shift 2." in output
+    assert "log.csv at 2026-11-24T09:30:00: waiting tasks 5, in work 1, at rest 0; people on shift 2." in output
     assert "3 cases: the next task is inferred from the scenario's flow" in output
     answer = json.loads(recommend(LOG, "--at", "2026-11-24T09:30", "--on-shift", "night", "always", "--json")[1])
     assert {each["person"] for each in answer["assignments"]} == {"night"}
@@ -135,8 +135,8 @@ def test_the_same_from_python(recommend, run):
     [
         ("{}", (), "state.json: time is missing."),
         ('{"time": 1', (), "state.json: this is not JSON: EOF while parsing an object at line 1 column 10."),
-        ('{"time": 1}', ("--at", "2026-11-24"), "--at is for a log;"),
-        ('{"time": 1}', ("--on-shift", "day"), "--on-shift is for a log;"),
+        ('{"time": 1}', ("--at", "2026-11-24"), "--at applies to logs only;"),
+        ('{"time": 1}', ("--on-shift", "day"), "--on-shift applies to logs only;"),
         ('{"time": 1}', ("--serve", "80"), "either --state FILE, a state or a log of open cases, or --serve PORT."),
         ('{"time": 1}', ("--host", "::1"), "--host goes with --serve PORT."),
         ('{"time": 1}', ("--top", "-1"), "--top is -1; expected a number of assignments, 0 for all."),

@@ -365,7 +365,7 @@ def test_a_head_that_is_too_long_or_slow_ends_the_connection(recommender, monkey
 def test_a_state_without_decision_and_one_of_which_much_is_left_out(client):
     answer = client.post('{"time": 1}').json()
     assert (answer["recommended"], answer["action"], answer["assignments"]) == (None, -1, [])
-    assert answer["words"] == "Nobody who is free can do what waits, so there is nothing to decide."
+    assert answer["words"] == "No free person can do a waiting task, so there is nothing to decide."
     task = {"case": 5, "activity": "A", "since": "2026-11-24T09:00:00+01:00"}
     state = {"time": "2026-11-24T09:30:00+01:00", "waiting": [task]}
     at_work = client.post(json.dumps(state)).json()

@@ -271,7 +271,7 @@ def test_workers_that_end_are_replaced_and_newer_policies_are_loaded(run, simula
         assert "ended by signal 9; another one takes its place." in found.wait_for("Worker ")
         (run / "checkpoints" / "last" / "policy.safetensors").write_bytes(b"garbage")
         found.process.send_signal(signal.SIGHUP)
-        found.wait_for("Nothing was loaded, and the policy before goes on: ")
+        found.wait_for("Nothing was loaded, and the previous policy stays: ")
         assert httpx.get(f"{address}/health").json()["policy_sha256"] == first["policy_sha256"]
         other = save_policy(run.parent / "other", simulator, some_policy(simulator, seed=1))
         for file in (other / "checkpoints" / "last").iterdir():

@@ -1,4 +1,4 @@
-"""The work of a system beside that of people, in a log and in the simulation of its scenario."""
+"""The work of a system next to that of people, in a log and in the simulation of its scenario."""
 
 from datetime import datetime, timedelta
 
@@ -20,7 +20,7 @@ def test_what_a_system_does_is_nobodys_work(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("\n".join(lines) + "\n")
     log = read_event_log(file)
-    scenario = mine_scenario(log, name="t", close=False).scenario
+    scenario = mine_scenario(log, name="t", calibrate=False).scenario
     assert [entry.activity for entry in scenario.automatic] == ["Check"]
     work = fidelity_report(log, scenario, episodes=1).hours_a_case
     assert work.logged == pytest.approx(0.25)

@@ -1,4 +1,4 @@
-"""What a policy is worth, by hand: crossings of lines, and sentences that say no more than the intervals show."""
+"""Equivalents of a policy, by hand: crossings of lines, and sentences that say no more than the intervals show."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Played, Variant, across
 from longstride.process.whatif.content import as_json, cells
-from longstride.process.whatif.sentences import change_sentences, worth_sentence
-from longstride.process.whatif.worth import Step, Worth, crossing
+from longstride.process.whatif.equivalent import Equivalent, Step, crossing
+from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.training.evaluation.evaluate import Evaluation
 
 DESK = find_scenario("loan_desk")
@@ -28,13 +28,13 @@ def played(name="as it is", **policies):
 BASE = played(trained=[5.0, 6.0, 7.0], spt=[7.0, 8.0, 10.0])
 
 
-def worth(*differences, half=30.0, what="analyst", **of):
-    """Return a worth from differences in minutes, each with the same half of its interval."""
+def equivalent(*differences, half=30.0, what="analyst", **of):
+    """Return an equivalent from differences in minutes, each with the same half of its interval."""
     scale = 0.05 if what == "arrivals" else 1.0
     steps = [Step(scale * k, 360.0 + d, d, d - half, d + half) for k, d in enumerate(differences)]
     amounts = [step.amount for step in steps]
     ends = (crossing(amounts, [d + shift for d in differences]) for shift in (0.0, -half, half))
-    return Worth(what, steps, *ends, **{"members": 5, "kinds": 3, "tried": 3, **of})
+    return Equivalent(what, steps, *ends, **{"members": 5, "kinds": 3, "tried": 3, **of})
 
 
 def test_a_crossing_lies_on_straight_lines():
@@ -44,35 +44,35 @@ def test_a_crossing_lies_on_straight_lines():
     assert crossing([0.0, 1.0], [2.0, 1.0]) is None
 
 
-def test_the_worth_is_where_the_difference_is_zero():
-    sentence = worth_sentence(BASE, worth(120.0, 40.0, -40.0), 1000.0)
+def test_the_equivalent_is_where_the_difference_is_zero():
+    sentence = equivalent_sentence(BASE, equivalent(120.0, 40.0, -40.0), 1000.0)
     assert sentence == (
-        "The policy is worth about 1.5 analysts to spt (95 % interval 1.12 to 1.88). The mean cycle time of spt is "
-        "8.000 h with the people of today, 6.667 h with one more, 5.333 h with two more; that of the policy is 6.000 h "
+        "spt would need about 1.5 more analysts to match the policy (95 % interval 1.12 to 1.88). The mean cycle time "
+        "of spt is 8.000 h with the people of today, 6.667 h with one more, 5.333 h with two more; that of the policy is 6.000 h "
         "with the people of today. Of all kinds of people, one more analyst helps spt most. At 1,000 a person that is "
         "1,125 to 1,875 for the length of an episode."
     )
 
 
 def test_no_more_is_said_than_is_shown():
-    assert "is not shown to be better than spt" in worth_sentence(BASE, worth(20.0, -40.0), 0.0)
-    open_end = worth_sentence(BASE, worth(120.0, 40.0, -10.0), 1000.0)
+    assert "is not shown to be better than spt" in equivalent_sentence(BASE, equivalent(20.0, -40.0), 0.0)
+    open_end = equivalent_sentence(BASE, equivalent(120.0, 40.0, -10.0), 1000.0)
     assert "1.2 or more)" in open_end
     assert "1,200 or more for" in open_end
-    never = worth_sentence(BASE, worth(500.0, 400.0, 300.0, 10.0), 1000.0)
-    assert never.startswith("The policy is worth more than 2 analysts to spt. ")
+    never = equivalent_sentence(BASE, equivalent(500.0, 400.0, 300.0, 10.0), 1000.0)
+    assert never.startswith("spt would need more than 2 more analysts to match the policy. ")
     assert "At 1,000" not in never
-    alone = worth_sentence(BASE, worth(120.0, 40.0, -40.0, what="Ann", members=1, kinds=30, tried=24), 0.0)
-    assert "about 1.5 people like Ann to spt" in alone
+    alone = equivalent_sentence(BASE, equivalent(120.0, 40.0, -40.0, what="Ann", members=1, kinds=30, tried=24), 0.0)
+    assert "about 1.5 more people like Ann to match the policy" in alone
     assert "Of the 24 largest kinds of people, one more person like Ann helps spt most" in alone
 
 
-def test_the_worth_in_cases():
-    said = worth_sentence(BASE, worth(120.0, 40.0, -40.0, what="arrivals"), 0.0)
+def test_the_equivalent_in_cases():
+    said = equivalent_sentence(BASE, equivalent(120.0, 40.0, -40.0, what="arrivals"), 0.0)
     assert said == (
         "spt would do as well as the policy if 7.5 % of the cases stayed away (95 % interval 5.62 to 9.38 %)."
     )
-    assert "Even if 5 % of the cases" in worth_sentence(BASE, worth(120.0, 80.0, what="arrivals"), 0.0)
+    assert "Even if 5 % of the cases" in equivalent_sentence(BASE, equivalent(120.0, 80.0, what="arrivals"), 0.0)
 
 
 def test_scenarios_are_compared_episode_by_episode():
@@ -99,7 +99,7 @@ def test_the_table_has_a_column_for_each_scenario():
     assert [row[0] for row in rows] == ["trained", "spt", "people"]
     assert rows[0][1:] == ["6.000 ± 2.5", "-"]
     assert rows[2][1:] == ["20", "20"]
-    content = as_json([BASE, other], [worth(120.0, 40.0, -40.0)], {"as it is": ["said"]}, 3.0)
+    content = as_json([BASE, other], [equivalent(120.0, 40.0, -40.0)], {"as it is": ["said"]}, 3.0)
     assert content["scenarios"][1]["cost"] == 60.0
     assert content["scenarios"][1]["against_the_first"]["spt"]["difference"] == pytest.approx(-80.0)
     assert content["worth"][0]["amount"] == 1.5

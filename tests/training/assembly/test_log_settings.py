@@ -31,7 +31,7 @@ def test_each_setting_reaches_the_reader(tmp_path):
     assert loaded(tmp_path, ocel_json(ROWS, ("i",)), object_type="orders").simulator.hooks.log.cases[0] == "c0"
 
 
-def test_doubts_are_told(tmp_path):
+def test_data_warnings_are_printed(tmp_path):
     text = csv_text([(c, a, f"customer {c}" if a == "Sign" else r, s, e) for c, a, r, s, e in events(24)])
     assert any(
         note.startswith("Warning: 24 of 27 people occur in one case only") for note in loaded(tmp_path, text).notes
@@ -48,6 +48,6 @@ def test_bad_rows_are_listed_with_reasons(tmp_path):
     assert header == ["line", "reason", "cells"]
     assert first[0] == "26" and "'soon' is not an ISO 8601" in first[1]
     assert first[2] == "x | Sign, at last | Ann | soon | later"
-    assert second == ["27", "has 1 fields where the header has 5", "x"]
+    assert second == ["27", "has 1 fields, but the header has 5", "x"]
     with pytest.raises(UserError, match="Cannot write"):
         write_refused_rows(log.refused, log.unit, tmp_path / "none" / "refused_rows.csv")

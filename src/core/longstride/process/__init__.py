@@ -1,1 +1,1 @@
-"""The process product: a business process as a simulator, mined from an event log, compared with it, and asked."""
+"""The process product: simulators of business processes, mined from event logs, and tools that use them."""

@@ -1,7 +1,7 @@
-"""What an untrained policy of a process follows: the prior whose policy plays best in a short simulation.
+"""Chooses the prior of an untrained policy: the one whose policy plays best in a short simulation.
 
-The rule of thumb postpones, which loses time if work is sparse. So each prior plays some episodes, as the policy
-that a run would begin with, but for a small network. The rule stays unless another one is shown to be better.
+The rule of thumb postpones, which loses time if work is sparse. So each prior plays some episodes, with the policy that
+a run would begin with, only of a small network. The rule stays unless another prior is significantly better.
 """
 
 import copy
@@ -19,7 +19,7 @@ from longstride.training.evaluation.evaluate import paired_values
 from longstride.training.evaluation.statistics import paired_difference
 
 EPISODES, MOST_TASKS = 8, 10_000
-"""Episodes of the simulation, and about how many tasks of each are played."""
+"""Episodes of the simulation, and the approximate number of tasks in each."""
 
 PRIOR, AUTO = "policy_prior", "auto"
 """The setting that names a prior, and its value for a run that chooses one."""
@@ -32,7 +32,7 @@ def prior_of(source: Mapping[str, Any]) -> str:
     """Return the policy prior of a checkpoint's source.
 
     Raises:
-        UserError: no run writes it.
+        UserError: the prior is none that a run writes.
     """
     prior = source.get("prior", RULE)
     if prior not in PRIORS:
@@ -41,12 +41,12 @@ def prior_of(source: Mapping[str, Any]) -> str:
 
 
 def choose_prior(simulator: ProcessSimulator, is_open: bool, trial: Trial) -> Chosen:
-    """Return the prior that settings name, that a resumed run began with, or that a simulation finds.
+    """Return the prior: named by settings, known from the resumed run, or found by a simulation.
 
     Args:
         simulator: process simulator.
         is_open: whether the settings leave the choice to the run.
-        trial: what the run offers.
+        trial: the run's settings and functions for a trial.
 
     Raises:
         UserError: the settings name a prior that this simulator does not have.
@@ -64,7 +64,7 @@ def choose_prior(simulator: ProcessSimulator, is_open: bool, trial: Trial) -> Ch
 
 
 def simulate(simulator: ProcessSimulator, trial: Trial) -> tuple[str, list[str]]:
-    """Return the best prior, and a line if that is not the rule of thumb."""
+    """Return the best prior, and a line about it unless it is the rule of thumb."""
     has_habits = LOGGED in simulator.heuristics and not trial.describes_actions
     names = [name for name in (RULE, FIFO, SPT, LOGGED) if name != LOGGED or has_habits]
     players = {name: shortened(ProcessSimulator(simulator.scenario, name)) for name in names}
@@ -82,7 +82,7 @@ def shortened(simulator: ProcessSimulator) -> ProcessSimulator:
 
 
 def _judge(records: dict[str, Records], simulator: ProcessSimulator) -> tuple[str, list[str]]:
-    """Return the prior with the least mean among those that are shown to be better than the rule, else the rule."""
+    """Return the prior with the least mean among those significantly better than the rule, else the rule."""
     metric, better = simulator.main_metric, dict[str, float]()
     for name in records:
         values, others = paired_values(records[name], records[RULE], metric)

@@ -1,4 +1,4 @@
-"""What runs, evaluations and reports ask of a process simulator."""
+"""Functions of a process simulator that runs, evaluations and reports call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -8,7 +8,7 @@ from typing import Any
 from longstride.process.choose_prior import PRIOR, choose_prior, prior_of, shortened
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.refused_rows import write_refused_rows
-from longstride.process.fidelity.world_share import world_share_sentence
+from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.report.section import process_section
 from longstride.process.report.trace import traces_of
@@ -22,12 +22,12 @@ from longstride.training.run_directory.files import write_atomically, write_json
 from longstride.training.run_directory.ownership import is_same_file
 
 _MOST_HEURISTICS = 2
-"""Heuristics of which a report shows an episode."""
+"""Heuristics for which a report shows an episode."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a process simulator comes from."""
+    """Origin of a process simulator."""
 
     scenario_file: str = ""  # file or bundled name of its scenario; empty if it has none
     event_log: str = ""  # file that its scenario was mined from
@@ -40,7 +40,7 @@ class ProcessHooks(Hooks):
 
     Args:
         simulator: process simulator.
-        origin: where it comes from.
+        origin: its scenario file or event log.
         is_open: whether a run is still to choose the prior.
     """
 
@@ -61,7 +61,7 @@ class ProcessHooks(Hooks):
         return self._origin.log
 
     def choose_options(self, simulator: Any, trial: Trial) -> Chosen:
-        """Return the prior: the one that is named, that a resumed run began with, or that plays best."""
+        """Return the prior: named by settings, known from the resumed run, or the one that plays best."""
         return choose_prior(simulator, self._is_open, trial)
 
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
@@ -82,7 +82,7 @@ class ProcessHooks(Hooks):
         return {"simulator": "process", "scenario": scenario_content(simulator.scenario), **prior}
 
     def write_files(self, simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]:
-        """Write the scenario; one that was mined is compared with its event log."""
+        """Write the scenario; compare a mined one with its event log."""
         paths, log = RunDirectory(folder), self._origin.log
         if not is_same_file(self._origin.scenario_file, paths.scenario):  # a file that is read stays as it is
             write_json(paths.scenario, scenario_content(simulator.scenario))
@@ -111,11 +111,11 @@ class ProcessHooks(Hooks):
         return shortened(simulator)
 
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
-        """Return how much of the cycle time no allocation can change."""
-        return world_share_sentence(records, simulator.scenario) or ""
+        """Return a sentence about the share of the cycle time that no allocation can change."""
+        return external_share_sentence(records, simulator.scenario) or ""
 
     def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Section:
-        """Return who works when on what, in the episodes that were played."""
+        """Return the section about people, queues and cases in the played episodes."""
         if not episodes:
             return Section("process", "People and cases", [Text([missing], "missing")])
         return process_section(simulator, traces_of(simulator, episodes))

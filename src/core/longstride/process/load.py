@@ -1,4 +1,4 @@
-"""From the options of the simulator ``process``, or a checkpoint, to a process simulator with its hooks."""
+"""Builds a process simulator with its hooks from options or from a checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -14,7 +14,7 @@ from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
-from longstride.process.mining.data_warnings import doubts
+from longstride.process.mining.data_warnings import data_warnings
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
@@ -36,7 +36,7 @@ def find_scenario(name: str) -> Scenario:
     """Read a bundled scenario or a scenario file.
 
     Raises:
-        UserError: no scenario has this name, or it describes an impossible process.
+        UserError: no scenario has this name, or the scenario describes an impossible process.
     """
     bundled = bundled_scenarios()
     if name in bundled:
@@ -64,8 +64,8 @@ def make_process(
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
-        policy_prior: what an untrained policy follows; ``"auto"`` to let a run choose.
-        say: prints lines about what takes longer than some seconds; None for none.
+        policy_prior: prior of an untrained policy; ``"auto"`` to let a run choose.
+        say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
 
     Raises:
@@ -82,7 +82,7 @@ def make_process(
 
 
 def log_reading(options: Mapping[str, Any]) -> LogReading:
-    """Return how settings want logs to be read: format and zone of times, object type, bad rows, limits.
+    """Return the options of reading logs in some settings: times, object type, bad rows, limits.
 
     Args:
         options: settings by name, such as ``time_format``; ``log_max_...`` for limits.
@@ -99,15 +99,15 @@ def log_reading(options: Mapping[str, Any]) -> LogReading:
 
 
 def reading_of(config: Config) -> LogReading:
-    """Return how a Config wants logs to be read."""
+    """Return the options of reading logs in a Config."""
     return log_reading({name: getattr(config, name) for name in (*_READING, *LOG_LIMITS)})
 
 
 def from_source(source: Mapping[str, Any], changes: Mapping[str, Any]) -> ProcessSimulator:
-    """Build the process simulator of a checkpoint; it has the scenario in its source, so no file is read.
+    """Build the process simulator of a checkpoint; its source contains the scenario, so no file is read.
 
     Raises:
-        UserError: no run writes such a source, or an option would change it.
+        UserError: the source is none that a run writes, or an option would change it.
     """
     for name in changes:
         raise UserError(f"A run of a process keeps its scenario and prior; --simulator-option {name} cannot change it.")
@@ -117,17 +117,17 @@ def from_source(source: Mapping[str, Any], changes: Mapping[str, Any]) -> Proces
 def with_hooks(
     scenario: Scenario, prior: str = RULE, origin: Origin | None = None, is_open: bool = False
 ) -> ProcessSimulator:
-    """Return a process simulator with the hooks of a run, of which the prior may be open."""
+    """Return a process simulator with its hooks; ``is_open`` if the run is to choose the prior."""
     simulator = ProcessSimulator(scenario, prior)
     simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
     return simulator
 
 
 def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say | None) -> tuple[Scenario, Origin]:
-    """Return the scenario of an event log, and where it comes from."""
+    """Return the scenario of an event log, and its origin."""
     with SlowSteps(say) as steps:
         steps.begin(f"Reading {path.name}")
         log = read_event_log(path, parse_log_columns(columns) if columns else None, reading)
         mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals, steps=steps)
         steps.begin("Making the simulator")
-        return mined.scenario, Origin(event_log=str(path), log=log, notes=[*mined.notes, *doubts(log)])
+        return mined.scenario, Origin(event_log=str(path), log=log, notes=[*mined.notes, *data_warnings(log)])

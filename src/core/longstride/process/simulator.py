@@ -1,4 +1,4 @@
-"""The process simulator on the contract: actions, observation, reward."""
+"""The process simulator: actions, observation and reward of the simulator contract."""
 
 import hashlib
 import math
@@ -18,17 +18,17 @@ from longstride.simulators.spaces import Discrete
 
 
 class ProcessSimulator(Simulator):
-    """Decides who works on which case next.
+    """A process in which each action assigns a waiting task to a person.
 
     Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
     the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
     Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
-    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. Where
-    cases can wait for nobody, only those count of which a task waits for a resource or is served.
+    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. If the
+    scenario has external delays, only cases with a task that waits for a resource or is served count.
 
     Attributes:
         scenario: checked scenario that is simulated.
-        prior: what an untrained policy prefers, one of ``policy_prior.PRIORS``.
+        prior: prior of an untrained policy, one of ``policy_prior.PRIORS``.
         sizes: sizes of the state record and of a nominal episode.
     """
 
@@ -112,9 +112,9 @@ class ProcessSimulator(Simulator):
 
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
         and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
-        queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those that
-        wait for nobody. Where the hour matters, then whether each resource is on duty, and sine and cosine of the hour
-        of the day and of the week.
+        queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those in an
+        external delay. If the hour matters, then whether each resource is on duty, and sine and cosine of the hour of
+        the day and of the week.
         """
         p = parameters
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
@@ -149,7 +149,7 @@ class ProcessSimulator(Simulator):
             observation[k + 2], observation[k + 3] = math.sin(day / 7.0), math.cos(day / 7.0)
 
     def message(self, state: Any) -> str | None:
-        """Return which capacity ended an episode, or None."""
+        """Return a sentence about the capacity that ended an episode, or None."""
         if state.overflow == 0:
             return None
         capacity = {

@@ -1,8 +1,8 @@
 """Simulators of scenarios with the same people and pairs, in arrays of the same sizes: one kernel serves all of them.
 
-Compiling a kernel takes seconds, and it fits one layout of parameters and state. Tables with a count or with first
-places of their own may be longer than they are used, and a state may have room for more cases than come. The kernel
-also holds the number of steps that no episode reaches.
+Compiling a kernel takes seconds, and the kernel fits one layout of parameters and state. A table that comes with a
+count or with first indices may be longer than its used part, and a state may hold more cases than arrive. The kernel
+also contains a number of steps that no episode reaches.
 """
 
 import copy
@@ -19,11 +19,11 @@ _LONGER = {
     *("shift_times", "shift_resource", "shift_on", "shift_until", "shift_after", "duty_intervals"),
     *("roster_cumulative", "roster_mask", "leave_begin", "leave_end"),
 }
-"""Fields of the parameters whose rows behind the last that is used are never read."""
+"""Fields of the parameters whose rows after the last used one are never read."""
 
 
 def same_sizes(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]:
-    """Return simulators that play the same episodes, with the same dtypes wherever people and pairs are the same."""
+    """Return simulators of the same episodes, with the same dtypes if people and pairs are the same."""
     found = list(simulators)
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for i, simulator in enumerate(simulators):
@@ -36,7 +36,7 @@ def same_sizes(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]
 
 
 def _kind(simulator: ProcessSimulator) -> tuple[Any, ...]:
-    """Return what has to be the same: labels, a capacity, and the shapes of all fields but those that may be longer."""
+    """Return the values that must be equal: labels, a capacity, and the shapes of all fields that cannot be longer."""
     dtype = simulator.parameters.dtype
     shapes = tuple((name, dtype[name]) for name in dtype.names if name not in _LONGER)
     most = simulator.scenario.capacity.waiting_tasks

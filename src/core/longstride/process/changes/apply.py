@@ -1,4 +1,4 @@
-"""Changes of a scenario in words: which there are, and how each becomes a new scenario."""
+"""Kinds of changes in words, and the new scenario that each makes."""
 
 import re
 from collections.abc import Callable
@@ -37,25 +37,25 @@ _MOST_PEOPLE = 1_000
 
 
 class Changed(NamedTuple):
-    """A scenario after some changes, and a sentence about each of them, without a full stop."""
+    """A scenario after some changes, with a sentence about each of them, without a full stop."""
 
     scenario: Scenario
     sentences: list[str]
 
 
 def apply_changes(scenario: Scenario, text: str) -> Changed:
-    """Apply changes in words, several with semicolons between them; the new scenario is named after them.
+    """Apply changes in words, separated by semicolons; the new scenario is named after them.
 
     Raises:
-        UserError: the words say no change, or the process would be impossible; the message names the change.
+        UserError: the words describe no change, or the process would be impossible; the message names the change.
     """
     sentences: list[str] = []
     changed = scenario
     for change in filter(None, (part.strip() for part in text.split(";"))):
-        changed, said = _apply(changed, change)
-        sentences += said
+        changed, added = _apply(changed, change)
+        sentences += added
     if not sentences:
-        raise UserError(f"The change {text!r} says nothing; changes are like: {'; '.join(EXAMPLES)}.")
+        raise UserError(f"The change {text!r} is empty; changes are like: {'; '.join(EXAMPLES)}.")
     name = f"{scenario.name}, {text.strip()}"
     return Changed(parse_scenario({**scenario_content(changed), "name": name}, f"change {text!r}"), sentences)
 
@@ -66,8 +66,8 @@ def _apply(scenario: Scenario, change: str) -> Changed:
         raise UserError(f"The change {change!r} is not understood; changes are like: {'; '.join(EXAMPLES)}.")
     try:
         content = scenario_content(scenario)
-        said = _CHANGES[kind](content, scenario, match)
-        return Changed(parse_scenario(content, "the new scenario"), [said])
+        sentence = _CHANGES[kind](content, scenario, match)
+        return Changed(parse_scenario(content, "the new scenario"), [sentence])
     except UserError as error:
         raise UserError(f"Change {change!r}: {error}") from None
 
@@ -84,7 +84,7 @@ _CHANGES: dict[str, Callable[[dict[str, Any], Scenario, re.Match[str]], str]] = 
 
 
 def _count(content: dict[str, Any], scenario: Scenario, match: re.Match[str]) -> str:
-    """Add people or take them away; return what was done."""
+    """Add or remove people; return a sentence about it."""
     words = match[3].removeprefix("like ")
     members, count = find_people(scenario, words), int(match[2])
     most = _MOST_PEOPLE if match[1] == "+" else len(members)

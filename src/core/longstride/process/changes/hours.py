@@ -18,7 +18,7 @@ def days_named(text: str) -> list[str]:
     """Return the days of the week in a list like ``friday, monday``, also shortened or in the plural.
 
     Raises:
-        UserError: one of them is no day.
+        UserError: a word is not a day of the week.
     """
     found = list[str]()
     for word in re.split(r"[\s,]+(?:and\s+)?", text.lower().strip(" ,")):
@@ -31,7 +31,7 @@ def days_named(text: str) -> list[str]:
 
 
 def take_off(content: dict[str, Any], scenario: Scenario, names: Sequence[str], days: Sequence[str]) -> str:
-    """Take days of the week out of the working hours of some people; return what was done."""
+    """Remove days of the week from the working hours of some people; return a sentence about it."""
     for name in names:
         key = "rosters" if name in content.get("rosters", {}) else "working_hours"
         whole = [{"days": list(DAYS), "from": "00:00", "to": "24:00"}]
@@ -43,10 +43,10 @@ def take_off(content: dict[str, Any], scenario: Scenario, names: Sequence[str], 
 
 
 def make_absent(content: dict[str, Any], scenario: Scenario, names: Sequence[str], stretch: str) -> str:
-    """Add an absence of some people to a scenario's content; return what was done.
+    """Add an absence of some people to a scenario's content; return a sentence about it.
 
     Raises:
-        UserError: the stretch names no days of the episode.
+        UserError: ``stretch`` names no days of the episode.
     """
     days = _days(scenario, stretch)
     first, last = _moment(scenario, days[0]), _moment(scenario, days[-1] + (scenario.begins is None))
@@ -57,28 +57,28 @@ def make_absent(content: dict[str, Any], scenario: Scenario, names: Sequence[str
 
 
 def add_holidays(content: dict[str, Any], scenario: Scenario, stretch: str) -> str:
-    """Add a holiday or several to a scenario's content; return what was done.
+    """Add one or several holidays to a scenario's content; return a sentence about it.
 
     Raises:
-        UserError: the stretch names no days of the episode.
+        UserError: ``stretch`` names no days of the episode.
     """
     content.setdefault("holidays", [])
     content["holidays"] += [_moment(scenario, day) for day in _days(scenario, stretch)]
-    return f"nobody works on {stretch.strip()}"
+    return f"no person works on {stretch.strip()}"
 
 
 def _moment(scenario: Scenario, day: int) -> float | str:
-    """Return a day, counted from 0, as a scenario names it: by its date where it can."""
+    """Return a day, counted from 0, as scenarios name it: by its date if time 0 has one."""
     if scenario.begins is None:
         return day * 24.0 * scenario.hour
     return (date.fromisoformat(scenario.begins) + timedelta(days=day)).isoformat()
 
 
 def _days(scenario: Scenario, text: str) -> range:
-    """Return the days, counted from 0, of ``2026-03-02 to 2026-03-06``, of ``day 8 to 12`` (from 1) or of one of these.
+    """Return the days, counted from 0, of ``2026-03-02 to 2026-03-06``, ``day 8 to 12`` (from 1), or of a single day.
 
     Raises:
-        UserError: it is neither, or none of the days is in the episode.
+        UserError: the text has neither form, or none of the days is in the episode.
     """
     if math.isnan(scenario.hour):
         raise UserError("days need a time_unit of seconds, minutes, hours or days.")
@@ -87,7 +87,7 @@ def _days(scenario: Scenario, text: str) -> range:
     if dates:
         if scenario.begins is None:
             raise UserError(
-                "the scenario does not say which date time 0 is; name days like day 8 to 12, where day 1 is the first "
+                "the scenario does not give the date of time 0; name days like day 8 to 12, where day 1 is the first "
                 'Monday, or add begins to the scenario, a Monday like "2026-01-05".'
             )
         first, last = (_day_of(named, scenario.begins) for named in (dates[1], dates[2] or dates[1]))

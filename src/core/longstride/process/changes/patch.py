@@ -1,8 +1,8 @@
 """Other people and arrivals in the arrays of a simulator: many processes for one compiled kernel.
 
-A kernel is compiled for the sizes of the arrays. So somebody who is not there stays in them, but is never on duty. The
-heuristics, none of which postpones, then play the same episodes as without this person. To a policy that postpones,
-each shift of the absent person would be a moment to decide again.
+A kernel is compiled for the sizes of the arrays. So a removed person stays in them, but is never on duty. The
+heuristics never postpone, so they play the same episodes as without this person. A policy that postpones would decide
+again at each shift of the removed person.
 """
 
 import copy
@@ -12,7 +12,7 @@ from longstride.process.simulator import ProcessSimulator
 
 
 def without_people(simulator: ProcessSimulator, gone: Collection[str]) -> ProcessSimulator:
-    """Return a copy of a simulator in which some people are never on duty; figures of utilisation are not kept right.
+    """Return a copy of a simulator in which some people are never on duty; its figures of utilisation are wrong.
 
     Args:
         simulator: simulator whose arrays are copied, not changed.

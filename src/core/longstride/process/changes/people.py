@@ -15,13 +15,13 @@ _NUMBERED = re.compile(r"(.+?)[ _-]+\d+")
 
 
 def group_of(name: str) -> str:
-    """Return the group in a person's name: ``analyst`` of ``Kim (analyst)`` and of ``analyst 2``, else the name."""
+    """Return the group of a person: ``analyst`` for ``Kim (analyst)`` and for ``analyst 2``, else the name itself."""
     found = _IN_BRACKETS.fullmatch(name) or _NUMBERED.fullmatch(name)
     return found[1] if found else name
 
 
 def groups(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the names of each group, in their order."""
+    """Return the names in each group, in the given order."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(group_of(name), []).append(name)
@@ -29,10 +29,10 @@ def groups(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def find_people(scenario: Scenario, words: str) -> list[str]:
-    """Return who is meant by a name, a group (also in the plural) or one word of a name.
+    """Return the people that a name, a group (also in the plural) or one word of a name refers to.
 
     Raises:
-        UserError: nobody is.
+        UserError: no person matches.
     """
     wanted, names = words.strip().strip("'\"").lower(), scenario.resources
     singular = wanted.removesuffix("s")
@@ -43,13 +43,13 @@ def find_people(scenario: Scenario, words: str) -> list[str]:
         return found
     known = sorted({*names, *groups(names)})
     ending = suggestion(wanted, known, f"there are {', '.join(known[:12])}{' and more' if len(known) > 12 else ''}")
-    raise UserError(f"Nobody in scenario {scenario.name} is called {words!r}{ending}")
+    raise UserError(f"No person in scenario {scenario.name} is called {words!r}{ending}")
 
 
 def typical(scenario: Scenario, names: Sequence[str]) -> str:
-    """Return the one of some people whose speed is in the middle: mean service times over the fastest, as logarithms.
+    """Return the person of median speed: the mean logarithm of service times over those of the fastest person.
 
-    A person who is never on duty is not chosen while there are others.
+    A person who is never on duty is chosen only if all are.
     """
     fastest: dict[str, float] = {}
     for entry in scenario.service:
@@ -69,16 +69,16 @@ def typical(scenario: Scenario, names: Sequence[str]) -> str:
 
 
 def people_like(word: str, is_group: bool, one: bool) -> str:
-    """Return how people of a kind are called: ``analyst`` or ``analysts``, but ``person like Ann`` for one name."""
+    """Return the words for people of a kind: ``analyst`` or ``analysts``, but ``person like Ann`` for a name."""
     if is_group and word.isalpha():
         return word if one else f"{word}s"
     return f"{'person' if one else 'people'} like {word}"
 
 
 def add_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str], count: int, words: str = "") -> str:
-    """Add people like the typical one of some to a scenario's content; return what was done.
+    """Add people like the typical one of some people to a scenario's content; return a sentence about it.
 
-    The new people stand last, so that the others keep their random draws.
+    The new people come last, so that the others keep their random draws.
 
     Raises:
         UserError: none of the people, whom ``words`` name, is ever on duty.
@@ -101,13 +101,13 @@ def add_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str]
 
 
 def remove_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str], count: int, words: str) -> str:
-    """Take the typical ones of some people, whom ``words`` name, out of a scenario's content; return what was done.
+    """Remove typical people, of those named by ``words``, from a scenario's content; return a sentence about it.
 
-    Where time is real, they stay in the file without working hours, so that others keep their numbers and a policy with
-    an output for each pair can still play.
+    If time is real, they stay in the file without working hours. So others keep their numbers, and a policy with an
+    output for each pair can still play.
 
     Raises:
-        UserError: fewer of them are ever on duty.
+        UserError: fewer than ``count`` of them are ever on duty.
     """
     there, gone = _at_work(scenario, names, words), list[str]()
     if count > len(there):
@@ -130,7 +130,7 @@ def remove_people(content: dict[str, Any], scenario: Scenario, names: Sequence[s
 def _at_work(scenario: Scenario, names: Sequence[str], words: str) -> list[str]:
     there = [name for name in names if is_at_work(scenario, name)]
     if not there:
-        raise UserError(f"{words or ', '.join(names)}: nobody of this name is ever on duty.")
+        raise UserError(f"{words or ', '.join(names)}: no person of this name is ever on duty.")
     return there
 
 
@@ -139,12 +139,12 @@ def _number(count: int) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return some names, of many the first ones."""
+    """Return names as text, at most three of them."""
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def people_at_work(scenario: Scenario) -> int:
-    """Return how many people are ever on duty."""
+    """Return the number of people who are ever on duty."""
     return sum(is_at_work(scenario, name) for name in scenario.resources)
 
 

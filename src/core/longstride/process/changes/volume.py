@@ -1,4 +1,4 @@
-"""More or fewer arrivals, other service times and further skills as changes of a scenario's content."""
+"""Changes of arrivals, service times and skills in a scenario's content."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _TIMES = ("mean", "low", "high")
 
 
 def change_arrivals(content: dict[str, Any], scenario: Scenario, percent: float) -> str:
-    """Multiply the rate of arrivals; return what was done.
+    """Multiply the rate of arrivals; return a sentence about it.
 
     Raises:
         UserError: arrivals are replayed, or none would be left.
@@ -34,27 +34,27 @@ def change_arrivals(content: dict[str, Any], scenario: Scenario, percent: float)
 
 
 def change_times(content: dict[str, Any], scenario: Scenario, percent: float, activity: str) -> str:
-    """Multiply the service times of an activity, or of all of them (``everything``); return what was done.
+    """Multiply the service times of one activity, or of all (``everything``); return a sentence about it.
 
     Raises:
-        UserError: nobody is needed for the activity, or no time would be left.
+        UserError: the activity needs no person, or no time would be left.
     """
     factor = _factor(percent, "times")
     every = activity.lower() in ("everything", "all")
     one = "" if every else find_activity(scenario, activity)
     entries = [entry for entry in content["service"] if every or entry["activity"] == one]
     if not entries:
-        raise UserError(f"{one!r} has no service times, because nobody is needed for it.")
+        raise UserError(f"{one!r} has no service times, because it needs no person.")
     for entry in entries:
         entry |= {name: entry[name] * factor for name in _TIMES if name in entry}
         if "quantiles" in entry:
             entry["quantiles"] = [time * factor for time in entry["quantiles"]]
     what = repr(one) if one else "every activity that needs a person" if scenario.automatic else "every activity"
-    return f"{what} takes {abs(percent):g} % {'more' if percent > 0 else 'less'} time, whoever does it"
+    return f"{what} takes {abs(percent):g} % {'more' if percent > 0 else 'less'} time for every person"
 
 
 def teach(content: dict[str, Any], scenario: Scenario, names: Sequence[str], activity: str) -> str:
-    """Let some people do an activity as the typical one of those does who can; return what was done.
+    """Let some people do an activity as fast as the typical person who can; return a sentence about it.
 
     Raises:
         UserError: all of them can do it already.
@@ -63,7 +63,7 @@ def teach(content: dict[str, Any], scenario: Scenario, names: Sequence[str], act
     able = [entry.resource for entry in scenario.service if entry.activity == activity]
     new = [name for name in names if name not in able]
     if not new or not able:
-        why = "nobody is needed for it" if not able else f"{', '.join(names)} can do it already"
+        why = "it needs no person" if not able else f"{', '.join(names)} can do it already"
         raise UserError(f"{activity!r} cannot be learned: {why}.")
     like = typical(scenario, able)
     entry = next(e for e in content["service"] if (e["activity"], e["resource"]) == (activity, like))
@@ -72,10 +72,10 @@ def teach(content: dict[str, Any], scenario: Scenario, names: Sequence[str], act
 
 
 def find_activity(scenario: Scenario, words: str) -> str:
-    """Return the activity of a name or of a part of it.
+    """Return the activity that a name, or a part of a name, refers to.
 
     Raises:
-        UserError: no activity, or more than one, is meant.
+        UserError: no activity matches, or several do.
     """
     wanted = words.strip().strip("'\"").lower()
     found = [name for name in scenario.activities if name.lower() == wanted]

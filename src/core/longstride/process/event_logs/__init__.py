@@ -1,1 +1,1 @@
-"""Event logs: reading them, in all their formats."""
+"""Event logs: readers of all formats."""

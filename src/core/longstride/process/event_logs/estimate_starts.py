@@ -3,23 +3,23 @@
 import numpy as np
 
 LONGEST_IN_MEDIANS = 3.0
-"""Estimates that are longer than this many medians of their activity contain waiting, and become the median."""
+"""Estimates longer than this many medians of their activity contain waiting, and are replaced by the median."""
 
 
 def estimate_starts(case: np.ndarray, resource: np.ndarray, activity: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return float64[n], a start for each of n completions, in seconds as ``end``.
+    """Return float64[n], an estimated start for each of n completions, in seconds like ``end``.
 
-    An event starts when its case and its person are both free: at the later one of the last earlier completion of the
-    case and that of the person. The time until it completes is the estimate of its duration. If it is over three
-    medians of its activity, or if nothing was completed before, the median takes its place.
+    An event starts when its case and its person are both free: start = max(last completion of the case before it, last
+    completion of the person before it). The time until it completes is the estimate of its duration. The median of
+    its activity replaces an estimate over three medians, and that of an event without an earlier completion.
 
-    An activity that never names a person, in a log that names people, takes no time: what lies before it, such as the
-    days until a customer answers, is no work of the people in the log.
+    An activity that never names a person, in a log that names people, takes no time: the time before it, such as the
+    days until a customer answers, is not work of the people in the log.
 
-    The first rule and the replacement of long estimates are those of D. Chapela-Campa, M. Dumas: Repairing Activity
-    Start Times to Improve Business Process Simulation, arXiv:2208.12224 (2022); without the replacement waiting counts
-    as work, which is the subject of C. Fracca, M. de Leoni, F. Asnicar, A. Turco: Estimating Activity Start Timestamps
-    in the Presence of Waiting Times via Process Simulation, CAiSE 2022.
+    The first rule and the replacement of long estimates come from D. Chapela-Campa, M. Dumas: Repairing Activity Start
+    Times to Improve Business Process Simulation, arXiv:2208.12224 (2022). Without the replacement waiting counts as
+    work; see C. Fracca, M. de Leoni, F. Asnicar, A. Turco: Estimating Activity Start Timestamps in the Presence of
+    Waiting Times via Process Simulation, CAiSE 2022.
 
     Args:
         case: int64[n], case of each event.
@@ -50,11 +50,11 @@ def _groups(activity: np.ndarray) -> list[np.ndarray]:
 def _last_completion(group: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return float64[n], the last earlier completion in the group of each event, NaN for none.
 
-    Events that complete at one moment have the same one.
+    Events that complete at the same moment have the same last completion.
     """
     order = np.lexsort((end, group))
     sorted_group, sorted_end = group[order], end[order]
-    first = np.ones(len(end), np.bool_)  # first of those at one moment
+    first = np.ones(len(end), np.bool_)  # first of the events at the same moment
     first[1:] = (sorted_group[1:] != sorted_group[:-1]) | (sorted_end[1:] != sorted_end[:-1])
     begins = np.maximum.accumulate(np.where(first, np.arange(len(end)), 0))
     has_earlier = (begins > 0) & (sorted_group[begins - 1] == sorted_group)

@@ -24,9 +24,9 @@ _LONGEST = 100 * 365.25 * 86_400
 
 @dataclass(frozen=True)
 class EventLog:
-    """The n events of a log, in the order of the file.
+    """The n events of a log in the order of the file.
 
-    Hours of the wall clock are the hours of the week. It differs from real time only in logs with UTC offsets, after a
+    The wall clock gives the hour of the week. It differs from real time only in logs with UTC offsets, after a
     change to or from summer time.
     """
 
@@ -45,7 +45,7 @@ class EventLog:
     notes: tuple[str, ...] = ()  # sentences about how the log was read
     starts_estimated: bool = False  # whether the log has completions only, so that ``start`` is an estimate
     refused: tuple[BadRow, ...] = ()  # rows that were left out because they are bad
-    unit: str = "line"  # what the numbers of refused rows count
+    unit: str = "line"  # unit that the numbers of refused rows count
 
     def __len__(self) -> int:
         return len(self.start)
@@ -59,13 +59,13 @@ class EventLog:
 
 
 def read_event_log(path: Path, columns: Mapping[str, str] | None = None, reading: LogReading | None = None) -> EventLog:
-    """Read a log: CSV, XES, Excel, Parquet, OCEL 2.0 as JSON or SQLite, plain or gzip; its first bytes decide.
+    """Read a log: CSV, XES, Excel, Parquet, OCEL 2.0 as JSON or SQLite, plain or gzip, told apart by its first bytes.
 
     Args:
         path: file to read.
         columns: column names that are not recognised, by field (case, activity, resource, start, end, transition,
             instance); see :func:`longstride.process.event_logs.reading.options.parse_log_columns`.
-        reading: format and zone of times, and what happens to bad rows and duplicates.
+        reading: format and zone of times, and treatment of bad rows and duplicates.
 
     Raises:
         UserError: the file cannot be read, lacks a column or resources, or has a bad row; the message names file and
@@ -76,20 +76,20 @@ def read_event_log(path: Path, columns: Mapping[str, str] | None = None, reading
 
 
 def _event_log(source: str, reading: Reading) -> EventLog:
-    """Check the events together and count their times from a Monday."""
+    """Check the events as a whole and count their times from a Monday."""
     events = reading.records
     if len(events.end) < 2:
-        refused = f" beside {len(reading.refused):,} bad ones" if reading.refused else ""
+        refused = f" besides {len(reading.refused):,} bad rows" if reading.refused else ""
         raise UserError(
             f"{source} holds {len(events.end) or 'no'} event(s){refused}; at least two are needed."
             + (f" {reading.notes[0]}" if reading.notes else "")
         )
     if not (events.resource.code >= 0).any():
-        raise UserError(f"{source} names no resource in any event, so who can do what cannot be learned.")
+        raise UserError(f"{source} names no resource in any event, so the skills of people cannot be learned.")
     _require_one_century(source, events.start, events.end)
     first = int(events.start.argmin())
     clocks = events.start + events.start_offset, events.end + events.end_offset
-    monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, whatever its UTC offset
+    monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, for any UTC offset
     midnight = (monday - _EPOCH).total_seconds()
     cases, activities, resources = (_compact(column) for column in (events.case, events.activity, events.resource))
     return EventLog(
@@ -123,13 +123,13 @@ def _compact(column: Coded) -> Coded:
 
 
 def _require_one_century(source: str, start: np.ndarray, end: np.ndarray) -> None:
-    """Refuse dates that can only be wrong, before they become calendars of thousands of years."""
+    """Refuse dates that must be wrong, before they become calendars of thousands of years."""
     if end.max() - start.min() > _LONGEST:
         event, other = start.argmin(), end.argmax()
         first, last = (moment_of(float(t)) for t in (start[event], end[other]))
         raise UserError(
             f"{source} goes from {first.date()} to {last.date()} (events {event + 1} and {other + 1}), more "
-            f"than a hundred years; mend or remove the events whose dates are wrong, or add {SKIP_OPTION}."
+            f"than a hundred years; correct or remove the events whose dates are wrong, or add {SKIP_OPTION}."
         )
     require_years(source, float(start.min()), float(end.max()))
 

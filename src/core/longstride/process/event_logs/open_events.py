@@ -1,4 +1,4 @@
-"""What of a log has happened by some time, what is in work then, and what is said to wait."""
+"""The part of a log up to some time: completed events, tasks in work, and tasks that the log marks as waiting."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -37,45 +37,45 @@ _EPOCH = datetime(1970, 1, 1)
 _DAY = 86_400.0
 
 _LONG_SILENT = 7 * _DAY
-"""Seconds since the last event, from which the present is doubted if the log itself never paused so long."""
+"""Seconds since the last event from which the present causes a warning, if the log itself never paused so long."""
 
 
 class OpenTask(NamedTuple):
-    """A task that is not done; ages are hours of real time before the present."""
+    """An unfinished task; ages are hours of real time before the present."""
 
     case: str
     activity: str
-    person: str  # empty where nobody is named
-    age: float  # since when it is in work or waits; NaN where the log does not say
+    person: str  # empty if the log names none
+    age: float  # time since it began to be in work or to wait; NaN if unknown
 
 
 class OpenEvents(NamedTuple):
     """A log at one time."""
 
     now: datetime  # wall clock
-    done: dict[str, list[tuple[str, float]]]  # case -> activity and age of its completed events, the first one first
+    done: dict[str, list[tuple[str, float]]]  # case -> activity and age of its completed events in order
     in_work: list[OpenTask]
-    waiting: list[OpenTask]  # of which the log says so
+    waiting: list[OpenTask]  # marked as waiting in the log
     opened: dict[str, float]  # case -> age of its first time
     notes: list[str]
 
 
 def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading, at: str | None) -> OpenEvents:
-    """Read a log up to a time; None for its last one.
+    """Read a log up to a time, None for its last one.
 
     A row with a start and without an end is in work, as is a ``start`` without ``complete``. One without both, or with
-    the transition ``schedule``, waits. What happens after the time is left out.
+    the transition ``schedule``, waits. Later events are left out.
 
     Raises:
-        UserError: the file cannot be read, a column is missing, there is a bad row that is not to be skipped, or
-            nothing has happened by that time.
+        UserError: the file cannot be read, a column is missing, a bad row must not be skipped, or nothing has happened
+            by that time.
     """
     with readable(path):
         return _open_events(str(path), read_rows(path, columns, options), options, at)
 
 
 def _open_events(source: str, read: ReadRows, options: LogReading, at: str | None) -> OpenEvents:
-    """Return what a log says up to a time."""
+    """Return the content of a log up to a time."""
     times, rows = read.times, read.rows
     bad = find_bad_rows(rows, _filled(read), read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
@@ -106,7 +106,7 @@ def _open_events(source: str, read: ReadRows, options: LogReading, at: str | Non
 
 
 class _Tasks:
-    """Sorts the rows of a log into what is done, in work and waiting at a time."""
+    """Sorts the rows of a log into events that are done, tasks in work and waiting tasks at a time."""
 
     def __init__(self, rows: Rows, now: float) -> None:
         self._texts, self._now = rows.texts, now
@@ -117,7 +117,7 @@ class _Tasks:
         self.opened: dict[str, float] = {}
 
     def take_whole_rows(self, start: np.ndarray, end: np.ndarray, bad: np.ndarray) -> None:
-        """Take rows that hold start and end, float64[n], NaN where there is none."""
+        """Take rows that hold start and end, float64[n], NaN for a missing time."""
         columns = zip(range(len(start)), start.tolist(), end.tolist(), strict=True)
         for row, begun, over in columns:
             if bad[row]:
@@ -130,7 +130,7 @@ class _Tasks:
                 self.waiting.append(self._task(row, np.nan))
 
     def take_transitions(self, start: np.ndarray, end: np.ndarray, bad: np.ndarray) -> None:
-        """Take rows for starts, completions and schedules, and those that hold both times."""
+        """Take rows of starts, completions and schedules, and rows that hold both times."""
         time = np.where(np.isnan(end), start, end)
         kept = np.flatnonzero(~bad & (np.where(np.isnan(start), time, np.fmin(start, time)) <= self._now))
         whole = (~np.isnan(start) & ~np.isnan(end))[kept]
@@ -187,7 +187,7 @@ class _Tasks:
 
 
 def _repeated(rows: Rows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return bool[n], whether a row is equal to one before it; times are float64[n], NaN for none."""
+    """Return bool[n], whether a row equals an earlier one; times are float64[n], NaN for none."""
     codes = [column.code for column in rows.texts.values()]
     times = [np.where(np.isnan(column), -1.0, column) for column in (start, end)]
     first = first_of_equals([*codes, *times])
@@ -195,10 +195,10 @@ def _repeated(rows: Rows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _of_another_century(read: ReadRows, start: np.ndarray, end: np.ndarray, source: str, skip: bool) -> BadRows:
-    """Return the rows more than 50 years from the median: one of them would be the present, or all would be over.
+    """Return the rows more than 50 years from the median: such a row would shift the present.
 
     Raises:
-        UserError: there is one, and bad rows are not to be skipped.
+        UserError: there is such a row, and bad rows must not be skipped.
     """
     first, last = np.fmin(start, end), np.fmax(start, end)
     timed, mask = ~np.isnan(last), np.zeros(len(last), np.bool_)
@@ -212,7 +212,7 @@ def _of_another_century(read: ReadRows, start: np.ndarray, end: np.ndarray, sour
 
 
 def _filled(read: ReadRows) -> dict[str, Times]:
-    """Return times in which an empty one of a row is its other one, for the checks of bad rows: it may be open."""
+    """Return times in which a row's missing time is replaced by its other one, since an open task is not a bad row."""
     start, end = read.times.get("start"), read.times["end"]
     if start is None:
         return {"end": end._replace(known=end.known | end.empty)} if "transition" not in read.rows.texts else read.times
@@ -225,7 +225,7 @@ def _filled(read: ReadRows) -> dict[str, Times]:
 
 
 def _seconds_or_nan(times: dict[str, Times], field: str, bad: np.ndarray) -> np.ndarray:
-    """Return float64[n], the times of a column in real seconds, NaN where there is none or the row is bad."""
+    """Return float64[n], the times of a column in real seconds, NaN for a missing time or a bad row."""
     if field not in times:
         return np.full(len(bad), np.nan)
     return np.where(times[field].known & ~bad, seconds(times[field]), np.nan)
@@ -259,7 +259,7 @@ def _present(
 
 
 def _long_silent(times: np.ndarray, now: float, clock: datetime) -> list[str]:
-    """Return a sentence where the last event before the present is further back than any pause of the log."""
+    """Return a sentence if the last event before the present is further back than any pause of the log."""
     before = np.unique(times[times <= now])
     if len(before) == 0:
         return []
@@ -268,12 +268,12 @@ def _long_silent(times: np.ndarray, now: float, clock: datetime) -> list[str]:
         return []
     return [
         f"The last event before {clock:%Y-%m-%d %H:%M} is {silent / _DAY:,.0f} days older: is --at right? "
-        "All that was open then is taken to be open still."
+        "All tasks that were open then count as open now."
     ]
 
 
 def _offset_before(now: float, real: np.ndarray, offsets: np.ndarray, wall: bool) -> float:
-    """Return the offset, in seconds, of the last time not after ``now``, which is one of the wall clock or real."""
+    """Return the offset in seconds of the last time not after ``now``, a time of the wall clock or a real one."""
     shown = np.where(np.isnan(real), np.inf, real + offsets * wall)
     before = np.where(shown <= now, shown, -np.inf)
     last = int(before.argmax()) if np.isfinite(before).any() else int(np.nanargmin(shown))

@@ -1,4 +1,4 @@
-"""refused_rows.csv: the bad rows that were left out of an event log, with reasons."""
+"""Writes refused_rows.csv: the bad rows that were left out of an event log, with reasons."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from longstride.training.run_directory.files import write_atomically
 
 
 def write_refused_rows(rows: Sequence[BadRow], unit: str, path: Path) -> None:
-    """Write number, reason and cells of each row; ``unit`` is what the numbers count.
+    """Write number, reason and cells of each row; ``unit`` is the unit that the numbers count.
 
     Raises:
         UserError: the file cannot be written.

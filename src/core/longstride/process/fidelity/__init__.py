@@ -1,1 +1,1 @@
-"""Mined scenarios beside their logs: distances, verdicts, and what an allocation can change."""
+"""Comparison of mined scenarios with their logs: distances, verdicts, and the potential of allocation."""

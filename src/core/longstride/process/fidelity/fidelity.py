@@ -1,4 +1,4 @@
-"""Event log and mined scenario compared, under the log's own allocation habits."""
+"""Compares an event log with its mined scenario, under the log's own allocation habits."""
 
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -46,7 +46,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Log beside simulation; times in hours."""
+    """Log compared with simulation; times in hours."""
 
     log: str  # file of the log
     scenario: str  # name of the scenario
@@ -67,7 +67,7 @@ class Fidelity:
     activities: dict[str, Compared]  # events of each activity
     resources: dict[str, Compared]  # hours worked by each resource
     open_cases: float  # simulated cases that are open at the end
-    sentences: tuple[str, ...] = ()  # differences of the two, in words
+    sentences: tuple[str, ...] = ()  # differences of the two, as sentences
 
 
 class _Episodes(NamedTuple):
@@ -84,7 +84,7 @@ class _Episodes(NamedTuple):
 
 
 def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
-    """Simulate a scenario under the ``logged`` heuristic and compare it with the log that it was learned from.
+    """Simulate a scenario under the ``logged`` heuristic and compare it with the log from which it was mined.
 
     Raises:
         UserError: the scenario has no real time unit or no observations.
@@ -128,12 +128,12 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
         resources=resources,
         open_cases=played.open_cases,
     )
-    said = [] if not scenario.has_delays else _verdict(log, scenario, played, figures)
-    return replace(figures, sentences=(*filter(None, [played.message]), *said, *_sentences(figures)))
+    shares = [] if not scenario.has_delays else _verdict(log, scenario, played, figures)
+    return replace(figures, sentences=(*filter(None, [played.message]), *shares, *_sentences(figures)))
 
 
 def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fidelity) -> list[str]:
-    """Return where the time goes, and which activities differ."""
+    """Return sentences about the shares of the cycle time, and about activities that differ."""
     cycle = figures.mean_cycle_time.simulated * scenario.hour
     sentences = verdict(logged_shares(log), played.shares, scenario, cycle)
     number = np.array([scenario.activities.index(name) for name in log.activities])
@@ -150,8 +150,8 @@ def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     arrived, still_open, busy, cycle_times, messages, on_duty = [], [], [], [], [], []
     shares, by_activity = [], []
     for episode in range(episodes):
-        luck = int(stream(seed, "fidelity", episode).integers(2**31))
-        played = play_logged(record, parameters, sizes, luck)
+        seed_of_episode = int(stream(seed, "fidelity", episode).integers(2**31))
+        played = play_logged(record, parameters, sizes, seed_of_episode)
         state = played.state
         completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
         cycle_times.append((completed - began)[completed >= 0.0] / hour)
@@ -180,11 +180,11 @@ def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
 
 
 def _shares(state: Any) -> Shares:
-    """Return where the time of an episode's cases went."""
+    """Return the shares of an episode's cycle times."""
     completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
     total = max(float((np.where(completed >= 0.0, completed, state.time) - began).sum()), 1e-12)
-    world, work = float(state.resting_time) / total, float(state.serving_time) / total
-    return Shares(work, max(1.0 - world - work, 0.0), world)
+    external, work = float(state.resting_time) / total, float(state.serving_time) / total
+    return Shares(work, max(1.0 - external - work, 0.0), external)
 
 
 def _compare_activities(log: EventLog, scenario: Scenario, arrived: float) -> dict[str, Compared]:
@@ -213,7 +213,7 @@ def _differs(figure: Compared) -> bool:
 
 
 def _sentences(f: Fidelity) -> list[str]:
-    """Return where the two differ. Figures are facts; causes are only offered as possible ones."""
+    """Return sentences about differences of the two. Figures are facts; causes are named as possible only."""
     sentences = []
     if _differs(f.cases):
         sentences.append(f"The log has {f.cases.logged:,.0f} cases, an episode {f.cases.simulated:,.0f}.")
@@ -223,17 +223,17 @@ def _sentences(f: Fidelity) -> list[str]:
         if cycle.simulated < cycle.logged:
             sentences.append(
                 f"{lead}: in the log a case is worked on for {_hours(work.logged)}. Cases may be waiting longer in the "
-                "log by luck, and long ones that are open at the end of an episode are not in its mean."
+                "log by chance, and long ones that are open at the end of an episode are not in its mean."
             )
         else:
             sentences.append(
-                f"{lead}. Where people are nearly always busy, the length of queues is luck, and the log may have had "
-                "shorter ones than usual; people may also be there when their records do not show it."
+                f"{lead}. If people are nearly always busy, the length of queues depends on chance, and the log may "
+                "have had shorter ones than usual; people may also be there when their records do not show it."
             )
     if _differs(f.hours_worked):
         sentences.append(
             f"The scenario's people work {f.hours_worked.logged:,.0f} hours in the log and "
-            f"{f.hours_worked.simulated:,.0f} in the simulation; there they also do what the log leaves without a name."
+            f"{f.hours_worked.simulated:,.0f} in the simulation; there they also do the events without a name."
         )
     if f.open_cases > 0.1 * f.cases.simulated:
         sentences.append(

@@ -1,8 +1,8 @@
-"""Distances of two event logs as the field measures them: the definitions of the package ``log-distance-measures``.
+"""Distances of two event logs, by the definitions of the package ``log-distance-measures``.
 
-Of control flow, the share of n-grams that differ. Of times, Wasserstein distances in hours between histograms with bins
-of one hour, of starts and ends together (Chapela-Campa et al., "Can I trust my simulation model? Measuring the quality
-of business process simulation models", BPM 2023).
+Control flow: the share of n-grams that differ. Times: Wasserstein distances in hours between histograms of starts and
+ends with bins of one hour (Chapela-Campa et al., "Can I trust my simulation model? Measuring the quality of business
+process simulation models", BPM 2023).
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from scipy.stats import wasserstein_distance
 HOUR = 3600.0
 _WEEK = 168
 _UNSHARED_WEEKDAY = 23.0
-"""Distance of a weekday that only one of the two logs has, the greatest of two histograms of hours."""
+"""Distance for a weekday that only one of the two logs has: the largest distance of two histograms of hours."""
 
 
 class Events(NamedTuple):
@@ -38,7 +38,7 @@ class Events(NamedTuple):
 
 
 class LogDistances(NamedTuple):
-    """The six distances; in hours, but the first."""
+    """The six distances; all but the first in hours."""
 
     ngd: float  # n-grams: share of different sequences of three activities, 0 (equal) to 1
     aed: float  # absolute events: when events happen
@@ -61,7 +61,7 @@ def log_distances(logged: Events, simulated: Events) -> LogDistances:
 
 
 def ngram_distance(logged: Events, simulated: Events, n: int = 3) -> float:
-    """Return the share of the sequences of ``n`` activities in which the logs differ; cases begin and end with gaps."""
+    """Return the share of sequences of ``n`` activities that differ; cases are padded with gaps at both ends."""
     grams = [_ngrams(events, n) for events in (logged, simulated)]
     _, which = np.unique(np.concatenate(grams), axis=0, return_inverse=True)
     first, size = len(grams[0]), int(which.max()) + 1

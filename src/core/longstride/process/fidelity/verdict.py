@@ -1,12 +1,12 @@
-"""Where the time of cases goes, in a log and in its simulation, in a person's words."""
+"""Sentences about the shares of cycle times, in a log and in its simulation."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
+from longstride.process.fidelity.external_share import format_time, unexplained_share
 from longstride.process.fidelity.log_distances import HOUR, Events
-from longstride.process.fidelity.world_share import in_words, unexplained_share
 from longstride.process.mining.delays.waits import proven_of_waits
 from longstride.process.scenario.scenario import Scenario
 
@@ -20,29 +20,29 @@ class Shares(NamedTuple):
 
     work: float
     people: float  # waiting for people; in a log, waiting that its records leave unexplained
-    world: float  # waiting for the world
+    external: float  # external delays
 
 
 def logged_shares(log: EventLog) -> Shares:
     """Return the shares of a log: work is the time in which a record of the case is open.
 
-    Of each wait the world has the part of its open hours in which its person was free and on duty.
+    The part of a wait's open hours in which its person was free and on duty is an external delay.
     """
     first, last = log.case_times()
     total = float((last - first).sum())
     if total <= 0.0:
         return Shares(1.0, 0.0, 0.0)
     gaps, order = _gaps(Events(log.case, log.activity, log.start, log.end))
-    waited, world = float(gaps.sum()) / total, float(gaps @ proven_of_waits(log)[order]) / total
-    return Shares(1.0 - waited, waited - world, world)
+    waited, external = float(gaps.sum()) / total, float(gaps @ proven_of_waits(log)[order]) / total
+    return Shares(1.0 - waited, waited - external, external)
 
 
 def _gaps(events: Events) -> tuple[np.ndarray, np.ndarray]:
-    """Return float64[n], seconds from the last end so far in the case to each start, at least 0, and the order."""
+    """Return float64[n], seconds from the latest end before in the case to each start, at least 0, and the order."""
     order = np.lexsort((events.end, events.start, events.case))
     case, start, end = events.case[order], events.start[order], events.end[order]
     begins = np.append(True, case[1:] != case[:-1])
-    # A running maximum within cases: times are lifted by the case's number times more than they span.
+    # A running maximum within cases: each case's times are shifted above those of the case before.
     lift = np.cumsum(begins) * (end.max() - start.min() + 1.0)
     latest = np.maximum.accumulate(end + lift) - lift
     gaps = np.zeros(len(case))
@@ -52,7 +52,7 @@ def _gaps(events: Events) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hours_by_activity(events: Events, count: int) -> np.ndarray:
-    """Return float64[count], hours a case before and in each activity: from the last end so far in the case."""
+    """Return float64[count], hours a case of each activity, with the time since the latest end before in the case."""
     gaps, order = _gaps(events)
     hours = (gaps + events.end[order] - events.start[order]) / HOUR
     return np.bincount(events.activity[order], hours, count) / max(len(np.unique(events.case)), 1)
@@ -62,26 +62,26 @@ def verdict(logged: Shares, simulated: Shares, scenario: Scenario, cycle: float)
     """Return sentences about the shares; ``cycle`` is the simulated mean in the scenario's unit."""
 
     def parts(shares: Shares, people: str) -> str:
-        return f"{shares.work:.1%} is work, {shares.people:.1%} {people} and {shares.world:.1%} waits for the world"
+        return f"{shares.work:.1%} is work, {shares.people:.1%} {people} and {shares.external:.1%} is external delay"
 
     sentences = [
         f"Of the logged cycle time {parts(logged, 'is waiting that the log leaves unexplained')}.",
         f"Of the simulated one {parts(simulated, 'waits for people')}.",
     ]
-    if simulated.world > 0.0:
+    if simulated.external > 0.0:
         least, most = (
             simulated.people * cycle,
-            (simulated.people + unexplained_share(scenario) * simulated.world) * cycle,
+            (simulated.people + unexplained_share(scenario) * simulated.external) * cycle,
         )
         sentences.append(
-            f"Waiting that people can change is {in_words(least, scenario)} of {in_words(cycle, scenario)} a case, and "
-            f"{in_words(max(most, least), scenario)} if they cause all that is unexplained."
+            f"Waiting that people can change is {format_time(least, scenario)} of {format_time(cycle, scenario)} a "
+            f"case, and {format_time(max(most, least), scenario)} if they cause all that is unexplained."
         )
     return sentences
 
 
 def differing_activities(logged: np.ndarray, simulated: np.ndarray, names: list[str], cycle: float) -> str | None:
-    """Return which activities' hours a case, float64[A], differ most; None where all are alike."""
+    """Return a sentence about the activities whose hours a case, float64[A], differ most; None if all are similar."""
     difference = simulated - logged
     order = np.argsort(-np.abs(difference))[:_MOST_NAMED]
     named = [

@@ -1,9 +1,9 @@
 """Action features: expected delays in the near future, computed from the state.
 
 A fast resource that will soon be free can be better than a slow one that is free now. That depends on all resources
-that can do the activity, on their present tasks and shifts. A network learns this slowly from raw figures, so it is
-computed here. Arguments are ``state`` (``state.py``), ``p`` (``parameters.py``) and int64 indices: r a resource, a an
-activity. Times are float64 in the scenario's unit.
+that can do the activity, on their current tasks and shifts. A network learns this slowly from raw figures, so it is
+computed here. Arguments are ``state`` (``state.py``), ``p`` (``parameters.py``) and int64 indices: resource r and
+activity a. Times are float64 in the scenario's unit.
 """
 
 import math
@@ -11,11 +11,11 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.heuristics import NOBODY
+from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.service_times import mean_residual
 
 _MOST_TASKS = 16
-"""Tasks of a queue that are assigned one by one; the time for a longer queue is taken to be in proportion."""
+"""Tasks of a queue that are assigned one by one; the time for a longer queue is extrapolated in proportion."""
 
 
 @njit(nogil=True)
@@ -23,15 +23,15 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     """Write the features of each feasible pair.
 
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
-    1 is feature 0 where that is negative: another resource is expected to finish sooner, although it is not free now.
-    With a prior that serves the oldest case it is 1 for the pairs that do, else 0.
-    Feature 2, where cases have parallel branches, is :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
+    1 is feature 0 if that is negative: another resource is expected to finish sooner, although it is not free now. With
+    a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0.
+    Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
     pairs and postpone; ``features`` is float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
     """
-    oldest = oldest_case(state, p, mask) if p.serves_oldest else NOBODY
+    oldest = oldest_case(state, p, mask) if p.serves_oldest else NO_CASE
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
-        waits = np.float32(1.0 if oldest < NOBODY and oldest_of(state, a) == oldest else 0.0)
+        waits = np.float32(1.0 if oldest < NO_CASE and oldest_of(state, a) == oldest else 0.0)
         for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
             if mask[pair]:
                 if relief < 0.0:
@@ -46,8 +46,8 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def oldest_of(state, a):  # type: ignore[no-untyped-def]
-    """Return the number of the oldest case that waits for an activity, by arrival; ``NOBODY`` if none waits."""
-    oldest, slot = NOBODY, state.queue_head[a]
+    """Return the number of the oldest case that waits for an activity, by arrival; ``NO_CASE`` if none waits."""
+    oldest, slot = NO_CASE, state.queue_head[a]
     for _ in range(state.queue_length[a]):
         oldest = min(oldest, state.slot_case[slot])
         slot = state.slot_next[slot]
@@ -57,7 +57,7 @@ def oldest_of(state, a):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
     """Return the number of the oldest case that waits for an activity with a feasible pair."""
-    oldest = NOBODY
+    oldest = NO_CASE
     for a in range(len(state.queue_length)):
         for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
             if mask[pair]:
@@ -68,7 +68,7 @@ def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
-    """Return the expected time until a resource can begin a task: done with its present one and on duty."""
+    """Return the expected time until a resource can begin a task: its current task is done and it is on duty."""
     wait, pair = 0.0, state.busy_pair[r]
     if pair >= 0:
         wait = mean_residual(
@@ -87,7 +87,7 @@ def time_until_ready(state, p, r):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def least_wait(state, p, r):  # type: ignore[no-untyped-def]
-    """Return a lower bound of :func:`time_until_ready`, without its logarithm and two erfc."""
+    """Return a cheap lower bound of :func:`time_until_ready`, without its logarithm and two erfc."""
     change = state.change_at[r] - state.time
     if not state.on_duty[r]:
         return change
@@ -97,10 +97,10 @@ def least_wait(state, p, r):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
-    """Return the expected time until the tasks that wait for an activity are done, if its resources did nothing else.
+    """Return the expected time to serve an activity's queue, if its resources did nothing else.
 
     Each task goes to the resource that would finish it first (list scheduling), with mean service times in place of
-    random ones. :func:`time_until_ready` is costly, so it is computed only for a resource that might be next.
+    random ones. :func:`time_until_ready` is expensive, so it is computed only for a resource that might be next.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
     for pair in range(first, last):
@@ -121,7 +121,7 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
             break
         state.done[chosen] += p.pair_mean[chosen]
     earliest = state.done[chosen]
-    for pair in range(first, last):  # features must leave the record unchanged
+    for pair in range(first, last):  # features must not change the record
         state.done[pair], state.asked[pair] = 0.0, 0
     return earliest * state.queue_length[a] / tasks
 
@@ -130,7 +130,7 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
 def branches_behind(state, p, a):  # type: ignore[no-untyped-def]
     """Return the share of the sibling branches of a queue's head that are neither done nor in service.
 
-    0 means that no other queue delays the case: it has no parallel branches, or this branch is the last to start.
+    0 means that no other queue delays the case: the case has no parallel branches, or this branch starts last.
     """
     slot = state.queue_head[a]
     case, join = state.slot_case[slot], p.node_inside[state.slot_node[slot]]

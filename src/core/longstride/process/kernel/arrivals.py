@@ -1,4 +1,4 @@
-"""Arrivals of cases: their arrays in the parameters, their expected number, and the draw of the next one.
+"""Arrivals of cases: arrays of the parameters, the expected number, and the draw of the next arrival.
 
 Compiled functions work on ``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``.
 """
@@ -17,7 +17,7 @@ POISSON, WEEKLY, REPLAY = range(3)
 
 
 def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields ``arrival...`` of the parameters."""
+    """Return the parameters' fields ``arrival...``."""
     arrivals = scenario.arrivals
     kind, rates, times, expected = POISSON, np.zeros(1), np.zeros(1), np.zeros(1)
     if arrivals.times is not None:
@@ -40,7 +40,7 @@ def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
 
 
 def expected_cases(scenario: Scenario) -> float:
-    """Return the expected number of cases of an episode; infinity or NaN if it is beyond float64."""
+    """Return the expected number of cases of an episode; infinity or NaN if it exceeds float64."""
     arrivals, horizon = scenario.arrivals, scenario.horizon.value
     if arrivals.times is not None:
         return float(max(1, sum(time < horizon for time in arrivals.times)))
@@ -71,7 +71,7 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
     if p.arrival_kind == POISSON:
         state.next_arrival += exposure / p.arrival_rates[0]
         return
-    # The rate changes by the hour: use up the exponential exposure hour by hour (inversion).
+    # Inversion: integral of rate(t) dt up to the next arrival = exposure. The rate is constant within each hour.
     time = state.next_arrival
     bin_ = np.int64(math.floor(time / p.hour))
     while time < p.horizon:
@@ -88,14 +88,14 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
-    """Return arrivals so far minus those expected by now; 0 for arrivals from a log."""
+    """Return arrivals so far minus those expected so far; 0 for arrivals from a log."""
     if p.arrival_kind == REPLAY:
         return 0.0
     if p.arrival_kind == POISSON:
         return state.arrived - p.arrival_rates[0] * state.time
     time, arrived = state.time, state.arrived
     if len(p.arrival_gaps) > 1 and state.next_arrival < math.inf:
-        # Gaps have memory, so only whole gaps are free of expectation: count the one that is under way as a whole.
+        # Gaps have memory, so only whole gaps have the expected number of arrivals: the current gap counts as a whole.
         time, arrived = state.next_arrival, state.arrived + 1
     bin_, bins = np.int64(math.floor(time / p.hour)), len(p.arrival_rates)
     expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]

@@ -1,4 +1,4 @@
-"""Compiled functions that let people come and go, and that know who can be given a task."""
+"""Compiled functions for people's shifts and availability."""
 
 import numpy as np
 from numba import njit
@@ -9,10 +9,10 @@ from longstride.process.kernel.state import NONE
 
 @njit(nogil=True)
 def feasible(state, p):  # type: ignore[no-untyped-def]
-    """Whether some waiting task has an available resource that can do it."""
+    """Return whether some waiting task has an available resource that can do it."""
     if state.waiting == 0:
         return False
-    for a in range(len(state.queue_length)):  # noqa: SIM110 (a generator takes time)
+    for a in range(len(state.queue_length)):  # noqa: SIM110 (a generator is slow to compile)
         if state.queue_length[a] > 0 and state.able[a] > 0:
             return True
     return False
@@ -20,7 +20,7 @@ def feasible(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def set_available(state, p, resource, available):  # type: ignore[no-untyped-def]
-    """Set whether a resource can be given a task, and count it at all that it can do."""
+    """Set whether a resource is available, and count it for all activities that it can do."""
     change = np.int64(available) - np.int64(state.available[resource])
     state.available[resource] = available
     if change != 0:
@@ -30,7 +30,7 @@ def set_available(state, p, resource, available):  # type: ignore[no-untyped-def
 
 @njit(nogil=True)
 def change_shift(state, p):  # type: ignore[no-untyped-def]
-    """Let the next resource come or go; a busy one finishes its task first."""
+    """Start or end the duty of the next resource; a busy one finishes its task first."""
     resource = p.shift_resource[state.shift]
     state.on_duty[resource] = p.shift_on[state.shift]
     set_available(state, p, resource, 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0)
@@ -45,7 +45,7 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def change_duty(state, p):  # type: ignore[no-untyped-def]
-    """Let all resources come or go that do so at this hour, or draw the plans of the next day."""
+    """Start or end the duty of all resources that change at this hour, or draw the plans of the next day."""
     hour = np.int64(round(state.time / p.hour)) - 24 * state.day
     if hour == 24:
         begin_day(state, p, state.day + 1)

@@ -1,8 +1,8 @@
-"""Counter-based random numbers: every case carries its own stream.
+"""Counter-based random numbers: every case has its own stream.
 
 A case's arrivals, branches and service times are functions of the episode's seed and the case, not of the order in
-which a policy serves cases. So two policies on the same seed see the same cases with the same luck (common random
-numbers), which makes their comparison far more precise. A stream is its state, a uint64. The generator is SplitMix64
+which a policy serves cases. So two policies on the same seed see the same cases with the same random numbers (common
+random numbers), which makes their comparison far more precise. A stream is a uint64 state. The generator is SplitMix64
 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 """
 

@@ -1,6 +1,6 @@
-"""Who is on duty by rosters: each day draws a plan for each resource, by the episode's seed and not by what happened.
+"""Duty by rosters: a plan is drawn for each resource and day, by the episode's seed and not by its course.
 
-Absences and holidays are taken out of the plans.
+Absences and holidays are removed from the plans.
 
 A plan is a mask with a bit for each hour of the day, the lowest for 00:00-01:00. Functions work on ``state``, the
 record of ``state.py``, and ``p``, the record of ``parameters.py``. Hours and days are counted from time 0.
@@ -19,17 +19,17 @@ from longstride.process.scenario.schema import Day, DutyPlan
 ROSTER_STREAM = 2**33
 ALWAYS = (1 << 24) - 1
 _LOOKAHEAD = 28
-"""Days ahead in which the next change of a resource is looked for."""
+"""Days ahead in which the next change of a resource is searched."""
 
 
 def roster_arrays(
     rosters: Mapping[str, Sequence[DutyPlan]], fixed: Mapping[str, Sequence[int]], resources: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the fields ``roster...`` of the parameters.
+    """Return the parameters' fields ``roster...``.
 
     Args:
         rosters: plans of the resources that have them.
-        fixed: masks of the seven weekdays of resources with working hours; others are always on duty.
+        fixed: masks of the seven weekdays of resources with working hours; other resources are always on duty.
         resources: names of all resources.
     """
     first, cumulative, masks, names = [0], [], [], list(Day.__args__)  # type: ignore[attr-defined]
@@ -64,7 +64,7 @@ def mask_of(state, p, r, day):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def drawn_mask(state, p, r, day):  # type: ignore[no-untyped-def]
-    """Return :func:`mask_of`; that of the present day has been drawn."""
+    """Return :func:`mask_of`, read from the state for the current day."""
     return state.duty_mask[r] if day == state.day else mask_of(state, p, r, day)
 
 
@@ -81,7 +81,7 @@ def without_leave(p, r, day, mask):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def begin_day(state, p, day):  # type: ignore[no-untyped-def]
-    """Draw everybody's plan of a day and note the hours in which somebody comes or goes."""
+    """Draw the plans of a day for all resources and note the hours at which one comes or goes."""
     state.day = day
     state.change_hours = 1 << 24  # the next day begins with a draw
     for r in range(len(state.finish)):
@@ -89,13 +89,13 @@ def begin_day(state, p, day):  # type: ignore[no-untyped-def]
         state.duty_mask[r] = mask
         state.change_hours |= mask ^ ((mask << 1) | state.on_duty[r])
         if state.change_at[r] <= state.time and (mask & 1) == state.on_duty[r]:
-            note_changes(state, p, r, 24 * day)  # the absence is longer than anybody looked ahead
+            note_changes(state, p, r, 24 * day)  # the absence is longer than the days searched ahead
     next_change_hour(state, p, 0)
 
 
 @njit(nogil=True)
 def next_change_hour(state, p, hour):  # type: ignore[no-untyped-def]
-    """Set the next shift change to the first hour of the day, not before ``hour``, in which somebody comes or goes."""
+    """Set the next shift change to the day's first hour, not before ``hour``, at which a resource comes or goes."""
     while (state.change_hours >> hour) & 1 == 0:
         hour += 1
     state.next_shift = (24.0 * state.day + hour) * p.hour
@@ -103,7 +103,7 @@ def next_change_hour(state, p, hour):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def find_change(state, p, r, hour, on):  # type: ignore[no-untyped-def]
-    """Return the first hour, counted from time 0 and not before ``hour``, at which a resource is not as ``on`` says."""
+    """Return the first hour, from time 0 and not before ``hour``, at which a resource's duty differs from ``on``."""
     day, of_day = hour // 24, hour % 24
     for _ in range(_LOOKAHEAD):
         mask = drawn_mask(state, p, r, day)
@@ -119,7 +119,7 @@ def find_change(state, p, r, hour, on):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def note_changes(state, p, r, hour):  # type: ignore[no-untyped-def]
-    """Set when a resource changes next and after that, seen from an hour at which it is as ``on_duty`` says."""
+    """Set a resource's next two changes, seen from an hour at which ``on_duty`` holds."""
     on = state.on_duty[r] != 0
     first = find_change(state, p, r, hour, on)
     state.change_at[r] = first * p.hour
@@ -128,9 +128,9 @@ def note_changes(state, p, r, hour):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pause_until_done(state, p, r, start, work):  # type: ignore[no-untyped-def]
-    """Return when work that a resource begins at a time is done, if it rests while the resource is off duty.
+    """Return the end of work that a resource begins at a time, if the work rests while the resource is off duty.
 
-    A resource that takes up work at the very end of its duty does it when it is back. Infinity if not by the horizon.
+    Work that begins at the very end of a duty is done when the resource is back. Infinity if not done by the horizon.
     """
     hour = np.int64(math.floor(start / p.hour))
     time = start
@@ -150,7 +150,7 @@ def pause_until_done(state, p, r, start, work):  # type: ignore[no-untyped-def]
 
 
 def duty_stretches(state: Any, p: Any, r: int, days: int) -> list[tuple[int, int]]:
-    """Return the first hours and the hours after the last of a resource's duty in some days, counted from time 0."""
+    """Return the stretches of a resource's duty in the first days: first hour, and hour after the last, from time 0."""
     hours = np.array([(int(mask_of(state, p, r, day)) >> hour) & 1 for day in range(days) for hour in range(24)])
     edges = np.flatnonzero(np.diff(np.concatenate([[0], hours, [0]])))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

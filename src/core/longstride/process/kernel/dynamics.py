@@ -29,12 +29,12 @@ from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
 JOIN_STREAM = 2**32
 
 _FEW_BRANCHES = 16
-"""Branches that are looked through one by one; a flow of cases has thousands."""
+"""Most branches for a linear search; a flow of cases has thousands, which are searched by bisection."""
 
 
 @njit(nogil=True)
 def start(state, p, rng):  # type: ignore[no-untyped-def]
-    """Fill the record for an empty process at time 0 and run to its first step."""
+    """Fill the record for an empty process at time 0 and run to the first step."""
     state.seed = np.uint64(rng.random() * 2.0**53)
     clear(state, p)
     run_to_step(state, p)
@@ -47,7 +47,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
     state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
     state.ended, state.overflow = 0, 0
-    # Loops where slices would do: Numba takes seconds longer to compile slice assignments.
+    # Loops instead of slices: Numba takes seconds longer to compile slice assignments.
     for case in range(len(state.completion_time)):
         state.completion_time[case] = -1.0
         for join in range(len(p.join_size)):
@@ -84,7 +84,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def run_to_step(state, p):  # type: ignore[no-untyped-def]
-    """Process at least one event, then further ones until a pair is feasible or the episode ends."""
+    """Process at least one event, then further events until a pair is feasible or the episode ends."""
     while state.ended == 0:
         process_event(state, p)
         if feasible(state, p):
@@ -119,7 +119,7 @@ def process_event(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and add to the time integrals: of the cases in queue or service, the resting, the served."""
+    """Move the clock and update the time integrals: of cases in queue or service, of resting cases, of served cases."""
     passed = time - state.time
     state.area += (state.open - state.resting) * passed
     state.resting_time += state.resting * passed
@@ -148,7 +148,7 @@ def arrive(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
-    """Move a case's token into a node and further, until every token waits, is joined, or has left."""
+    """Move a case's token into a node and further, until every token waits, has joined, or has left."""
     depth = 1
     state.stack_node[0] = node
     state.stack_stream[0] = stream
@@ -179,7 +179,7 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
             state.joined[case, join] += 1
             if state.joined[case, join] == p.join_size[join]:
                 state.stack_node[depth] = p.branch_node[first]
-                # Named by the join, not by the last branch: the same luck under every policy.
+                # Derived from the join, not from the last branch: the same random numbers under every policy.
                 state.stack_stream[depth] = stream_after_join(child(state.seed, case + 1), join)
                 depth += 1
         else:
@@ -191,7 +191,7 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def end_delay(state, p):  # type: ignore[no-untyped-def]
-    """Let the task of the timer that is due wait for a resource, or a case go on after an automatic task."""
+    """Handle the timer that is due: its task joins a queue, or its case continues after an automatic task."""
     case, node, stream = state.timer_case[0], state.timer_node[0], state.timer_stream[0]
     drop_timer(state)
     if is_automatic(p, node):
@@ -208,7 +208,7 @@ def stream_after_join(case_stream, join):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
-    """Return the branch of an XOR node that a uniform number u in [0, 1) chooses."""
+    """Return the branch of an XOR node for a uniform number u in [0, 1)."""
     branch = p.node_first[node]
     last = branch + p.node_count[node] - 1
     while last - branch > _FEW_BRANCHES:
@@ -224,7 +224,7 @@ def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
-    """Add a task to the tail of its activity's queue."""
+    """Append a task to its activity's queue."""
     slot = state.free_slot
     if slot >= len(state.slot_next):
         state.overflow = WAITING_FULL
@@ -285,7 +285,7 @@ def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def complete(state, p, resource):  # type: ignore[no-untyped-def]
-    """End a service: free the resource if it is still on duty, and move the case to its next node."""
+    """End a service: make the resource available if it is still on duty, and move the case to its next node."""
     case, node, stream = state.work_case[resource], state.work_node[resource], state.work_stream[resource]
     state.busy_time[resource] += state.work[resource] if p.pause else state.time - state.started[resource]
     pop_busy(state)

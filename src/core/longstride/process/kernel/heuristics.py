@@ -1,4 +1,4 @@
-"""The usual rules for who works on which task next; none postpones while a pair is feasible.
+"""Heuristics: the usual rules of assignment; none postpones while a pair is feasible.
 
 Each takes the state record, the parameters, the mask bool[P + 1] and a generator, and returns an action, int64.
 """
@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-NOBODY = np.int64(2**62)
+NO_CASE = np.int64(2**62)
 
 
 @njit(nogil=True)
@@ -42,7 +42,7 @@ def shortest_processing_time(state, p, mask, rng):  # type: ignore[no-untyped-de
 
 @njit(nogil=True)
 def first_in_first_out(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Serve the oldest case with a feasible pair, by one of its feasible pairs, all equally likely."""
+    """Serve the oldest case with a feasible pair, by one of its feasible pairs, chosen uniformly."""
     return _serve_oldest(state, p, mask, rng, False)
 
 
@@ -54,11 +54,11 @@ def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
-    """Return int64[A], the number of the oldest case in each activity's queue; ``NOBODY`` if no pair is feasible.
+    """Return int64[A], the number of the oldest case in each activity's queue; ``NO_CASE`` if no pair is feasible.
 
     Cases are numbered by arrival.
     """
-    oldest = np.full(len(state.queue_length), NOBODY)
+    oldest = np.full(len(state.queue_length), NO_CASE)
     for a in range(len(oldest)):
         if mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any():
             slot = state.queue_head[a]
@@ -73,7 +73,7 @@ def _serve_oldest(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def
     oldest = oldest_waiting(state, p, mask)
     case = oldest.min()
     postpone = len(p.pair_mean)
-    if case == NOBODY:
+    if case == NO_CASE:
         return postpone
     habit, equal = 0.0, 0.0
     for pair in range(postpone):

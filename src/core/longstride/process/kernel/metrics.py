@@ -14,16 +14,16 @@ from longstride.process.kernel.timers import is_automatic, rest_ends
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
 
 SHARES = "mean_world_time", "mean_people_time", "mean_work_time"
-"""The metrics into which the time of a case is divided."""
+"""Metrics that split the time of a case; "world" is the documented key of external delays."""
 
 
 def metrics_dtype(resources: int, has_delays: bool = False) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
-    Cycle times are of cases that arrived after the warm-up; an open case counts with its age at the end. The mean
-    utilisation is that of all resources together: their time at work over their time on duty. Where cases can wait
-    for nobody, the time of a case is divided, too: it is the world's while no task of the case waits for a resource or
-    is served, work while one is served, and people's else.
+    Cycle times cover cases that arrived after the warm-up; an open case counts with its age at the end. The mean
+    utilisation covers all resources together: their time at work over their time on duty. With external delays the
+    time of a case is also split: into work while a task of the case is served, waiting for people while a task waits
+    for a resource but none is served, and external delay otherwise.
     """
     times = "mean_cycle_time median_cycle_time p90_cycle_time"
     scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
@@ -32,7 +32,7 @@ def metrics_dtype(resources: int, has_delays: bool = False) -> np.dtype:
 
 
 def metric_units(time_unit: str, has_delays: bool = False) -> dict[str, str]:
-    """Return the unit of each metric in a scenario with a unit of time."""
+    """Return the unit of each metric for a scenario's unit of time."""
     time = "time units" if time_unit == "abstract" else time_unit
     names = ("mean_cycle_time", "median_cycle_time", "p90_cycle_time", *(SHARES if has_delays else ()))
     times = dict.fromkeys(names, time)
@@ -52,10 +52,10 @@ def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
     metrics.utilisation[:] = at_work / np.maximum(on_duty, 1e-9)
     metrics.mean_utilisation = at_work.sum() / max(on_duty.sum(), 1e-9)
     if p.has_delays and state.arrived > 0:
-        world, work = state.resting_time / state.arrived, state.serving_time / state.arrived
+        external, work = state.resting_time / state.arrived, state.serving_time / state.arrived
         ages = np.where(state.completion_time >= 0.0, state.completion_time, state.time) - state.arrival_time
-        metrics.mean_world_time, metrics.mean_work_time = world, work
-        metrics.mean_people_time = max(ages[: state.arrived].mean() - world - work, 0.0)
+        metrics.mean_world_time, metrics.mean_work_time = external, work
+        metrics.mean_people_time = max(ages[: state.arrived].mean() - external - work, 0.0)
 
 
 def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
@@ -72,19 +72,19 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
 
 
 def duty_so_far(state: Any, p: Parameters) -> np.ndarray:
-    """Return float64[R], the time that each resource was on duty in an episode so far."""
+    """Return float64[R], the time on duty of each resource in an episode so far."""
     if p.has_rosters:
         return np.asarray(state.duty_time + np.where(state.on_duty != 0, state.time, 0.0))
     return time_on_duty(p, float(state.time))
 
 
 def time_on_duty(p: Parameters, end: float) -> np.ndarray:
-    """Return float64[R], the time that each resource was on duty from time 0 to ``end``."""
+    """Return float64[R], the time on duty of each resource from time 0 to ``end``."""
     if p.shift_count == 0:
         return np.full(len(p.on_duty_at_start), end)
     weeks = np.arange(math.ceil(end / p.week)) * p.week
     times = (weeks[:, None] + p.shift_times).ravel()
-    # Changes at time 0 are in on_duty_at_start already.
+    # Changes at time 0 are already in on_duty_at_start.
     happened = (times > 0.0) & (times < end)
     resource, on = np.tile(p.shift_resource, len(weeks))[happened], np.tile(p.shift_on, len(weeks))[happened]
     sign = np.where(on == 1, -1.0, 1.0)
@@ -95,7 +95,7 @@ def time_on_duty(p: Parameters, end: float) -> np.ndarray:
 
 
 def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
-    """Fill the metrics of an episode in which no task waits for a busy resource.
+    """Fill the metrics of a lower bound: an episode in which no task waits for a busy resource.
 
     Arrivals, branches and random numbers are those of the episode of this seed. Each task starts as soon as a resource
     that can do it is on duty, and takes the service time of the fastest. No policy finishes any case earlier: service
@@ -109,7 +109,7 @@ def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
 
 @njit(nogil=True)
 def run_unhindered(state, p):  # type: ignore[no-untyped-def]
-    """Simulate the episode of a state's seed with as many copies of each resource as are needed."""
+    """Simulate the episode of a state's seed with as many copies of each resource as needed."""
     clear(state, p)
     while state.next_arrival < p.horizon and state.arrived < len(state.arrival_time):
         case = state.arrived
@@ -171,7 +171,7 @@ def unhindered_completion(p, arrival, case_stream, size):  # type: ignore[no-unt
 
 @njit(nogil=True)
 def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
-    """Return the earliest time, not before ``time``, at which a resource for an activity is on duty."""
+    """Return the earliest time, not before ``time``, at which a resource that can do an activity is on duty."""
     first, last = p.duty_first[activity], p.duty_first[activity + 1] - 1
     if p.duty_intervals[last, 1] == math.inf:
         return time

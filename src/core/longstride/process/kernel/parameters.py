@@ -1,4 +1,4 @@
-"""A scenario as the arrays that the compiled simulator reads."""
+"""A scenario as arrays for the compiled simulator."""
 
 import math
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario, Servi
 from longstride.process.scenario.schema import places
 
 _MOST_CASES = 20_000_000
-"""Limit of the expected cases of an episode; their state would fill about a gigabyte."""
+"""Most expected cases of an episode; their state fills about a gigabyte."""
 
 
 class Parameters(NamedTuple):
-    """Everything the process simulator knows; P pairs, A activities, R resources, N nodes. Times in time units.
+    """All parameters of the process simulator; P pairs, A activities, R resources, N nodes. Times in time units.
 
-    The simulator hands it to compiled code as one record (:func:`as_record`): a record is one pointer with known
-    offsets, where a NamedTuple of 30 arrays would be 200 arguments of every function and seconds of compile time.
+    The simulator passes it to compiled code as one record (:func:`as_record`): a record is one pointer with known
+    offsets, but a NamedTuple of 30 arrays would be 200 arguments of every function and seconds of compile time.
 
-    A pair is an (activity, resource) that is possible; pairs are numbered activity by activity, in the scenario's
-    order of resources. Pair numbers are the actions; action P is postpone.
+    A pair is a possible (activity, resource); pairs are numbered activity by activity, in the scenario's order of
+    resources. Pair numbers are the actions; action P is postpone.
     """
 
     pair_activity: np.ndarray  # int64[P]
@@ -65,17 +65,17 @@ class Parameters(NamedTuple):
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
     shift_resource: np.ndarray  # int64[C]
-    shift_on: np.ndarray  # int64[C], 1 where the resource comes
+    shift_on: np.ndarray  # int64[C], 1 if the resource comes
     shift_until: np.ndarray  # float64[C], time to the resource's next change
     shift_after: np.ndarray  # float64[C], time to the change after that
     first_change: np.ndarray  # float64[R], time of the first change
     second_change: np.ndarray  # float64[R], time of the second change
     on_duty_at_start: np.ndarray  # int64[R]
-    duty_intervals: np.ndarray  # float64[I, 2], weekly intervals in which somebody could start the activity
+    duty_intervals: np.ndarray  # float64[I, 2], weekly intervals in which a resource could start the activity
     duty_first: np.ndarray  # int64[A + 1], first interval of each activity
     resource_first: np.ndarray  # int64[R + 1], first of each resource's activities
     resource_activity: np.ndarray  # int64[P], activities that each resource can do
-    has_delays: int  # 1 where cases can wait for nobody
+    has_delays: int  # 1 if the scenario has external delays
     delay_kind: np.ndarray  # int64[A], distribution of the delay before an activity, -1 for none; see timers.py
     delay_scale: np.ndarray  # float64[A]
     delay_low: np.ndarray  # float64[A]
@@ -87,11 +87,11 @@ class Parameters(NamedTuple):
     automatic_high: np.ndarray  # float64[A]
     automatic_table: np.ndarray  # float64[*]
     clock_upto: np.ndarray  # float64[169], open time before each hour of the week; one 0 if all time is open
-    has_rosters: int  # 1 where duty is drawn day by day, and for all resources
-    pause: int  # 1 where a task rests while its resource is off duty
+    has_rosters: int  # 1 if duty is drawn day by day, and for all resources
+    pause: int  # 1 if a task rests while its resource is off duty
     roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
     roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
-    roster_mask: np.ndarray  # int64[*], hours of each plan, a bit each
+    roster_mask: np.ndarray  # int64[*], hours of each plan, one bit each
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
     leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
     leave_end: np.ndarray  # int64[*], hour after its last
@@ -109,7 +109,7 @@ class Sizes(NamedTuple):
 
     cases: int  # most cases that the record holds
     waiting: int  # most waiting tasks that the record holds
-    timers: int  # most tasks that wait for nobody that the record holds
+    timers: int  # most tasks in an external delay that the record holds
     depth: int  # nodes of one token at one time that the record holds
     expected_cases: float  # cases of a nominal episode
     expected_tasks: float  # tasks of a nominal episode
@@ -117,7 +117,7 @@ class Sizes(NamedTuple):
 
 
 def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
-    """Turn a checked scenario into arrays.
+    """Convert a checked scenario to arrays.
 
     Raises:
         UserError: a case can never end, or an episode would have too many cases.
@@ -142,7 +142,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),
         **_duty_intervals(scenario),
-        **_world(scenario),
+        **_external(scenario),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,
@@ -155,7 +155,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
 
 
 def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
-    """Return the fields ``resource...`` of the parameters."""
+    """Return the parameters' fields ``resource...``."""
     able: dict[str, list[int]] = {resource: [] for resource in scenario.resources}
     activity = places(scenario.activities)
     for entry in pairs:
@@ -166,8 +166,8 @@ def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _world(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields of what happens without anybody's decision."""
+def _external(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields of arrivals, delays, automatic activities and duty, which no allocation changes."""
     pause = scenario.at_end_of_duty == "pause"
     rosters = scenario.by_the_day
     fixed: dict[str, list[int]] = {}
@@ -218,7 +218,7 @@ def _nodes(routing: Routing) -> dict[str, Any]:
 
 
 def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
-    """Size the state so that a stable process does not fill it: eight standard deviations above the mean."""
+    """Return sizes that a stable process does not reach: eight standard deviations above the mean."""
     expected = expected_cases(scenario)
     if not expected <= _MOST_CASES:  # NaN included
         raise UserError(
@@ -238,14 +238,14 @@ def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
     weeks = scenario.horizon.value / (scenario.hour * HOURS_PER_WEEK) if calendars else 0.0
     changes = sum(2 * len(s.days) for shifts in scenario.working_hours.values() for s in shifts) * (weeks + 1)
     changes += (HOURS_PER_WEEK + 7) * (weeks + 1) if scenario.by_the_day or scenario.at_end_of_duty == "pause" else 0.0
-    # A step is an assignment or a postponement; at most one postponement follows each event.
+    # A step is an assignment or a postponement, and each event is followed by at most one postponement.
     most = 2 * visits * cases + cases + changes
     most += tasks + visits * cases if scenario.has_delays else 0.0
     return Sizes(cases, waiting, timers, routing.depth, expected, tasks, int(min(1.1 * most, 1e15)) + 100)
 
 
 def _shift_changes(scenario: Scenario) -> dict[str, Any]:
-    """Return the weekly changes of who is on duty; a resource without working hours always is; none by the day."""
+    """Return the weekly changes of duty, none with rosters; a resource without working hours is always on duty."""
     if scenario.by_the_day or scenario.at_end_of_duty == "pause":
         scenario = scenario.model_copy(update={"working_hours": {}, "rosters": {}})
     on = np.ones(len(scenario.resources), np.int64)
@@ -259,7 +259,7 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
                 changes.append((start * scenario.hour, 1, r))
             if end < HOURS_PER_WEEK or not through_the_end:
                 changes.append(((end % HOURS_PER_WEEK) * scenario.hour, 0, r))
-    changes.sort()  # at one instant those who leave come first
+    changes.sort()  # at the same instant, resources that leave come first
     times, coming, resources = np.array(changes).reshape(-1, 3).T
     until, after = np.zeros(len(times)), np.zeros(len(times))
     first, second = np.full(len(on), math.inf), np.full(len(on), math.inf)
@@ -283,7 +283,7 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
 
 
 def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields ``duty...`` of the parameters."""
+    """Return the parameters' fields ``duty...``."""
     hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
     rows: list[tuple[float, float]] = []
     first = [0]

@@ -1,9 +1,9 @@
-"""Service-time distributions, sampled by inversion so that one uniform number is one service.
+"""Service-time distributions, sampled by inversion: one uniform number gives one service time.
 
 A distribution is a kind (int64) and three float64. ``mean`` is the mean of an exponential, constant or lognormal time
 and the scale of a table. ``low`` is the least uniform time, the sigma of a lognormal time, or a table's first index.
 ``high`` is the greatest uniform time or one past the table's last index. A table holds quantiles in even steps of
-probability. All tables of a scenario lie one after another in ``table``, float64[K]. Times are in the scenario's unit.
+probability. All tables of a scenario follow each other in ``table``, float64[K]. Times are in the scenario's unit.
 """
 
 import math
@@ -56,7 +56,7 @@ def service_mean(entry: Service) -> float:
 
 
 def service_arrays(entries: Sequence[Service] | Sequence[Delay]) -> dict[str, Any]:
-    """Return the arrays ``service_...`` and ``pair_least_rest`` of the parameters for the entries of all pairs."""
+    """Return the parameters' arrays ``service_...`` and ``pair_least_rest`` for the entries of all pairs."""
     rows: list[tuple[int, float, float, float]] = []
     tables, tails, held = [np.zeros(0)], [np.zeros(0)], 0
     for entry in entries:
@@ -87,7 +87,7 @@ def table_mean(values: np.ndarray) -> float:
 
 
 def _table_tails(values: np.ndarray) -> np.ndarray:
-    """Return float64[K], the sum of the means of the steps from each of the K values of a table to the last."""
+    """Return float64[K], the sum of the step means from each of the K values of a table to the last."""
     steps = (values[:-1] + values[1:]) / 2.0
     return np.append(np.cumsum(steps[::-1])[::-1], 0.0)
 
@@ -109,9 +109,9 @@ def normal_quantile(u):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[no-untyped-def]
-    """Return the expected remaining time of a service that takes longer than ``elapsed``, float64; 0 if overdue.
+    """Return the expected remaining time of a service, E[S - e | S > e] with e = ``elapsed``, float64; 0 if overdue.
 
-    ``tail``, float64[K], holds for each value of a table the sum of the means of the steps after it.
+    ``tail``, float64[K], holds for each value of a table the sum of the step means after it.
     """
     if kind == EXPONENTIAL:
         return mean
@@ -125,12 +125,12 @@ def mean_residual(kind, mean, low, high, table, tail, elapsed):  # type: ignore[
 
 
 def _lognormal_in_python(mean: float, sigma: float, elapsed: float) -> float:
-    """Return E[S - e | S > e] = mean P(Z > z - sigma) / P(Z > z) - e, where S > e means Z > z."""
+    """Return E[S - e | S > e] = mean P(Z > z - sigma) / P(Z > z) - e, with z such that S > e means Z > z."""
     if elapsed <= 0.0 or sigma == 0.0:
         return max(0.0, mean - elapsed)
     z = math.log(elapsed / mean) / sigma + sigma / 2.0
     survivors = math.erfc(z / math.sqrt(2.0))
-    if survivors < 1e-290:  # so far out that the ratio of the two tails is lost in rounding
+    if survivors < 1e-290:  # so far out that rounding destroys the ratio of the two tails
         return elapsed * sigma / z
     return mean * math.erfc((z - sigma) / math.sqrt(2.0)) / survivors - elapsed
 
@@ -153,10 +153,10 @@ def _table_residual(mean, start, end, table, tail, elapsed):  # type: ignore[no-
 
 
 def least_residual(kind: int, mean: float, sigma: float) -> float:
-    """Return a lower bound of :func:`mean_residual` over all elapsed times; 0 where the remaining time falls to 0.
+    """Return a lower bound of :func:`mean_residual` over all elapsed times; 0 if the remaining time falls to 0.
 
-    The remaining time of a lognormal service falls, then rises again from before the hazard rate's maximum. That lies
-    where the elapsed time's logarithm is less than 1 / sigma standard deviations above its mean.
+    The remaining time of a lognormal service falls, then rises again before the hazard rate reaches its maximum. At
+    that maximum the logarithm of the elapsed time is less than 1 / sigma standard deviations above its mean.
     """
     if kind == EXPONENTIAL:
         return mean

@@ -11,13 +11,13 @@ CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 
 
 def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
-    """Return the dtype of the state record; times in the scenario's unit, index -1 for none.
+    """Return the dtype of the state record; times are in the scenario's unit, index -1 means none.
 
     ``stack_node`` and ``stack_stream`` are scratch of the event loop. ``done`` and ``asked`` are scratch of the action
     features and 0 at all other times. ``able`` counts the available resources of each activity. ``busy_heap`` holds the
-    ``busy`` resources at work. Where cases can wait for nobody (``has_delays``), ``active`` and ``served`` count the
-    tasks of a case that wait or are served, and that are served; ``resting`` are the open cases without the former,
-    ``serving`` those with the latter, and ``resting_time`` and ``serving_time`` their integrals.
+    ``busy`` resources at work. With external delays (``has_delays``), ``active`` counts the tasks of a case that wait
+    or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
+    ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals.
     """
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1

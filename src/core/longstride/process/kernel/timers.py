@@ -1,7 +1,7 @@
-"""Timers of cases that wait for nobody: a binary heap in the state, and the clock by which delays elapse.
+"""Timers of external delays: a binary heap in the state, and the clock by which delays elapse.
 
-A timer is due at a time, ties by case and node. Functions work on ``state``, the record of ``state.py``, and ``p``, the
-record of ``parameters.py``. Delays are open time: an hour of the week counts as much as ``delay_clock`` says.
+Timers are ordered by time, ties by case and node. Functions work on ``state``, the record of ``state.py``, and ``p``,
+the record of ``parameters.py``. Delays are open time: ``delay_clock`` gives the weight of each hour of the week.
 """
 
 import math
@@ -20,7 +20,7 @@ _NOTHING = -1
 
 
 def delay_arrays(prefix: str, delays: Sequence[Delay], activities: Sequence[str]) -> dict[str, Any]:
-    """Return ``prefix`` + kind, scale, low, high, each [A], and table of some activities' times; kind -1 for none."""
+    """Return ``prefix`` + kind, scale, low, high, each [A], and table of activities' times; kind -1 means none."""
     columns: dict[str, np.ndarray] = {"kind": np.full(len(activities), _NOTHING, np.int64)}
     columns |= {name: np.zeros(len(activities)) for name in ("scale", "low", "high")}
     table = np.zeros(1)
@@ -35,7 +35,7 @@ def delay_arrays(prefix: str, delays: Sequence[Delay], activities: Sequence[str]
 
 
 def clock_arrays(weights: Sequence[float] | None, hour: float) -> dict[str, Any]:
-    """Return ``clock_upto``, float64[169], the open time before each hour of the week; one 0 if it always counts."""
+    """Return ``clock_upto``, float64[169], the open time before each hour of the week; one 0 if all time is open."""
     if weights is None:
         return {"clock_upto": np.zeros(1)}
     return {"clock_upto": np.append(0.0, np.cumsum(np.array(weights, np.float64))) * hour}
@@ -55,7 +55,7 @@ def open_time_until(p, time):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def after_open_time(p, time, delay):  # type: ignore[no-untyped-def]
-    """Return when a delay that begins at a time is over; an end at a closed hour moves to the next open one."""
+    """Return the end of a delay that begins at a time; an end in a closed hour moves to the next open hour."""
     if len(p.clock_upto) == 1:
         return time + delay
     target = open_time_until(p, time) + delay
@@ -70,7 +70,7 @@ def after_open_time(p, time, delay):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_delay(p, node, stream):  # type: ignore[no-untyped-def]
-    """Return the delay before a task, in open time; ``stream`` is that of the case when it reaches the task."""
+    """Return the delay before a task, in open time; ``stream`` is the case's stream when it reaches the task."""
     delay, a = p.node_delay[node], p.node_target[node]
     if p.delay_kind[a] >= 0:
         u = uniform(child(stream, DELAY_STREAM))
@@ -80,7 +80,7 @@ def draw_delay(p, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_automatic(p, node, stream):  # type: ignore[no-untyped-def]
-    """Return how long an automatic task takes."""
+    """Return the duration of an automatic task."""
     a, u = p.node_target[node], uniform(child(stream, AUTOMATIC_STREAM))
     return service_time(
         p.automatic_kind[a], p.automatic_scale[a], p.automatic_low[a], p.automatic_high[a], p.automatic_table, u
@@ -89,13 +89,13 @@ def draw_automatic(p, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def is_automatic(p, node):  # type: ignore[no-untyped-def]
-    """Whether a task needs nobody."""
+    """Return whether a task is automatic: it needs no person."""
     return p.automatic_kind[p.node_target[node]] >= 0
 
 
 @njit(nogil=True)
 def rest_ends(p, node, stream, time):  # type: ignore[no-untyped-def]
-    """Return when a task that a case reaches at a time begins to wait for a resource; when it ends, if automatic."""
+    """Return the time at which a reached task begins to wait for a resource, or ends if it is automatic."""
     delay = draw_delay(p, node, stream)
     end = after_open_time(p, time, delay) if delay > 0.0 else time
     return end + draw_automatic(p, node, stream) if is_automatic(p, node) else end
@@ -103,7 +103,7 @@ def rest_ends(p, node, stream, time):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _before(state, i, time, case, node):  # type: ignore[no-untyped-def]
-    """Whether the timer at a place is due before a timer with these values."""
+    """Return whether the timer at index ``i`` is due before a timer with these values."""
     if state.timer_time[i] != time:
         return state.timer_time[i] < time
     if state.timer_case[i] != case:
@@ -119,13 +119,13 @@ def _put(state, i, time, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _move(state, i, j):  # type: ignore[no-untyped-def]
-    """Copy the timer at place ``i`` to place ``j``."""
+    """Copy the timer at index ``i`` to index ``j``."""
     _put(state, j, state.timer_time[i], state.timer_case[i], state.timer_node[i], state.timer_stream[i])
 
 
 @njit(nogil=True)
 def set_timer(state, time, case, node, stream):  # type: ignore[no-untyped-def]
-    """Add a timer; False if the heap is full."""
+    """Add a timer; return False if the heap is full."""
     i = state.timers
     if i >= len(state.timer_time):
         return False
@@ -139,7 +139,7 @@ def set_timer(state, time, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def drop_timer(state):  # type: ignore[no-untyped-def]
-    """Remove the timer that is due first, the one at place 0."""
+    """Remove the timer that is due first, at index 0."""
     state.timers -= 1
     last, i = state.timers, 0
     time, case, node = state.timer_time[last], state.timer_case[last], state.timer_node[last]
@@ -158,7 +158,7 @@ def drop_timer(state):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def push_busy(state, resource):  # type: ignore[no-untyped-def]
-    """Add a resource to the heap of those at work, the first to finish on top, ties by number."""
+    """Add a resource to the heap of busy resources, the first to finish on top, ties by number."""
     i = state.busy
     state.busy += 1
     state.busy_heap[i] = resource
@@ -172,7 +172,7 @@ def push_busy(state, resource):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def pop_busy(state):  # type: ignore[no-untyped-def]
-    """Remove the resource on top."""
+    """Remove the resource on top of the heap."""
     state.busy -= 1
     last, i = state.busy, 0
     state.busy_heap[0] = state.busy_heap[last]

@@ -1,1 +1,1 @@
-"""Mining: from an event log to a scenario."""
+"""Mining of a scenario from an event log."""

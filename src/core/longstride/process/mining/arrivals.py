@@ -1,4 +1,4 @@
-"""Arrivals of a log: the rate of each hour of the week, and how regular they are."""
+"""Arrivals of a log: the rate in each hour of the week, and the regularity of the gaps between them."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from longstride.process.mining.working_hours import HOUR
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
 _EVIDENCE = 3.0
-"""Difference of log-likelihoods from which a log's end is taken to lack cases."""
+"""Difference of log-likelihoods from which a log's end is assumed to lack cases."""
 
 _MIN_GAPS = 30
 _QUANTILES = 101
@@ -22,9 +22,9 @@ _TIME_DECIMALS = 6
 def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str]]:
     """Return the arrivals of a scenario, and notes; a case arrives at its first start.
 
-    A weekly rate is the number of arrivals in an hour of the week, divided by how often the log touches that hour
-    between its first start and its last end, without a part of the end in which it lacks cases (:func:`_coverage`).
-    ``process`` is ``weekly`` or ``replay``.
+    The rate of an hour of the week is its number of arrivals over the number of such hours between the log's first
+    start and last end, corrected for a part at the end that lacks cases (:func:`_coverage`). ``process`` is ``weekly``
+    or ``replay``.
     """
     first, last = np.full(len(log.cases), np.inf), np.full(len(log.cases), -np.inf)
     np.minimum.at(first, log.case, log.clock_start / HOUR)
@@ -56,10 +56,10 @@ def _rates(first: np.ndarray, hours: np.ndarray, coverage: np.ndarray) -> np.nda
 
 
 def _coverage(first: np.ndarray, last: np.ndarray, hours: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return float64[hours], the share of the arrivals of each hour that the log has, and a note where it lacks some.
+    """Return float64[hours], the share of each hour's arrivals that is in the log, and a note if some are missing.
 
-    A log may end with its last arrival and go on with their cases, or hold only cases that have ended. Each is
-    believed if it makes the arrivals much more likely than a log that has all of them.
+    A log may stop recording new cases before its end, or contain only finished cases. Each is assumed if it makes the
+    arrivals much more likely than a complete log does.
     """
     cycles = np.sort(last - first)
     ended = np.searchsorted(cycles, hours[-1] + 1.0 - hours, side="right") / len(cycles)
@@ -68,7 +68,7 @@ def _coverage(first: np.ndarray, last: np.ndarray, hours: np.ndarray) -> tuple[n
     believed, note = whole, ""
     best = _likelihood(first, hours, whole) + _EVIDENCE
     for coverage, sentence in (
-        (stops, "No case begins in the last {:.0%} of the log, which does not count for the rates."),
+        (stops, "No case begins in the last {:.0%} of the log, so that part does not count for the rates."),
         (np.maximum(ended, 1e-3), "The log's end has few arrivals, as if it held only cases that have ended; {:.0%} of "
          "its arrivals are taken to be missing, and rates are higher by that."),
     ):  # fmt: skip
@@ -79,16 +79,16 @@ def _coverage(first: np.ndarray, last: np.ndarray, hours: np.ndarray) -> tuple[n
 
 
 def _likelihood(first: np.ndarray, hours: np.ndarray, coverage: np.ndarray) -> float:
-    """Return the log-likelihood of arrivals, up to a constant, under the rates that are likeliest with a coverage."""
+    """Return the log-likelihood of arrivals, up to a constant, under the maximum-likelihood rates for a coverage."""
     rates = _rates(first, hours, coverage)
     at = first.astype(np.int64)
     return float(np.log(np.maximum(rates[at % HOURS_PER_WEEK] * coverage[at - hours[0]], 1e-12)).sum())
 
 
 def gaps(first: np.ndarray, rates: np.ndarray) -> list[float]:
-    """Return quantiles of the expected number of arrivals between successive ones; a Poisson process has Exp(1).
+    """Return quantiles of the expected number of arrivals between successive arrivals; a Poisson process has Exp(1).
 
-    ``first`` are sorted hours, ``rates`` those of the hours of the week.
+    ``first`` are the sorted arrivals in hours, ``rates`` the rates of the hours of the week.
     """
     upto = np.concatenate([[0.0], np.cumsum(rates)])
     weeks, rest = np.divmod(first, HOURS_PER_WEEK)

@@ -1,4 +1,4 @@
-"""The flow of a scenario as the cases of a log, each with its order of events and its delays."""
+"""The flow of a scenario as a list of the log's cases, each with its order of events and its delays."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.case_order import CaseOrder
 
 MOST_EVENTS = 60_000
-"""Events of the cases that a scenario holds; of a longer log it takes cases evenly spread over the cycle times."""
+"""Most events of the cases in a scenario; from a longer log, cases are chosen evenly by cycle time."""
 
 _DIGITS = 6
 _SECOND = 1 / 3600
 
 
 def choose_cases(log: EventLog, cases: CaseOrder, weights: np.ndarray) -> np.ndarray:
-    """Return the cases that the scenario holds, int64[*], so that their events number at most ``MOST_EVENTS``.
+    """Return the cases of the scenario, int64[*], with at most ``MOST_EVENTS`` events in all.
 
-    Of more, every k-th is taken in the order of cycle times, so that the distribution of these stays.
+    From a longer log every k-th case is chosen in the order of cycle times, which keeps their distribution.
     """
     kept = np.flatnonzero(weights > 1e-3)
     step = int(np.ceil(np.diff(cases.first)[kept].sum() / MOST_EVENTS))
@@ -31,7 +31,7 @@ def choose_cases(log: EventLog, cases: CaseOrder, weights: np.ndarray) -> np.nda
 def case_flow(
     log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, delays: np.ndarray
 ) -> dict[str, Any]:
-    """Return the flow of a scenario; ``delays``, float64[n] open hours, are in the order of ``cases``."""
+    """Return the flow of a scenario; ``delays``, float64[n] in open hours, follow the order of ``cases``."""
     activity = log.activity[cases.order].tolist()
     rounded = np.where(delays < _SECOND, 0.0, delays).tolist()
     content = []
@@ -51,5 +51,5 @@ def case_flow(
 
 
 def events_of_tasks(cases: CaseOrder, kept: np.ndarray) -> np.ndarray:
-    """Return int64[*], the event (its place in ``cases``) of each task node of the routing, in the order of nodes."""
+    """Return int64[*], the event (its index in ``cases``) of each task node of the routing, in the order of nodes."""
     return np.concatenate([np.arange(cases.first[c + 1] - 1, cases.first[c] - 1, -1) for c in kept])

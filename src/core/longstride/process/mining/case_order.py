@@ -1,4 +1,4 @@
-"""Which events of a case come before which: a partial order, because activities of a case may overlap."""
+"""The order of the events of a case: a partial order, because activities of a case may overlap."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,36 +10,36 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 
 MIN_OVERLAPS = 0.25
-"""Share of the meetings of two activities at which they overlap, from which they are concurrent."""
+"""Share of overlapping meetings from which two activities are concurrent."""
 
 _TOLERANCE = 0.05
-"""Share of an event that may overlap with the next one, which still follows it."""
+"""Share of an event that may overlap with the next event without making them concurrent."""
 
 
 MOST_OVERLAPPING = 100_000
-"""Events of one case that may overlap: what each waits for is a bit for each event, 0.6 GB in all."""
+"""Most overlapping events of one case: a bit for each pair of events takes 0.6 GB."""
 
 MOST_LINKS = 5_000_000
-"""Pairs of an event and one that it waits for, in one case."""
+"""Most pairs of an event and an event that it waits for, in one case."""
 
 
 class CaseOrder(NamedTuple):
-    """The events of a log by case and start, and what each waits for.
+    """The events of a log by case and start, with the events that each waits for.
 
-    Event i of ``order`` begins after the events ``after[i]``, places in ``order``; none for a case's first ones.
+    Event i of ``order`` begins after the events ``after[i]``, indices in ``order``; a case's first events have none.
     """
 
     order: np.ndarray  # int64[n], events by case, start and end
-    first: np.ndarray  # int64[cases + 1], first place of each case
-    after: list[list[int]]  # of each place, the places of the events before it that nothing else lies between
-    enabled: np.ndarray  # float64[n], seconds of real time at which the last of these ended; the case's first start
+    first: np.ndarray  # int64[cases + 1], first index of each case
+    after: list[list[int]]  # direct predecessors of each event, as indices in ``order``
+    enabled: np.ndarray  # float64[n], real seconds, last end of the predecessors; the case's first start without any
 
 
 def order_cases(log: EventLog) -> CaseOrder:
     """Return the order of all events.
 
     Raises:
-        UserError: a case has too many events at once, or they wait for too many others.
+        UserError: a case has too many overlapping events, or its events wait for too many others.
     """
     order = np.lexsort((np.arange(len(log)), log.end, log.start, log.case))
     first = np.searchsorted(log.case[order], np.arange(len(log.cases) + 1))
@@ -55,17 +55,17 @@ def order_cases(log: EventLog) -> CaseOrder:
 
 
 class Concurrency:
-    """Pairs of different activities that overlap at a good part of their meetings.
+    """Pairs of different activities that overlap in a large share of their meetings.
 
-    Two events of a case meet if one follows the other in the order of starts. A log of n events has fewer than n pairs
-    that meet, however many activities it has.
+    Two events of a case meet if one follows the other in the order of starts. So a log of n events has fewer than n
+    meetings, for any number of activities.
 
     Args:
         log: event log.
         order: its events by case and start, int64[n].
 
     Attributes:
-        others: the activities that are concurrent with each activity that has any.
+        others: activity -> the activities that are concurrent with it, if there are any.
     """
 
     def __init__(self, log: EventLog, order: np.ndarray) -> None:
@@ -86,13 +86,13 @@ class Concurrency:
             self.others.setdefault(b, set()).add(a)
 
     def within(self, activities: set[int]) -> dict[int, set[int]]:
-        """Return the concurrent activities of those of some activities that have any, among these."""
+        """Return ``others`` restricted to some activities."""
         found = ((a, self.others[a] & activities) for a in activities if a in self.others)
         return {a: others for a, others in found if others}
 
 
 def _overlaps(start: np.ndarray, end: np.ndarray, next_start: np.ndarray) -> np.ndarray:
-    """Return whether events overlap those that begin after them by more than a trifle."""
+    """Return bool[n], whether an event overlaps the next one by more than a negligible share."""
     return np.asarray(end - next_start > _TOLERANCE * (end - start))
 
 
@@ -105,7 +105,7 @@ class _Case(NamedTuple):
 
 
 def _before(case: _Case, concurrent: Concurrency, name: str) -> list[list[int]]:
-    """Return the events before each event of a case, without those that lie before another of them."""
+    """Return the direct predecessors of each event of a case."""
     k = len(case.start)
     others = concurrent.within(set(case.activity.tolist())) if concurrent.others else {}
     chain = not _overlaps(case.start[:-1], case.end[:-1], case.start[1:]).any()
@@ -130,13 +130,13 @@ def _before(case: _Case, concurrent: Concurrency, name: str) -> list[list[int]]:
 
 
 def _first_after(case: _Case) -> list[list[int]]:
-    """Return of each event the events that it is the first one not to overlap, as the starts go on.
+    """Return for each event the earlier events of which it is the first one that does not overlap them.
 
-    An event that does not overlap one that begins later overlaps none that begins later still, so the first such event
-    is found by halving: all events at once.
+    If an event does not overlap a later one, it overlaps none of the following events. So bisection, for all events at
+    once, finds the first event that it does not overlap.
     """
     k = len(case.start)
-    low, high = np.arange(1, k + 1), np.full(k, k)  # it lies in [low, high]; k stands for none
+    low, high = np.arange(1, k + 1), np.full(k, k)  # the first event lies in [low, high]; k means none
     while (low < high).any():
         middle = (low + high) // 2
         overlapping = _overlaps(case.start, case.end, case.start[np.minimum(middle, k - 1)])
@@ -148,10 +148,10 @@ def _first_after(case: _Case) -> list[list[int]]:
 
 
 def _direct(ended: list[list[int]], activity: list[int], others: dict[int, set[int]]) -> Iterator[list[int]]:
-    """Yield the events before each event that none of the others before it waits for.
+    """Yield the direct predecessors of each event: those that no other predecessor waits for.
 
-    Sets of events are the bits of integers. Candidates are taken from the latest on: whatever waits for one begins
-    later. So each candidate that is taken removes all that it waits for, and what is left of them are direct ones.
+    Sets of events are bits of integers. Candidates are visited from the latest to the earliest, since an event waits
+    only for earlier ones. Each chosen candidate removes all events that it waits for, so only direct ones remain.
     """
     done, of_activity = 0, dict.fromkeys(activity, 0)
     ancestors: list[int] = []

@@ -1,4 +1,4 @@
-"""What the data of a log do not allow to conclude about people, activities and times, as sentences."""
+"""Warnings about data of a log that do not support conclusions about people, activities or times."""
 
 import numpy as np
 
@@ -6,33 +6,33 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import pairs_of
 
 FEWEST_CASES = 20
-"""Cases below which nothing is said about people in one case only."""
+"""Fewest cases for a warning about people in one case only."""
 
 CUSTOMER_SHARE = 0.1
-"""Share of a log's people in one case only from which they are named."""
+"""Share of people in one case only from which the warning is given."""
 
 FEWEST_EVENTS = 20
-"""Events below which nothing is said about the times of an activity."""
+"""Fewest events for a warning about the times of an activity."""
 
 CLICKING = 10.0
-"""Seconds; an activity whose median is shorter is clicked through."""
+"""Seconds; an activity with a shorter median is clicked through."""
 
 TIMES_AS_FAST = 10.0
 FEW_RECORDS = 100
-"""A person is named who is this many times as fast as others on fewer records than this."""
+"""Factor by which a person is faster than others, and number of records below which the warning is given."""
 
 LEAST_RECORDS = 3
-"""Records below which a person's speed is nothing."""
+"""Fewest records for a person's speed."""
 
 OPEN_AT_ONCE = 3.0
-"""Records that a resource has open at once on average, while it has any, from which it looks like a team."""
+"""Mean number of open records, while a resource has any, from which it looks like a team."""
 
 MANY_ACTIVITIES, EVENTS_EACH = 50, 5
-"""More activities than this, with fewer events each, are probably not names of activities."""
+"""Number of activities above which, and events per activity below which, the column may not hold activities."""
 
 
-def doubts(log: EventLog) -> list[str]:
-    """Return a sentence for each kind of doubt about a log."""
+def data_warnings(log: EventLog) -> list[str]:
+    """Return a sentence for each kind of problem in the data of a log."""
     durations = log.end - log.start
     found = [
         _too_many_activities(log),
@@ -66,7 +66,7 @@ def _automatic(log: EventLog, durations: np.ndarray) -> str:
     parts = []
     if len(automatic):
         parts.append(
-            f"{_some(log.activities, automatic)} take no time and name nobody in any event: automatic activities"
+            f"{_some(log.activities, automatic)} take no time and name no person in any event: automatic activities"
         )
     if len(instant):
         parts.append(f"{_some(log.activities, instant)} take no time in any event although people are named")
@@ -82,8 +82,8 @@ def _customers(log: EventLog) -> str:
     if len(log.cases) < FEWEST_CASES or len(once) < max(2, CUSTOMER_SHARE * len(log.resources)):
         return ""
     return (
-        f"{len(once):,} of {len(log.resources):,} people occur in one case only ({_some(log.resources, once)}); they "
-        "may be customers, and then nobody can allocate work to them."
+        f"{len(once):,} of {len(log.resources):,} people occur in one case only ({_some(log.resources, once)}). They "
+        "may be customers, and work cannot be allocated to customers."
     )
 
 
@@ -127,7 +127,7 @@ def _clicked_through(log: EventLog, durations: np.ndarray) -> str:
 
 
 def _too_fast(log: EventLog, durations: np.ndarray) -> str:
-    """Name the people who are many times as fast as others in an activity, on few records."""
+    """Name the people who are many times as fast as others in an activity, based on few records."""
     named = log.resource >= 0
     pairs = pairs_of(log.activity, log.resource, len(log.resources))
     count = pairs.events
@@ -145,11 +145,11 @@ def _too_fast(log: EventLog, durations: np.ndarray) -> str:
     if not found:
         return ""
     shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    return f"some are ten times as fast as others on few records, which is no proof of speed: {shown}."
+    return f"some are ten times as fast as others on few records, which does not prove that they are fast: {shown}."
 
 
 def _by(column: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Return each value of int64[n] with its rows."""
+    """Return each value of int64[n] with its rows, int64."""
     order = np.argsort(column, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(column[order])) + 1)
     return [(int(column[rows[0]]), rows) for rows in groups if len(rows)]

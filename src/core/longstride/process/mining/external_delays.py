@@ -1,4 +1,4 @@
-"""The part of a scenario that no allocation can change, learned from a log: cases, delays and rosters."""
+"""Mines the parts of a scenario that allocation cannot change: cases, external delays and rosters."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
 from longstride.process.mining.case_order import order_cases
+from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
 from longstride.process.mining.delays.clock import delay_clock
-from longstride.process.mining.delays.closure import MIN_CASES, LoggedTimes, Rehearsal
-from longstride.process.mining.delays.free_moments import FreeMoments, is_luck, settle_luck
+from longstride.process.mining.delays.free_moments import FreeMoments, blend, is_noisy
 from longstride.process.mining.delays.waits import Waits, find_waits
 from longstride.process.mining.rosters import mine_rosters
 from longstride.process.mining.weights import case_weights
@@ -18,16 +18,16 @@ from longstride.process.scenario_file import parse_scenario
 from longstride.slow_steps import SlowSteps
 
 _PAUSED = 1.25
-"""Logged hours over those within open hours, from which tasks rest outside of them."""
+"""Ratio of logged hours to logged open hours from which tasks rest outside of duty."""
 
 _DIGITS = 6
 
-WORLD_STEPS = 5
-"""Steps that are told apart here."""
+EXTERNAL_STEPS = 5
+"""Steps reported by :func:`mine_external_delays`."""
 
 
-def mine_world(
-    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, close: bool, steps: SlowSteps
+def mine_external_delays(
+    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, calibrate: bool, steps: SlowSteps
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys of a scenario about cases, delays and rosters, and notes.
 
@@ -36,8 +36,8 @@ def mine_world(
         work: its working time.
         data: the other keys of the scenario.
         source: name of the scenario in messages.
-        close: whether simulations decide what the log leaves open, where it has enough cases.
-        steps: hears of each of the ``WORLD_STEPS`` steps.
+        calibrate: whether simulations calibrate the delays if the log has enough cases.
+        steps: notified of each of the ``EXTERNAL_STEPS`` steps.
     """
     steps.next("order of the events of each case")
     cases, weights = order_cases(log), delay_clock(log)
@@ -49,8 +49,8 @@ def mine_world(
     first, last = log.case_times()
     times = LoggedTimes(
         activity=log.activity[cases.order],
-        least=waits.world,
-        room=waits.waiting - waits.world + more,
+        least=waits.external,
+        room=waits.waiting - waits.external + more,
         total=waits.waiting + waits.span,
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
@@ -58,84 +58,84 @@ def mine_world(
     plans, in_turn = mine_rosters(log, work.open_hours, pause)
     rosters = {name: plans[name] for name in data["resources"]}
 
-    def keys(beta: np.ndarray) -> dict[str, Any]:
+    def keys(share: np.ndarray) -> dict[str, Any]:
         return {
-            "flow": case_flow(log, cases, kept, of_case, times.delays(beta)),
+            "flow": case_flow(log, cases, kept, of_case, times.delays(share)),
             "rosters": rosters,
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
 
-    beta, by_luck = np.ones(len(log.activities)), np.zeros(len(log.activities), np.bool_)
-    if close and len(log.cases) >= MIN_CASES:
+    share, are_noisy = np.ones(len(log.activities)), np.zeros(len(log.activities), np.bool_)
+    if calibrate and len(log.cases) >= MIN_CASES:
         steps.next("simulations that tell external delays from waiting for people")
-        draft = parse_scenario(data | keys(beta), source)
-        rehearsal = Rehearsal(draft, times, events_of_tasks(cases, kept), weights)
-        beta = rehearsal.close(len(log.cases))
-        steps.next("moments in which somebody was free")
+        draft = parse_scenario(data | keys(share), source)
+        calibration = DelayCalibration(draft, times, events_of_tasks(cases, kept), weights)
+        share = calibration.fit(len(log.cases))
+        steps.next("moments with a free person")
         moments = FreeMoments(log, cases, weights, work.open_hours)
-        beta, by_luck = _without_luck(moments, times, beta, rehearsal.luck(beta, len(log.cases)))
-    world = keys(beta) | {"waiting": _waiting(log, waits, times, beta)}
+        share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
+    found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
     in_turn = [name for name in in_turn if name in rosters]
-    unsure = [name for name, unsure_of_it in zip(log.activities, by_luck, strict=True) if unsure_of_it]
-    return world, _notes(log, waits, times, beta, pause, in_turn) + _luck_notes(unsure)
+    unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
+    return found, _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
 
 
-def _without_luck(
-    moments: FreeMoments, times: LoggedTimes, beta: np.ndarray, luck: np.ndarray
+def _blended(
+    moments: FreeMoments, times: LoggedTimes, share: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return shares of what is unexplained that do not follow the luck of queues, and the activities they differ for.
+    """Return shares that use free moments for noisy activities, float64[A], and bool[A], the changed activities.
 
-    ``luck``, float64[A], is what it makes of their delays, in open hours.
+    ``error``, float64[A], is the sampling error of the activities' delays, in open hours.
     """
-    least, room = (np.bincount(times.activity, hours, len(beta)) for hours in (times.least, times.room))
-    doubtful = is_luck(luck, least, room)
-    found = [moments.total_delay(a) if doubtful[a] else None for a in range(len(beta))]
-    return settle_luck(beta, luck, least, room, found)
+    least, room = (np.bincount(times.activity, hours, len(share)) for hours in (times.least, times.room))
+    noisy = is_noisy(error, least, room)
+    found = [moments.total_delay(a) if noisy[a] else None for a in range(len(share))]
+    return blend(share, error, least, room, found)
 
 
-def _luck_notes(activities: list[str]) -> list[str]:
-    """Return a sentence about activities whose queues a log of this length leaves to luck."""
+def _noise_notes(activities: list[str]) -> list[str]:
+    """Return a sentence about activities with noisy delays, if there are any."""
     if not activities:
         return []
     some = ", ".join(activities[:5]) + (f" and {len(activities) - 5} more" if len(activities) > 5 else "")
     return [
-        f"How long cases queue for {some} is luck in a log of this length, because people are nearly always busy or "
-        "events are few. So their delays are also taken from the moments in which somebody was free."
+        f"How long cases queue for {some} depends on chance in a log of this length, because people are nearly always "
+        "busy or events are few. So their delays are also estimated from the moments in which a person was free."
     ]
 
 
 def _pauses(log: EventLog, work: WorkedTime) -> bool:
-    """Whether logged events span much more than open hours: people put tasks down when they leave."""
+    """Return whether logged events span much more than open hours, so that tasks rest when people leave."""
     logged = float((log.end - log.start).sum()) / HOUR
     opened = open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)
     return logged > _PAUSED * float(opened.sum())
 
 
-def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, beta: np.ndarray) -> dict[str, float]:
+def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray) -> dict[str, float]:
     first, last = log.case_times()
     cases = len(log.cases)
     figures = {
         "cycle": float((last - first).mean()) / HOUR,
         "waiting": float(waits.waiting.sum()) / cases,
-        "world_at_least": float(waits.world.sum()) / cases,
-        "world": float(times.delays(beta).sum()) / cases,
+        "world_at_least": float(waits.external.sum()) / cases,
+        "world": float(times.delays(share).sum()) / cases,
     }
     return {name: float(f"{value:.{_DIGITS}g}") for name, value in figures.items()}
 
 
 def _notes(
-    log: EventLog, waits: Waits, times: LoggedTimes, beta: np.ndarray, pause: bool, in_turn: list[str]
+    log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray, pause: bool, in_turn: list[str]
 ) -> list[str]:
-    waiting, proven = float(waits.waiting.sum()), float(waits.world.sum())
-    delays = float(times.delays(beta).sum())
+    waiting, proven = float(waits.waiting.sum()), float(waits.external.sum())
+    delays = float(times.delays(share).sum())
     notes = [
-        f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. In {proven / max(waiting, 1e-9):.0%} of it the "
-        "person was free and on duty, so it is the world's: customers, other systems, other work. "
-        f"{max(delays - proven, 0.0) / max(waiting, 1e-9):.0%} is unexplained and counted as the world's."
+        f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. For {proven / max(waiting, 1e-9):.0%} of it the "
+        "person was free and on duty, so the delay is external: customers, other systems, other work. "
+        f"{max(delays - proven, 0.0) / max(waiting, 1e-9):.0%} is unexplained and counted as external."
     ]
     notes.append(
-        "Rosters: each resource has the days that the log shows, as often as it shows them, with all hours at which it "
+        "Rosters: each resource has the days of the log, as often as they occur there, with all hours at which it "
         "is usually seen on the weekday."
     )
     if in_turn:

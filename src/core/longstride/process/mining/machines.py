@@ -1,4 +1,4 @@
-"""Resources that work around the clock: a log's name for a system, to which nobody can allocate work."""
+"""Resources that work around the clock: systems, to which work cannot be allocated."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from longstride.process.event_logs.event_log import NO_RESOURCE, EventLog
 from longstride.process.mining.working_hours import HOUR
 
 TIRELESS_HOURS = 20
-"""Hours of a day with a start or an end from which nobody did them alone."""
+"""Hours of a day with a start or an end that no single person can work."""
 
 FEWEST_DAYS = 5
-"""Days with records below which nothing is said about a resource."""
+"""Fewest days with records for a decision about a resource."""
 
 DAY = 24 * HOUR
 
@@ -33,9 +33,9 @@ def tireless(log: EventLog) -> np.ndarray:
 
 
 def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
-    """Return the log without tireless resources, bool[A] of what only those do, and notes; nobody does their events.
+    """Return the log without tireless resources, bool[A], the activities that only they do, and notes.
 
-    If all resources are tireless, they stay: they are teams that work in shifts.
+    Their events then have no resource. If all resources are tireless, they are teams that work in shifts, and stay.
     """
     machines = tireless(log)
     nothing = np.zeros(len(log.activities), np.bool_)
@@ -47,8 +47,8 @@ def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
     names = [name for name, machine in zip(log.resources, machines, strict=True) if machine]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     note = (
-        f"Not a person: {shown}, with records in at least {TIRELESS_HOURS} hours of most days; activities that nobody "
-        "else does need no person."
+        f"Not a person: {shown}, with records in at least {TIRELESS_HOURS} hours of most days; activities that no "
+        "person does are automatic."
     )
     index = np.append(np.where(machines, NO_RESOURCE, np.cumsum(~machines) - 1), NO_RESOURCE)
     left = tuple(name for name, machine in zip(log.resources, machines, strict=True) if not machine)

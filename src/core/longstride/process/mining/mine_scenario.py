@@ -1,4 +1,4 @@
-"""Learns a scenario from an event log: arrivals, cases with their delays, service times, who can do what, rosters.
+"""Mines a scenario from an event log: arrivals, cases with their delays, service times, skills, rosters.
 
 A is the number of activities of the log. Functions that return notes return them last, as sentences about their
 decisions.
@@ -12,7 +12,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.arrivals import mine_arrivals
-from longstride.process.mining.external_delays import WORLD_STEPS, mine_world
+from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.mine_services import (
     choose_pairs,
@@ -29,12 +29,12 @@ _INSTANT = 1.0
 """Seconds up to which an event takes no time."""
 
 _MOSTLY = 0.95
-"""Share of such events from which nobody is needed for an activity."""
+"""Share of such events from which an activity needs no person."""
 
 _TIME_DECIMALS = 6
 
-STEPS = 3 + WORLD_STEPS
-"""Steps that are told apart while a log is mined."""
+STEPS = 3 + EXTERNAL_STEPS
+"""Steps reported while a log is mined."""
 
 
 class MinedScenario(NamedTuple):
@@ -45,13 +45,13 @@ class MinedScenario(NamedTuple):
 
 
 def mine_scenario(
-    log: EventLog, *, name: str, arrivals: str = "weekly", close: bool = True, steps: SlowSteps | None = None
+    log: EventLog, *, name: str, arrivals: str = "weekly", calibrate: bool = True, steps: SlowSteps | None = None
 ) -> MinedScenario:
     """Learn a scenario in hours; it has the length of the log, and time 0 is the Monday 00:00 before the first event.
 
-    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times). ``close`` lets
-    simulations decide how much of the unexplained waiting is the world's; without them all of it is. ``steps`` hears
-    of each step.
+    ``arrivals`` are ``weekly`` (rate of each hour of the week) or ``replay`` (the logged times). With ``calibrate``,
+    simulations decide which part of the unexplained waiting is external; without it all is. ``steps`` is notified of
+    each step.
 
     Raises:
         UserError: the log describes no possible process.
@@ -65,7 +65,7 @@ def mine_scenario(
     steps.next("working hours")
     log, of_machines, machine_notes = without_machines(log)
     work, automatic = worked_time(log), automatic_activities(log)
-    if not (automatic | of_machines).all():  # somebody must be left to allocate work to
+    if not (automatic | of_machines).all():  # at least one activity must need a person
         automatic = automatic | of_machines
     steps.next("service times")
     pairs, notes = choose_pairs(log, automatic)
@@ -89,18 +89,18 @@ def mine_scenario(
         times = [service_distribution(work.hours[rows[a]]) for a in np.flatnonzero(automatic)]
         names = [log.activities[a] for a in np.flatnonzero(automatic)]
         data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
-        notes.append(f"Nobody is needed for {some(names)}: nearly all logged times are zero, or no person does it.")
+        notes.append(f"No person is needed for {some(names)}: nearly all logged times are zero, or no person does it.")
     source = f"the scenario learned from {log.source}"
-    world, world_notes = mine_world(log, work, data, source, close, steps)
+    external, external_notes = mine_external_delays(log, work, data, source, calibrate, steps)
     steps.next("check of the scenario")
     before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
     return MinedScenario(
-        parse_scenario(data | world, source), [*before, *notes, *service_notes, *arrival_notes, *world_notes]
+        parse_scenario(data | external, source), [*before, *notes, *service_notes, *arrival_notes, *external_notes]
     )
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:
-    """Return bool[A], activities that take no time in nearly all events, while others of the log do."""
+    """Return bool[A], activities that take no time in nearly all events, if other activities of the log do."""
     instant = log.end - log.start <= _INSTANT
     share = np.bincount(log.activity, instant, len(log.activities)) / np.bincount(log.activity)
     automatic = share >= _MOSTLY
@@ -108,7 +108,7 @@ def automatic_activities(log: EventLog) -> np.ndarray:
 
 
 def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
-    """Return how logged durations became service times, and what of the log a scenario cannot express."""
+    """Return sentences about the conversion of logged durations to service times, and about unnamed events."""
     logged = float((log.end - log.start).sum()) / HOUR
     in_hours = float((open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)).sum())
     unnamed = float((log.resource < 0).mean())

@@ -1,4 +1,4 @@
-"""Who can do what by a log, and how long they take for it: the services of a scenario."""
+"""Mines the services of a scenario: skills of people, and their service times."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from longstride.process.mining.service_means import credible_means
 from longstride.process.mining.working_hours import WorkedTime
 
 MIN_OBSERVATIONS = 20
-"""Events below which a pair takes the shape of its activity's service times."""
+"""Events below which a pair has the shape of its activity's service times."""
 
 MIN_PAIR_EVENTS = 5
 """Events below which a pair is left out, if the other pairs cover enough."""
@@ -21,20 +21,20 @@ MIN_COVERAGE = 0.95
 """Share of the events with a resource that the kept pairs must cover."""
 
 MOST_PAIRS = 1_000_000
-"""Pairs of a scenario; a million have 41 million quantiles."""
+"""Most pairs of a scenario; a million have 41 million quantiles."""
 
 _QUANTILES = 41
 _SHORTEST = 1 / 3600
-"""Hours; replaces service times that are all zero, which a scenario cannot hold."""
+"""Hours; replaces service times that are all zero, which scenarios do not allow."""
 
 _DIGITS = 6
 
 
 def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[Pairs, list[str]]:
-    """Decide who can do what: pairs with at least five events, or fewer if those cover under 95 % of the events.
+    """Choose the possible pairs: those with at least five events, or fewer if those cover under 95 % of the events.
 
     Each activity keeps its most frequent resource. If no named resource ever did it, all kept resources can do it.
-    Nobody does ``automatic`` activities, bool[A]. Returns the pairs and notes.
+    ``automatic`` activities, bool[A], have no pairs. Returns the pairs and notes.
 
     Raises:
         UserError: more than a million pairs would be kept.
@@ -60,10 +60,10 @@ def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[Pa
 
 
 def _frequent(seen: Pairs) -> tuple[int, np.ndarray]:
-    """Return from how many events on pairs are kept, and which of those seen are kept, bool[P]."""
+    """Return the number of events from which pairs are kept, and bool[P], the kept pairs."""
     first = np.flatnonzero(np.append(True, np.diff(seen.activity) > 0)) if len(seen.activity) else np.zeros(0, np.int64)
     most = np.repeat(np.maximum.reduceat(seen.events, first), np.diff(np.append(first, len(seen.events))))
-    # The first one in the order of resources, where several are the most frequent.
+    # If several are the most frequent, the first one in the order of resources.
     at_most = np.flatnonzero(seen.events == most)
     best = np.zeros(len(seen.events), np.bool_)
     best[at_most[np.unique(seen.activity[at_most], return_index=True)[1]]] = True
@@ -76,7 +76,7 @@ def _frequent(seen: Pairs) -> tuple[int, np.ndarray]:
 
 
 def _require_few_pairs(log: EventLog, kept: int, unassigned: int, able: int) -> None:
-    """Refuse what no machine trains on, before it is made."""
+    """Refuse a number of pairs that is too large for training, before they are created."""
     if (pairs := kept + unassigned * able) > MOST_PAIRS:
         raise UserError(
             f"{log.source}: {unassigned:,} activities name no person, so each of {able:,} people could do them; with "
@@ -86,7 +86,7 @@ def _require_few_pairs(log: EventLog, kept: int, unassigned: int, able: int) -> 
 
 
 def _left_out(log: EventLog, seen: Pairs, able: np.ndarray) -> list[str]:
-    """Return sentences about the resources that the scenario does not have."""
+    """Return sentences about the resources that are left out of the scenario."""
     done = np.zeros(len(log.resources), np.bool_)
     done[seen.resource] = True
     gone = np.ones(len(log.resources), np.bool_)
@@ -96,12 +96,12 @@ def _left_out(log: EventLog, seen: Pairs, able: np.ndarray) -> list[str]:
     if rare:
         notes.append(f"Resources that have only such rarer pairs are left out: {some(rare)}.")
     if idle:
-        notes.append(f"Resources that do only what needs nobody are left out: {some(idle)}.")
+        notes.append(f"Resources that do only automatic activities are left out: {some(idle)}.")
     return notes
 
 
 def _with_all(kept: Pairs, unassigned: np.ndarray, able: np.ndarray) -> Pairs:
-    """Return the pairs, with all of some people for each of some activities."""
+    """Return the pairs, extended by all of some people for each of some activities."""
     activity = np.concatenate([kept.activity, np.repeat(unassigned, len(able))])
     resource = np.concatenate([kept.resource, np.tile(able, len(unassigned))])
     events = np.concatenate([kept.events, np.zeros(len(unassigned) * len(able), np.int64)])
@@ -112,8 +112,8 @@ def _with_all(kept: Pairs, unassigned: np.ndarray, able: np.ndarray) -> Pairs:
 def mine_services(log: EventLog, work: WorkedTime, pairs: Pairs) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the services of a scenario, and notes.
 
-    A pair with fewer than 20 events has the shape of its activity's times. Its mean is drawn towards that of the
-    activity, the more the fewer its events are.
+    A pair with fewer than 20 events has the shape of its activity's times. Its mean is shrunk towards the activity's,
+    the more the fewer events it has.
     """
     services, own, zero = list[dict[str, Any]](), 0, set()
     bounds = np.searchsorted(pairs.activity, np.arange(len(log.activities) + 1))
@@ -127,7 +127,7 @@ def mine_services(log: EventLog, work: WorkedTime, pairs: Pairs) -> tuple[list[d
     notes = [
         f"Service times: {own} of {len(services)} pairs have at least {MIN_OBSERVATIONS} events and their own "
         "quantiles; the others take those of their activity. Means of few events are drawn towards the activity's, "
-        "as far as the differences may be luck."
+        "as far as the differences may be chance."
     ]
     if zero:
         notes.append(f"All logged times are zero for some of {some(sorted(zero))}; one second is used.")
@@ -164,9 +164,9 @@ def _with_mean(hours: np.ndarray, mean: float) -> np.ndarray:
 def service_distribution(hours: np.ndarray, in_order: np.ndarray | None = None) -> dict[str, Any]:
     """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
 
-    Straight lines between quantiles lie above the long tail of service times. So the greatest time as the last
-    quantile would overstate the work. ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their
-    order where it is known.
+    Straight lines between quantiles lie above the long tail of service times. So the longest time as the last quantile
+    would overstate the work. ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their order if
+    it is known.
     """
     mean = float(hours.mean())
     if mean <= _SHORTEST / 1000:
@@ -181,7 +181,7 @@ def service_distribution(hours: np.ndarray, in_order: np.ndarray | None = None) 
 def even_quantiles(hours: np.ndarray, in_order: np.ndarray) -> np.ndarray:
     """Return float64[41], the quantiles of NumPy's default method in even steps, to the bit.
 
-    An activity's times are scaled for each of its people. Their order stays, so it is found once for all of them.
+    An activity's times are scaled for each of its people, which keeps their order. So they are sorted only once.
     """
     at = np.linspace(0.0, 1.0, _QUANTILES) * (len(hours) - 1)
     below = np.floor(at).astype(np.int64)
@@ -192,7 +192,7 @@ def even_quantiles(hours: np.ndarray, in_order: np.ndarray) -> np.ndarray:
 
 
 def some(names: list[str]) -> str:
-    """Return the first five of some names and how many more there are."""
+    """Return names as text: the first five, and the number of others."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

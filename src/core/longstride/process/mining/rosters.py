@@ -1,8 +1,8 @@
-"""Rosters of a log: on which days a person is there, and at which hours. Presence is not availability.
+"""Mines rosters: the days and hours at which each person is present. Presence is not availability.
 
-A person who has nothing to do leaves no record, so what the records show of a day is a part of it. On a day on which
-somebody is there, they are there at all hours at which they are usually seen on that weekday; somebody with changing
-shifts at those of the shift that the day's records lie in (``shifts.py``).
+A person without work leaves no record, so the records show only a part of each day. A person who is present on a day is
+present at all hours at which they are usually seen on that weekday. With changing shifts these are the hours of the
+shift that contains the day's records (``shifts.py``).
 """
 
 import math
@@ -17,11 +17,11 @@ from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, present_ho
 from longstride.process.scenario.scenario import DAYS
 
 _RARE = 0.1
-"""Share of a weekday's days with the person, from which an hour is a usual one."""
+"""Share of a weekday's days with the person from which an hour is usual."""
 
 _OVERTIME, _EXPECTED = 0.05, 7.0
-"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are fewer than
-this, where that mean is at least so large that it is no luck."""
+"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
+first value. The mean must reach the second value, so that this is not chance."""
 
 _P_DECIMALS = 9
 _ROUNDS = 200
@@ -30,12 +30,12 @@ _ROUNDS = 200
 def mine_rosters(
     log: EventLog, open_hours: np.ndarray, pause: bool
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Return the rosters of all resources of a log, and the names of those with changing shifts.
+    """Return the rosters of all resources of a log, and the names of resources with changing shifts.
 
-    ``open_hours``, bool[168], are the open hours of the week; ``pause`` tells whether tasks rest at the end of duty.
+    ``open_hours``, bool[168], are the open hours of the week; ``pause`` is whether tasks rest at the end of duty.
     """
     begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
-    # The log may begin and end in the middle of a day, so who is not seen on these may have been there.
+    # The log may begin and end in the middle of a day, so a person without records on these days may be present.
     days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
     rosters, in_turn = {}, []
     clock_end = np.maximum(log.clock_end, log.clock_start)
@@ -66,7 +66,7 @@ def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.
 
 
 def _filled(days: np.ndarray) -> np.ndarray:
-    """Return bool[k, 24], the hours of days with those between two of them that are a short gap."""
+    """Return bool[k, 24], the hours of days, with short gaps filled."""
     hours = np.arange(24)
     last = np.maximum.accumulate(np.where(days, hours, -24), axis=1)
     following = np.minimum.accumulate(np.where(days, hours, 48)[:, ::-1], axis=1)[:, ::-1]
@@ -75,11 +75,11 @@ def _filled(days: np.ndarray) -> np.ndarray:
 
 
 def _usual_days(weekday: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Return bool[7], the weekdays on which a person is there at least at times.
+    """Return bool[7], the weekdays on which a person is regularly present.
 
-    They are at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
-    ``days``, int64[7]. On the others the person is there as long as the records show. ``weekday``, int64[k], are the
-    weekdays of the days with records.
+    Each is at least a quarter as frequent as the person's most frequent weekday, and at least a tenth of the log's
+    ``days``, int64[7]. On other weekdays the person is present only for the recorded hours. ``weekday``, int64[k], are
+    the weekdays of the days with records.
     """
     counts = np.bincount(weekday, minlength=7)
     return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= _RARE * days))
@@ -95,10 +95,10 @@ def _usual_hours(weekday: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None) -> np.ndarray:
-    """Return bool[k, 24], the hours in which a person is there on each day, on one of changing shifts or not.
+    """Return bool[k, 24], the hours of a person's presence on each day, with changing shifts or without.
 
-    ``start``, float64[n], are the times at which its records begin, None where tasks rest at the end of duty. Where
-    they do not, hours at the end of a day in which it does not begin anything are overtime.
+    ``start``, float64[n], are the times at which its records begin, None if tasks rest at the end of duty. If they do
+    not rest, hours at the end of a day without a start are overtime.
     """
     there = _usual_hours(weekday, seen)
     if changes:
@@ -112,7 +112,7 @@ def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np
 
 
 def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return ``hours``, bool[24], without those at both ends in which hardly an event begins.
+    """Return ``hours``, bool[24], without hours at both ends in which hardly any event begins.
 
     ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
     night before.
@@ -125,7 +125,7 @@ def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
 
 
 def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return those of ``hours``, bool[24], in which events begin as usual; none where there are too few to tell."""
+    """Return the ``hours``, bool[24], in which events begin as usual; none if there are too few events."""
     at = np.flatnonzero(hours & (begun > 0))
     if len(at) == 0:
         return np.zeros(24, np.bool_)
@@ -135,11 +135,11 @@ def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
 
 
 def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
-    """Return float64[k, 2], when one resource is surely there, in seconds and in order.
+    """Return float64[k, 2], intervals in which one resource is surely present, in seconds and in order.
 
-    These are the hours of the day in which it usually begins events, on days with records. The first and the last one
-    are left out, because somebody may come late and leave early, and so are breaks. Of a resource of few records
-    nothing is sure. ``start`` and ``end`` are float64[n].
+    These are the hours of the day in which it usually begins events, on days with records. The first and the last hour
+    are left out, because a person may come late and leave early, and breaks are left out, too. A resource of few
+    records has none. ``start`` and ``end`` are float64[n].
     """
     masks = day_masks(start, end, open_hours)
     seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
@@ -154,7 +154,7 @@ def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -
 
 
 def _with_neighbours(there: np.ndarray) -> np.ndarray:
-    """Return bool[k, 24], the hours of days that have another one before and after; midnight is no edge."""
+    """Return bool[k, 24], the hours of days with a neighbouring hour before and after, also across midnight."""
     all_day = there.all(1, keepdims=True)
     inner = np.zeros_like(there)
     inner[:, 1:-1] = there[:, :-2] & there[:, 1:-1] & there[:, 2:]
@@ -162,14 +162,14 @@ def _with_neighbours(there: np.ndarray) -> np.ndarray:
 
 
 def share_without_work(start: np.ndarray) -> float:
-    """Return the share of the days of one resource's presence on which it has no work, so that no record shows it.
+    """Return the share of one resource's days of presence without work, which leave no record.
 
-    Records a day are taken for a Poisson number of which the zeros are not seen; its mean follows from that of the days
-    with records. ``start``, float64[n] seconds, are the times at which the records begin.
+    The number of records a day is assumed to be Poisson, with unseen zeros; its mean follows from that of the days with
+    records. ``start``, float64[n] seconds, are the times at which the records begin.
     """
     _, counts = np.unique(start // (24 * HOUR), return_counts=True)
     mean = seen = float(counts.mean())
-    for _ in range(_ROUNDS):  # seen = mean / (1 - exp(-mean)), which has one solution
+    for _ in range(_ROUNDS):  # zero-truncated Poisson: seen = mean / (1 - exp(-mean)), which has one solution
         mean = seen * -math.expm1(-mean)
     return math.exp(-mean)
 
@@ -177,8 +177,8 @@ def share_without_work(start: np.ndarray) -> float:
 def _plans_of_day(day: str, hours: np.ndarray, days: int, idle: float) -> list[dict[str, Any]]:
     """Return the plans of one weekday from the ``hours``, bool[k, 24], of the days with records, of ``days`` in all.
 
-    A person seen on k of n days is there on k / n of them, or (k + 1/2) / (n + 1) if that is more (Jeffreys' prior):
-    one Sunday of twenty does not mean that it is never two. ``idle`` is the share of the person's days without records.
+    A person seen on k of n days is present on k / n of them, or (k + 1/2) / (n + 1) if that is more (Jeffreys' prior):
+    after one Sunday of twenty, two are possible. ``idle`` is the share of the person's days without records.
     """
     plans: dict[tuple[str, ...], float] = {}
     k, n = len(hours), max(days, len(hours))

@@ -1,9 +1,9 @@
-"""The mean service time of each person in an activity, drawn towards the activity's where records are few.
+"""The mean service time of each person in an activity, shrunk towards the activity's mean if records are few.
 
-The best of many noisy means is mostly lucky. A policy would send all work to somebody who was fast in five records. So
+The best of many noisy means is mostly noise: a policy would send all work to a person who was fast in five records. So
 each mean is the credibility estimate of Bühlmann and Straub ("Glaubwürdigkeit für Schadensätze", Mitteilungen der
-Vereinigung Schweizerischer Versicherungsmathematiker 70, 1970): the best linear mixture of a person's mean and the
-activity's under the variances that the log shows.
+Vereinigung Schweizerischer Versicherungsmathematiker 70, 1970): the best linear combination of a person's mean and the
+activity's under the variances in the log.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Variances(NamedTuple):
-    """Variances of the service times of one activity: of a person's times, and of the people's true means."""
+    """Variances of the service times of one activity: within a person's times, and between people's true means."""
 
     within: float
     between: float
@@ -27,7 +27,7 @@ def variances(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> Var
         squares: float64[P], sums of the squared deviations from those means.
     """
     events, people = int(counts.sum()), len(counts)
-    if people < 2 or events == people:  # nothing tells the people's differences from luck
+    if people < 2 or events == people:  # differences between people cannot be told from noise
         return Variances(float(squares.sum()) / max(1, events - people), 0.0)
     within = float(squares.sum()) / (events - people)
     centre = float(counts @ means) / events
@@ -36,11 +36,12 @@ def variances(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> Var
 
 
 def mixed(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return float64[P], the means drawn towards the common one, and that one; arguments as of :func:`variances`."""
+    """Return float64[P], the means shrunk towards the common mean, and that mean; arguments of :func:`variances`."""
     within, between = variances(counts, means, squares)
     if between == 0.0:
         common = float(counts @ means) / float(counts.sum())
         return np.full(len(counts), common), common
+    # Credibility Z = n b / (n b + w), b the variance between people and w within: mean = common + Z (own - common).
     trust = counts * between / (counts * between + within)
     common = float(trust @ means) / float(trust.sum())
     return common + trust * (means - common), common
@@ -49,8 +50,8 @@ def mixed(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> tuple[n
 def credible_means(hours: np.ndarray, person: np.ndarray, people: int) -> np.ndarray:
     """Return float64[people], the mean time of each; those without a record have the common mean.
 
-    Together they take as long for the records as they did. ``hours``, float64[n], and ``person``, int64[n], are the
-    times of an activity's n >= 1 records and who did them.
+    The total time of all records stays. ``hours``, float64[n], and ``person``, int64[n], are times and people of an
+    activity's n >= 1 records.
     """
     counts = np.bincount(person, minlength=people)
     did = np.flatnonzero(counts)

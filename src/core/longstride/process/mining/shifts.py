@@ -1,6 +1,6 @@
-"""Changing shifts: whether somebody works early on some days and late on others, and in which shift each day was.
+"""Changing shifts: detects people who work early on some days and late on others, and the shift of each day.
 
-Hours of the day are on a circle, so that a night is as long as any other shift.
+Hours of the day form a circle, so that a night shift is like any other shift.
 """
 
 import numpy as np
@@ -8,19 +8,18 @@ import numpy as np
 from longstride.process.mining.working_hours import HOUR
 
 _NARROW = 0.7
-"""Changing shifts: the starts of a day lie within less than this share of the hours within which they would lie if
-those of all days were shuffled."""
+"""Share below which shifts change: range of a day's starts over the range after shuffling the starts of all days."""
 
 _MIN_DAYS = 20
-"""Days with at least two starts below which nobody is said to have changing shifts."""
+"""Fewest days with at least two starts for detecting changing shifts."""
 
 _SHUFFLES = 20
 _LONGEST = 0.95
-"""Quantile of the lengths of days that is the length of a shift."""
+"""Quantile of the lengths of days that gives the length of a shift."""
 
 
 def changes_shifts(start: np.ndarray) -> bool:
-    """Whether the records of one resource, which begin at ``start``, float64[n] seconds, show changing shifts."""
+    """Return whether one resource's records, which begin at ``start``, float64[n] seconds, show changing shifts."""
     hours = (start // HOUR).astype(np.int64)
     days, day = np.unique(hours // 24, return_inverse=True)
     counts = np.bincount(day)
@@ -40,13 +39,13 @@ def _mean_length(day: np.ndarray, hour: np.ndarray, days: int) -> float:
 
 
 def arcs(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shortest stretch of hours, on the circle, that holds all hours seen on each day.
+    """Return for each day the shortest stretch of hours, on the circle, that contains all hours seen.
 
     Args:
         seen: bool[k, 24], at least one hour in each row.
 
     Returns:
-        Its first hour and its number of hours, both int64[k].
+        First hour and number of hours of each stretch, both int64[k].
     """
     gap = np.zeros(len(seen), np.int64)
     longest, first = np.full(len(seen), -1), np.zeros(len(seen), np.int64)
@@ -61,8 +60,8 @@ def arcs(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def in_shifts(seen: np.ndarray) -> np.ndarray:
     """Return bool[k, 24], the shift of each day, from the hours ``seen`` on it, bool[k, 24].
 
-    It is a stretch of hours that holds them and is as long as a shift: the one that holds the most days. A day that is
-    longer than a shift is its own.
+    The shift is the stretch of a shift's length that contains the day's hours and those of the most other days. A day
+    that is longer than a shift is its own shift.
     """
     first, length = arcs(seen)
     shift = int(np.ceil(np.quantile(length, _LONGEST)))

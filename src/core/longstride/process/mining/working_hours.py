@@ -1,4 +1,4 @@
-"""Working time as a log shows it: hours of the week, and the share of a record that is work.
+"""Working time in a log: hours of the week, and the share of each record that is work.
 
 Times are float64[n] seconds since a Monday 00:00; ``open_hours``, bool[168], are the open hours of the week.
 """
@@ -15,26 +15,26 @@ HOUR = 3600.0
 """Seconds."""
 
 RARE_SHARE = 0.005
-"""Largest share of starts and ends in the rarest hours of the week, which count as closed."""
+"""Largest share of starts and ends in the rarest hours of the week, which are closed."""
 
 CLOSED_GAP = 7
-"""Longest gap in hours between starts and ends that counts as open: no night is shorter, while records that fill a
-shift of eight hours start and end only at its edges."""
+"""Longest gap in hours between starts and ends that counts as open: nights are longer, but records that fill a shift
+of eight hours start and end only at its edges."""
 
 IDLE_GAP = 2
-"""Longest gap in hours between records that counts as on duty and idle."""
+"""Longest gap in hours between records that counts as idle time on duty."""
 
 BREAK_SHARE = 0.1
-"""Share of a resource's days from which a record in an hour of the day says that it has no break then."""
+"""Share of a resource's days with a record in an hour of the day from which that hour is not a break."""
 
 
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
-    The work of an event is its time within open hours, divided by the records that its resource has open at the time.
+    The work of an event is its time within open hours, divided by the number of its resource's open records.
     """
 
-    open_hours: np.ndarray  # bool[168], hours of the week in which the place as a whole works
+    open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
     hours: np.ndarray  # float64[n], work of each event in hours
     seen: np.ndarray  # int64[R, 168], weeks in which each resource has a record in that (open) hour of the week
 
@@ -50,7 +50,7 @@ def worked_time(log: EventLog) -> WorkedTime:
     for r, mine in enumerate(rows_by(log.resource, len(log.resources))):
         hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
         seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
-    # Durations are real time; wall-clock time is not, on the night when the clocks change.
+    # Durations are real time. Wall-clock time differs in the night when the clocks change.
     clock = (end - log.clock_start) / HOUR
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
     duration = (log.end - log.start) / HOUR
@@ -58,14 +58,14 @@ def worked_time(log: EventLog) -> WorkedTime:
 
 
 def find_open_hours(log: EventLog) -> np.ndarray:
-    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, with short gaps."""
+    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled."""
     moments = np.concatenate([log.clock_start, log.clock_end])
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     order = np.argsort(counts, kind="stable")
     rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)
     is_open[order[rare]] = False
-    # Three weeks in a row, so that a gap may extend across the end of the week.
+    # Three weeks in a row, so that a gap can span the end of the week.
     return without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
 
 
@@ -90,7 +90,7 @@ def divided_time(open_hours: np.ndarray, start: np.ndarray, end: np.ndarray) -> 
 def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return int64[168], the number of weeks in which one resource is on duty in each hour of the week.
 
-    An hour counts if a record begins in it or fills it to its end. An hour in which a record only ends does not count:
+    An hour counts if a record begins in it or lasts to its end. An hour in which a record only ends does not count:
     as in the simulator, a resource finishes its task after its shift but takes no new one.
     """
     first, present = present_hours(start, end)
@@ -102,13 +102,14 @@ def weeks_seen(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 def present_hours(
     start: np.ndarray, end: np.ndarray, open_hours: np.ndarray | None = None, breaks: bool = False
 ) -> tuple[int, np.ndarray]:
-    """Return an hour, counted from the Monday 00:00, and bool[n], whether one resource is there in it and those after.
+    """Return an hour, counted from the Monday 00:00, and bool[n], whether one resource is present from that hour on.
 
-    It is there in the hours of :func:`weeks_seen`; short gaps between them are filled. With ``breaks`` those gaps stay
-    that lie in an hour of the day, such as noon, in which it has a record on under a tenth of its days around.
+    It is present in the hours of :func:`weeks_seen`, and short gaps between them are filled. With ``breaks`` a gap
+    stays if it lies in an hour of the day, such as noon, in which the resource has records on under a tenth of its
+    days.
 
-    Of the hours that are not among ``open_hours``, bool[168], if these are given, only those count in which a record
-    begins: a record that stays open over night is no sign of somebody who works at night.
+    Outside of ``open_hours``, bool[168], if given, an hour counts only if a record begins in it: a record that stays
+    open over night does not mean that a person works at night.
     """
     first = np.asarray(start // HOUR, np.int64)
     last = np.maximum(first, np.asarray(end // HOUR, np.int64) - 1)

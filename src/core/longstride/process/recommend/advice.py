@@ -1,4 +1,4 @@
-"""What a policy recommends, with its reasons in figures, as JSON values."""
+"""A policy's recommendation, with its reasons in figures, as JSON values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.text import scale_of
 
 MOST_ALTERNATIVES = 3
-"""Other people who are named for a task."""
+"""Number of other people listed for a task."""
 
-POSTPONE = "Assign nothing now; ask again when somebody becomes free, comes or goes, or when a task begins to wait."
+POSTPONE = "Assign nothing now; ask again when a person becomes free, comes or goes, or when a task begins to wait."
 
-NOTHING = "Nobody who is free can do what waits, so there is nothing to decide."
+NOTHING = "No free person can do a waiting task, so there is nothing to decide."
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,15 @@ class Advice:
     """A recommendation.
 
     Attributes:
-        action: number of the chosen action of the simulator, that of postpone is the number of pairs; -1 where nobody
-            who is free can do what waits.
+        action: number of the chosen action of the simulator, the number of pairs for postpone; -1 if no free person can
+            do a waiting task.
         recommended: person, activity and case of the chosen assignment; None to assign nothing.
-        assignments: feasible assignments, the recommended one first, then the more probable before the less; JSON
-            values each.
-        feasible: number of feasible assignments, which may be more than those.
+        assignments: feasible assignments as JSON values, the recommended one first, then by falling probability.
+        feasible: number of feasible assignments, which may exceed the number of listed ones.
         postpone: probability of assigning nothing.
         heuristics: heuristic -> person, activity and case that it would choose, or None for nothing.
-        unit: unit of the times; empty where the scenario has none.
-        memory: what a policy with memory is to be given next time; empty without.
+        unit: unit of the times; empty if the scenario has none.
+        memory: memory to pass with the next state, for a policy with memory; otherwise empty.
     """
 
     action: int
@@ -59,7 +58,7 @@ class Advice:
 
     @property
     def words(self) -> str:
-        """What is recommended, in a sentence."""
+        """The recommendation as a sentence."""
         if not self.feasible:
             return NOTHING
         if self.recommended is None:
@@ -68,7 +67,7 @@ class Advice:
 
 
 class Reasons:
-    """Describes pairs of a scenario in the state that the simulator's record holds.
+    """Describes pairs of a scenario in the state of the simulator's record.
 
     The methods take ``state``, the arrays of the record by name, and the names of its cases.
 
@@ -87,7 +86,7 @@ class Reasons:
         self.unit = "" if scenario.time_unit == "abstract" else scenario.time_unit
 
     def named(self, state: Mapping[str, np.ndarray], pair: int, cases: list[str]) -> dict[str, str] | None:
-        """Return person, activity and case of a feasible pair; None for postpone."""
+        """Return person, activity and case of a feasible pair, None for postpone."""
         if pair == len(self._service):
             return None
         activity = self._activity_of[pair]
@@ -130,7 +129,7 @@ class Reasons:
         return {"person": self._people[r], "service_time": self._service[pair], "status": status}
 
     def _sentence(self, figures: dict[str, Any]) -> str:
-        """Return the figures in words."""
+        """Return the figures as a sentence."""
         mean, count = figures["service_time"], figures["others"]
         first = f", the first of {figures['queue']:,}" if figures["queue"] > 1 else ""
         text = f"It has waited {self._time(figures['waited'])}{first}; {figures['person']} needs {self._time(mean)}"

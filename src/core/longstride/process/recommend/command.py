@@ -32,48 +32,50 @@ MOST_WORKERS = 256
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command line says beside the settings."""
+class RecommendOptions:
+    """Options of the command line that are not settings."""
 
     checkpoint: str | None = None  # run directory or checkpoint; None for --run-directory
     state: str | None = None  # file with a state, or a log of open cases
     at: str | None = None  # present of a log
-    on_shift: list[str] | None = None  # people on shift at the time of a log
+    on_shift: list[str] | None = None  # people on shift at the log's present
     json: bool = False  # whether to print JSON
-    top: int | None = None  # most assignments; 0 for all
+    top: int | None = None  # largest number of assignments; 0 for all
     serve: int | None = None  # port
     host: str | None = None  # address to listen at
-    token_file: str | None = None  # file with the tokens that requests must show
+    token_file: str | None = None  # file with the tokens of requests
     workers: int | None = None  # processes that answer
-    access_log: str | None = None  # file for a line of each answer, "-" for the standard output
+    access_log: str | None = None  # file for a line about each answer, "-" for the standard output
 
 
-def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+def run_recommend(
+    config: Config, sources: dict[str, str], options: RecommendOptions, console: Console, say: Say
+) -> int:
     """Print a recommendation, or serve them until a signal ends it; return the exit code.
 
     Raises:
-        UserError: the run, the state or the address is not what it should be.
+        UserError: the run, the state or the address is not valid.
     """
-    directory = asked.checkpoint or config.run_directory
+    directory = options.checkpoint or config.run_directory
     if not directory:
         raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
-    if (asked.state is None) == (asked.serve is None):
+    if (options.state is None) == (options.serve is None):
         raise UserError("--mode recommend needs either --state FILE, a state or a log of open cases, or --serve PORT.")
-    if asked.top is not None and asked.top < 0:
-        raise UserError(f"--top is {asked.top}; expected a number of assignments, 0 for all.")
+    if options.top is not None and options.top < 0:
+        raise UserError(f"--top is {options.top}; expected a number of assignments, 0 for all.")
     for flag in ("host", "token_file", "workers", "access_log"):
-        if getattr(asked, flag) is not None and asked.serve is None:
+        if getattr(options, flag) is not None and options.serve is None:
             raise UserError(f"--{flag.replace('_', '-')} goes with --serve PORT.")
-    if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
-        raise UserError(f"--workers is {asked.workers}; expected 1 to {MOST_WORKERS}.")
-    if asked.serve is not None:
-        _serve(Path(directory), config, sources, asked, say)
+    if options.workers is not None and not 1 <= options.workers <= MOST_WORKERS:
+        raise UserError(f"--workers is {options.workers}; expected 1 to {MOST_WORKERS}.")
+    if options.serve is not None:
+        _serve(Path(directory), config, sources, options, say)
         return 0
     of_the_run = list[str]()  # with --json nothing else is printed
-    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if asked.json else say)
-    state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
-    advice = recommender.advise(state, TOP if asked.top is None else asked.top)
-    if asked.json:
+    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if options.json else say)
+    state, notes = read_state(Path(str(options.state)), options, recommender, config)
+    advice = recommender.advise(state, TOP if options.top is None else options.top)
+    if options.json:
         identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
         print(json_text({**advice.as_json(), **identity, "notes": [*of_the_run, *notes]}, indent=2))
     else:
@@ -86,10 +88,10 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
 def recommender_of(
     directory: Path, config: Config, sources: dict[str, str], say: Say
 ) -> tuple[Recommender, dict[str, Any]]:
-    """Return what recommends, and what the service's health page says of it.
+    """Return a recommender, and its description for the service's health page.
 
     Raises:
-        UserError: there is no intact checkpoint, or it is of no process.
+        UserError: there is no intact checkpoint, or it does not belong to a process.
     """
     recommenders, about = _recommenders(directory, config, sources, say, 1)
     return recommenders[0], about
@@ -98,16 +100,16 @@ def recommender_of(
 def _recommenders(
     directory: Path, config: Config, sources: dict[str, str], say: Say, count: int
 ) -> tuple[list[Recommender], dict[str, Any]]:
-    """Return some recommenders with the same policy, one for each thread, and what the service says of it."""
+    """Return recommenders with the same policy, one for each thread, and their description for the service."""
     folder = policy_folder(directory, say)
     tensors, metadata = load_arrays(folder, say)
     missing = [name for name in ("source", "simulator", "policy", "iteration") if name not in metadata]
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
-    purpose = "--mode recommend is for processes, of scenarios or event logs."
+    purpose = "--mode recommend is for processes, from scenarios or event logs."
     name = config.simulator if names_simulator(sources) else source_of_checkpoint(metadata, directory).get("simulator")
     if name != PROCESS:
-        raise UserError(f"The run in {directory} is of {str(name).rpartition(':')[2]}; {purpose}")
+        raise UserError(f"The run in {directory} simulates {str(name).rpartition(':')[2]}; {purpose}")
     simulator = simulator_of(config, sources, metadata, directory).simulator
     assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
@@ -121,11 +123,13 @@ def _recommenders(
     return [Recommender(simulator, trained) for _ in range(count)], about
 
 
-def read_state(path: Path, asked: Asked, recommender: Recommender, config: Config) -> tuple[ProcessState, list[str]]:
-    """Return the state in a file, and sentences about what a log leaves open.
+def read_state(
+    path: Path, options: RecommendOptions, recommender: Recommender, config: Config
+) -> tuple[ProcessState, list[str]]:
+    """Return the state in a file, and sentences about the assumptions made for a log.
 
     Raises:
-        UserError: the file cannot be read, or is no state and no log.
+        UserError: the file cannot be read, or is neither a state nor a log.
     """
     if not path.is_file():
         raise UserError(f"There is no file {path} with a state or a log.")
@@ -133,32 +137,32 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
         guard = Guard(reading_of(config).limits, str(path))
         content = read_log(path, guard) if kind_of(path, guard) == "json" else b""
     if content and b'"objectTypes"' not in content:
-        for flag, given in (("--at", asked.at), ("--on-shift", asked.on_shift)):
+        for flag, given in (("--at", options.at), ("--on-shift", options.on_shift)):
             if given is not None:
-                raise UserError(f"{flag} is for a log; {path} is a state, which says it itself.")
+                raise UserError(f"{flag} applies to logs only; {path} is a state, which contains this itself.")
         return parse_state(content, str(path)), []
     if math.isnan(recommender.simulator.scenario.hour):
         raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
     columns = parse_log_columns(config.log_columns) if config.log_columns else {}
-    events = read_open_events(path, columns, reading_of(config), asked.at)
-    found = state_of_log(events, recommender.simulator, recommender.names, asked.on_shift)
+    events = read_open_events(path, columns, reading_of(config), options.at)
+    found = state_of_log(events, recommender.simulator, recommender.names, options.on_shift)
     state = found.state
     summary = (
-        f"{path} at {events.now.isoformat(timespec='seconds')}: tasks that wait {len(state.waiting):,}, "
+        f"{path} at {events.now.isoformat(timespec='seconds')}: waiting tasks {len(state.waiting):,}, "
         f"in work {len(state.in_work):,}, at rest {len(state.resting):,}; "
         f"people on shift {len(state.on_shift or []):,}."
     )
     return state, [summary, *events.notes, *found.notes]
 
 
-def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Asked, say: Say) -> None:
+def _serve(directory: Path, config: Config, sources: dict[str, str], options: RecommendOptions, say: Say) -> None:
     from longstride.process.recommend.service.guard import guard_of
 
-    host = asked.host or LOCALHOST
-    guard_of(host, asked.token_file)
+    host = options.host or LOCALHOST
+    guard_of(host, options.token_file)
     try:
         from longstride.process.recommend.service.limits import Limits, Served
-        from longstride.process.recommend.service.server import Wanted, serve
+        from longstride.process.recommend.service.server import ServiceOptions, serve
     except ImportError as error:
         raise UserError(
             f"{error.name or error} is not installed, which --serve needs; pip install 'longstride[service]' adds it."
@@ -173,7 +177,7 @@ def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Aske
         return newest, newest.stat().st_mtime_ns
 
     limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)
-    wanted = Wanted(
-        host, asked.serve or 0, asked.workers or 1, asked.access_log or "", limits, config.service_reload_seconds
+    service = ServiceOptions(
+        host, options.serve or 0, options.workers or 1, options.access_log or "", limits, config.service_reload_seconds
     )
-    serve(wanted, load, lambda address: guard_of(address, asked.token_file), fingerprint, say)
+    serve(service, load, lambda address: guard_of(address, options.token_file), fingerprint, say)

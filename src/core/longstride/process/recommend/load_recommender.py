@@ -1,4 +1,4 @@
-"""``longstride.load_recommender``: from a run directory to recommendations in a running process, without torch."""
+"""``longstride.load_recommender``: recommendations from a run directory, without torch."""
 
 import warnings
 from pathlib import Path
@@ -9,15 +9,15 @@ from longstride.process.recommend.recommender import Recommender
 
 
 def load_recommender(directory: str | Path) -> Recommender:
-    """Return what recommends by the policy of a run of a process.
+    """Return a recommender with the policy of a process run.
 
-    A newer checkpoint that is damaged is passed over with a warning.
+    A damaged newer checkpoint is skipped with a warning.
 
     Args:
-        directory: run directory, for the policy that --mode evaluate plays, or a checkpoint directory.
+        directory: run directory, whose policy is that of --mode evaluate, or a checkpoint directory.
 
     Raises:
-        UserError: there is no intact checkpoint of this version, or it is of no process.
+        UserError: there is no intact checkpoint of this version, or it does not belong to a process.
     """
     damaged: list[str] = []
     recommender, _ = recommender_of(Path(directory), *load_config(None, {}), damaged.append)

@@ -32,11 +32,11 @@ def _serves(own: Mapping[str, Any]) -> bool:
 
 
 def _run(call: Call) -> int:
-    """Recommend once, or serve; a service ends well at a signal, from before it imports what takes seconds."""
+    """Recommend once, or serve; signals end a service cleanly even while slow imports run."""
     with end_well_while_starting() if _serves(call.own) else nullcontext():
-        from longstride.process.recommend.command import Asked, run_recommend
+        from longstride.process.recommend.command import RecommendOptions, run_recommend
 
-        return run_recommend(call.config, call.sources, Asked(**call.own), call.console, call.say)
+        return run_recommend(call.config, call.sources, RecommendOptions(**call.own), call.console, call.say)
 
 
 RECOMMEND = Mode(

@@ -1,4 +1,4 @@
-"""From a state of a process to a recommendation: a trained policy on the simulator's own observation."""
+"""Recommends assignments in a state of a process, with a trained policy on the simulator's own observation."""
 
 import base64
 import binascii
@@ -13,22 +13,22 @@ from longstride.policies.make_spec import spec_on
 from longstride.process.recommend.advice import Advice, Reasons
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.described import describe
-from longstride.process.snapshots.look import Lookout, View
 from longstride.process.snapshots.names import Names
 from longstride.process.snapshots.schema import ProcessState, as_state
+from longstride.process.snapshots.state_reader import PolicyInput, StateReader
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
 TOP = 10
-"""Assignments of an answer, if nobody says how many."""
+"""Default number of assignments in an answer."""
 
 
 class Recommender:
-    """Recommends assignments in states of a process, as the greedy policy of an evaluation chooses them.
+    """Recommends assignments in states of a process, like the greedy policy in an evaluation.
 
-    It keeps nothing from one call to the next. Each thread needs an object of its own.
+    No call depends on an earlier one. Each thread needs its own object.
 
     Args:
-        simulator: process simulator that the policy was trained on; of a policy that scores actions any other, too.
+        simulator: process simulator of the policy's training; any other one for a policy that scores actions.
         trained: trained policy.
 
     Attributes:
@@ -43,7 +43,7 @@ class Recommender:
         self.simulator, spec = simulator, spec_on(trained.spec, simulator)
         kind = LoadedListPolicy if spec.scores_actions else LoadedPolicy
         self._policy: LoadedPolicy | LoadedListPolicy = kind(spec, trained.actor_params)
-        self._lookout, self.names = Lookout(simulator, spec.scores_actions), Names(simulator)
+        self._reader, self.names = StateReader(simulator, spec.scores_actions), Names(simulator)
         self._reasons = Reasons(simulator)
 
     def recommend(self, state: dict[str, Any] | ProcessState, top: int = TOP) -> dict[str, Any]:
@@ -54,12 +54,12 @@ class Recommender:
             top: most assignments in the answer; 0 for all that are feasible.
 
         Raises:
-            UserError: the state is not of the form of a state, or it does not fit the scenario.
+            UserError: the value is not a state, or does not fit the scenario.
         """
         return self.advise(as_state(state), top).as_json()
 
     def compile(self) -> None:
-        """Compile everything now: a first recommendation takes seconds."""
+        """Compile all functions now, since a first recommendation takes seconds."""
         p, scenario = self.simulator.parameters, self.simulator.scenario
         person, activity = scenario.resources[p.pair_resource[0]], scenario.activities[p.pair_activity[0]]
         task = {"case": "1", "activity": activity, "since": 0.0}
@@ -68,40 +68,42 @@ class Recommender:
     def advise(self, state: ProcessState, top: int = TOP) -> Advice:
         """Return the recommendation in a checked state; arguments and errors are those of :meth:`recommend`."""
         described, cases = describe(state, self.names)
-        view, reasons = self._lookout.look(described), self._reasons
-        heuristics = {name: reasons.named(view.state, action, cases) for name, action in view.choices.items()}
-        if not view.feasible:
+        given, reasons = self._reader.read(described), self._reasons
+        heuristics = {name: reasons.named(given.state, action, cases) for name, action in given.choices.items()}
+        if not given.feasible:
             return Advice(-1, None, [], 0, 1.0, heuristics, reasons.unit, state.memory)
-        action, probabilities, memory = self._decide(view, state.memory)
+        action, probabilities, memory = self._decide(given, state.memory)
         postpone = len(self.simulator.parameters.pair_mean)
         ranked = sorted(probabilities, key=lambda pair: (pair != action, -probabilities[pair], pair))
         pairs = [pair for pair in ranked if pair != postpone]
         assignments = [
-            reasons.of(view.state, pair, probabilities[pair], cases, [n for n, a in view.choices.items() if a == pair])
+            reasons.of(
+                given.state, pair, probabilities[pair], cases, [n for n, a in given.choices.items() if a == pair]
+            )
             for pair in (pairs[:top] if top else pairs)
         ]
-        recommended = reasons.named(view.state, action, cases)
+        recommended = reasons.named(given.state, action, cases)
         postponed = probabilities[postpone]
         return Advice(action, recommended, assignments, len(pairs), postponed, heuristics, reasons.unit, memory)
 
-    def _decide(self, view: View, memory: str) -> tuple[int, dict[int, float], str]:
+    def _decide(self, given: PolicyInput, memory: str) -> tuple[int, dict[int, float], str]:
         """Return the greedy action, the probability of each feasible action, and the memory afterwards."""
         policy = self._policy
         if isinstance(policy, LoadedListPolicy):
-            place, found = policy.decide(view.observation, view.features)
-            actions = view.actions.tolist()
+            place, found = policy.decide(given.observation, given.features)
+            actions = given.actions.tolist()
             return actions[place], dict(zip(actions, found.tolist(), strict=True)), memory
         has_memory = policy.spec.has_memory
         if has_memory:
             policy.memory = _numbers(memory, policy.spec.state_size)
-        action, found = policy.decide(view.observation, view.mask, view.features if view.features.size else None)
-        actions = np.flatnonzero(view.mask)
+        action, found = policy.decide(given.observation, given.mask, given.features if given.features.size else None)
+        actions = np.flatnonzero(given.mask)
         after = base64.b64encode(policy.memory.astype("<f4").tobytes()).decode() if has_memory else ""
         return action, dict(zip(actions.tolist(), found[actions].tolist(), strict=True)), after
 
 
 def _numbers(memory: str, size: int) -> np.ndarray:
-    """Return the memory in a state, float32[size]; zeros, as when an episode begins, where it is empty."""
+    """Return a state's memory, float32[size]; zeros, as at the beginning of an episode, if it is empty."""
     if not memory:
         return np.zeros(size, np.float32)
     try:

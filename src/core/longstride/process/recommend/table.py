@@ -1,4 +1,4 @@
-"""A recommendation as a table for people."""
+"""Prints a recommendation as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from longstride.text import Say, counted, format_number, scale_of
 
 _WHAT = "person", "activity", "case"
 _FIGURES = "probability", "waited", "service time", "fastest", "others free", "chosen by"
-"""Headers of the table; in a narrow terminal of several tables, one below the other."""
+"""Headers of the table, or of several tables in a narrow terminal."""
 
 _WORDS = "person", "activity", "case", "chosen by"
-"""Headers of columns that do not hold numbers."""
+"""Headers of columns without numbers."""
 
 
 def print_advice(advice: Advice, console: Console, say: Say) -> None:
-    """Print the ranked assignments, then the recommendation, its reason, and what heuristics would do."""
+    """Print the ranked assignments, then the recommendation, its reason, and the choices of heuristics."""
     if advice.assignments:
         for place, headers in enumerate(_parts(advice, console)):
             console.print(_table(advice, headers, more=place > 0))
@@ -32,7 +32,7 @@ def print_advice(advice: Advice, console: Console, say: Say) -> None:
 
 
 def _parts(advice: Advice, console: Console) -> list[list[str]]:
-    """Return the headers of each table: as many as fit, the first table with the activities."""
+    """Return the headers of each table: as many as fit into the terminal."""
     options = console.options.update(max_width=1_000)
     parts = [[*_WHAT]]
     for header in _FIGURES:
@@ -45,7 +45,7 @@ def _parts(advice: Advice, console: Console) -> list[list[str]]:
 
 
 def _table(advice: Advice, headers: Sequence[str], more: bool = False) -> Table:
-    """Return some columns of the assignments; ``more`` of them where another table has shown the first ones."""
+    """Return a table of some columns of the assignments; ``more`` if it continues another table."""
     hidden = advice.feasible - len(advice.assignments)
     caption = f"{hidden:,} less probable assignments are not shown (--top 0 shows all)" if hidden else None
     title = None if more else counted(advice.feasible, "feasible assignment")
@@ -55,17 +55,17 @@ def _table(advice: Advice, headers: Sequence[str], more: bool = False) -> Table:
     for row in advice.assignments:
         is_best = advice.recommended is not None and row is advice.assignments[0]
         cells = _cells(row, advice.unit)
-        # As text: in a name, brackets are no markup.
+        # As text, so that brackets in names are not markup.
         table.add_row(*(Text(cells[header]) for header in headers), style="bold" if is_best else None)
     if not more:
-        nobody = {"person": "nobody", "activity": POSTPONE.partition(";")[0].rstrip(".")}
-        nobody["probability"] = _share(advice.postpone)
-        table.add_row(*(nobody.get(header, "") for header in headers))
+        postponed = {"person": "nobody", "activity": POSTPONE.partition(";")[0].rstrip(".")}
+        postponed["probability"] = _share(advice.postpone)
+        table.add_row(*(postponed.get(header, "") for header in headers))
     return table
 
 
 def _cells(row: Mapping[str, Any], unit: str) -> dict[str, str]:
-    """Return the texts of an assignment by header."""
+    """Return the cells of an assignment by header."""
     return {
         **{name: row[name] for name in ("person", "activity", "case")},
         "probability": _share(row["probability"]),

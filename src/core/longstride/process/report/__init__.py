@@ -1,1 +1,1 @@
-"""What a report shows of a process: people, queues and cases in episodes that are played for it."""
+"""The report's section about a process: people, queues and cases in played episodes."""

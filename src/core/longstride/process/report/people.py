@@ -1,4 +1,4 @@
-"""Who works when and on what: time at work as a share of time on duty."""
+"""Tables about people: time at work as a share of time on duty, by hour and by activity."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _DAY = 24
 
 
 def hours_of_day(resource: np.ndarray, start: np.ndarray, end: np.ndarray, people: int) -> np.ndarray:
-    """Return float64[people, 24], the hours of some stretches of time that fall into each hour of the day.
+    """Return float64[people, 24], the hours of stretches of time in each hour of the day.
 
     Args:
         resource: int64[n], person of each stretch.
@@ -27,7 +27,7 @@ def hours_of_day(resource: np.ndarray, start: np.ndarray, end: np.ndarray, peopl
 
 
 def _until(time: np.ndarray, hour: int) -> np.ndarray:
-    """Return the hours from time 0 to some times that lie in one hour of the day."""
+    """Return the hours, from time 0 to some times, that lie in one hour of the day."""
     days, rest = np.divmod(time, _DAY)
     return np.asarray(days + np.clip(rest - hour, 0.0, 1.0))
 
@@ -49,7 +49,7 @@ def work_by_activity(simulator: ProcessSimulator, trace: Trace) -> np.ndarray:
 
 
 def time_on_duty(trace: Trace, people: int) -> np.ndarray:
-    """Return float64[people], the time that each person was on duty."""
+    """Return float64[people], the time on duty of each person."""
     shifts = trace.on_duty
     return np.asarray(np.bincount(shifts["resource"], shifts["end"] - shifts["start"], people))
 
@@ -80,7 +80,7 @@ def hours_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Tab
             [Cell(person), *(Cell(f"{100 * of[r]:.0f}", heat=min(of[r], 1.0)) for of in whole.values()), *cells]
         )
     team = [_team(simulator, trace) for trace in traces.values()]
-    there = on_duty > 1e-9  # in an hour the team is those on duty then: others who work late have no cell either
+    there = on_duty > 1e-9  # an hour's team is the people on duty then; people who work late have no cell either
     last = [work[there[:, h], h].sum() / on_duty[:, h].sum() for h in hours]
     shown = [Cell(f"{100 * share:.0f}", heat=min(share, 1.0)) for share in (*team, *last)]
     rows.append([Cell("all together"), *shown])
@@ -94,7 +94,7 @@ def _team(simulator: ProcessSimulator, trace: Trace) -> float:
 
 
 def work_table(simulator: ProcessSimulator, traces: Mapping[str, Trace]) -> Table:
-    """Return who does what under the first policy, with the difference to the second."""
+    """Return the table of people's work by activity under the first policy, with the difference to the second."""
     scenario, policies = simulator.scenario, list(traces)
     shares = work_by_activity(simulator, traces[policies[0]])
     others = work_by_activity(simulator, traces[policies[1]]) if len(policies) > 1 else shares

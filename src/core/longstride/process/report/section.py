@@ -1,4 +1,4 @@
-"""What a trained policy does in a process: queues, cycle times, a day, and when it postpones."""
+"""Figures about a trained policy in a process: queues, cycle times, a day, and postponed decisions."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from longstride.report.page import Block, Cell, Figure, Section, Table, Text
 from longstride.text import scale_of
 
 _POINTS, _PERIODS = 6000, 120
-"""Times at which a queue is looked at, and periods that are shown."""
+"""Times at which queues are sampled, and periods that are shown."""
 
 _HOURS_OF_A_DAY = 24.0
 
@@ -22,7 +22,7 @@ Traces = Mapping[str, Trace]
 
 
 def process_section(simulator: ProcessSimulator, traces: Traces) -> Section:
-    """Return the figures of one episode, the same cases under every policy; the first policy is the trained one."""
+    """Return the figures of one episode with the same cases under every policy; the first policy is the trained one."""
     blocks: list[Block] = [
         Text([f"One episode of the evaluation, with the same cases under {', '.join(traces)}."]),
         hours_table(simulator, traces),
@@ -37,7 +37,7 @@ def process_section(simulator: ProcessSimulator, traces: Traces) -> Section:
 
 
 def waiting_tasks(trace: Trace, times: np.ndarray, activity: int | None = None) -> np.ndarray:
-    """Return int64[times], the tasks that wait at each time, of one activity or of all."""
+    """Return int64[times], the number of waiting tasks at each time, of one activity or of all."""
     tasks, left = trace.tasks, trace.waiting
     if activity is not None:
         tasks, left = tasks[tasks["activity"] == activity], left[left["activity"] == activity]
@@ -54,14 +54,14 @@ def mean_waiting(trace: Trace, activity: int) -> float:
 
 
 def cycle_times(trace: Trace, warmup: float) -> np.ndarray:
-    """Return float64[cases], the time of each case that arrived after the warm-up; open cases with their age."""
+    """Return float64[cases], the cycle time of each case that arrived after the warm-up; open cases have their age."""
     counted = trace.arrivals >= warmup
     ends = np.where(np.isnan(trace.completions), trace.end, trace.completions)
     return np.asarray((ends - trace.arrivals)[counted])
 
 
 def _axis(simulator: ProcessSimulator, end: float) -> tuple[float, str]:
-    """Return what times are multiplied by for an axis, and its label."""
+    """Return the factor of times for an axis, and the axis's label."""
     if simulator.scenario.time_unit == "abstract":
         return 1.0, "time"
     days = end / simulator.scenario.hour / _HOURS_OF_A_DAY
@@ -134,10 +134,10 @@ def _cycle_time_figure(simulator: ProcessSimulator, traces: Traces) -> Figure:
 
 
 def day_of(simulator: ProcessSimulator, trace: Trace) -> tuple[float, float, str]:
-    """Return begin and end of the stretch that is shown task by task, and its name.
+    """Return begin, end and name of the stretch that is shown task by task.
 
-    It is the first day of the second half on which the most time is on duty, or with an abstract unit of time a
-    stretch of twenty mean service times.
+    It is the day of the second half with the most time on duty, the first of several; with an abstract unit of time it
+    is a stretch of twenty mean service times.
     """
     scenario = simulator.scenario
     if scenario.time_unit == "abstract":
@@ -162,19 +162,19 @@ class _Stretch(NamedTuple):
 
     begin: float
     end: float
-    shown: tuple[float, float]  # what the axis shows, in hours since the begin, or in time units
+    shown: tuple[float, float]  # limits of the axis, in hours since the begin, or in time units
 
     def inside(self, rows: np.ndarray, end: str) -> np.ndarray:
-        """Return the records with a start and an end of this name that lie in the stretch, at least in part."""
+        """Return the records that lie in the stretch at least in part; ``end`` is the name of their end's field."""
         return rows[(rows[end] > self.begin) & (rows["start"] < self.end)]
 
     def clip(self, times: np.ndarray) -> np.ndarray:
-        """Return times since the begin, those outside at its edge."""
+        """Return times since the begin, clipped to the stretch."""
         return np.asarray(np.clip(times, self.begin, self.end) - self.begin)
 
 
 def _days(simulator: ProcessSimulator, traces: Traces) -> list[Block]:
-    """Return who worked on what when in a day, a picture for each policy with the same axis."""
+    """Return a picture of people's tasks in a day for each policy, with the same axis."""
     begin, end, name = day_of(simulator, next(iter(traces.values())))
     whole = _Stretch(begin, end, (0.0, 0.0))
     factor = _hours(simulator)
@@ -190,7 +190,7 @@ def _days(simulator: ProcessSimulator, traces: Traces) -> list[Block]:
 
 
 def _hours(simulator: ProcessSimulator) -> float:
-    """Return hours of a time unit; 1 where the unit is abstract."""
+    """Return the hours of a time unit; 1 if the unit is abstract."""
     return 1.0 if simulator.scenario.time_unit == "abstract" else 1.0 / simulator.scenario.hour
 
 
@@ -230,17 +230,17 @@ def _gantt(simulator: ProcessSimulator, trace: Trace, stretch: _Stretch, title: 
 
 _WAITING = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 10**9))
 _FREE = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10**9))
-"""Ranges of the tasks that wait, and of the people who are free, at a decision."""
+"""Ranges of the numbers of waiting tasks and of free people at a decision."""
 
 
 def _postponing(simulator: ProcessSimulator, trace: Trace) -> list[Block]:
-    """Return when the trained policy leaves work undone although somebody could do it."""
+    """Return a sentence and tables about decisions at which the trained policy postpones feasible work."""
     decisions = trace.decisions
     postponed = decisions["pair"] < 0
     share = 100.0 * postponed.mean() if len(decisions) else 0.0
     sentence = (
-        f"The trained policy postpones {share:.1f} % of its {len(decisions):,} decisions in this episode: somebody is "
-        "free who could work on a task that waits, and the policy waits for somebody better."
+        f"The trained policy postpones {share:.1f} % of its {len(decisions):,} decisions in this episode: a free "
+        "person could work on a waiting task, but the policy waits for a better person."
     )
     if not postponed.any():
         return [Text([f"The trained policy never postpones in this episode of {len(decisions):,} decisions."])]

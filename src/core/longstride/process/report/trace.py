@@ -1,4 +1,4 @@
-"""What happened in an episode of the process simulator: every task with its person and times, every postponement.
+"""Traces an episode of the process simulator: every task with its person and times, every postponement.
 
 The actions of the episode are played again, which takes a fraction of a second.
 """
@@ -20,13 +20,13 @@ from longstride.simulators.simulator import Function, compiled, metrics_of, nami
 
 _STEP = np.dtype(
     [
-        ("time", np.float64),  # of the decision
-        ("pair", np.int64),  # that was chosen, -1 for postpone
+        ("time", np.float64),  # time of the decision
+        ("pair", np.int64),  # chosen pair, -1 for postpone
         ("case", np.int64),
-        ("enabled", np.float64),  # when the task could have begun
-        ("finish", np.float64),  # when the work on it ends
-        ("waiting", np.int64),  # tasks that waited at the decision
-        ("free", np.int64),  # people who were free at the decision
+        ("enabled", np.float64),  # time at which the task began to wait
+        ("finish", np.float64),  # end of the work on it
+        ("waiting", np.int64),  # waiting tasks at the decision
+        ("free", np.int64),  # free people at the decision
     ]
 )
 
@@ -35,9 +35,9 @@ class Trace(NamedTuple):
     """An episode; times in the scenario's unit, indices of activities and resources in the scenario's order."""
 
     end: float  # time at which the episode ended
-    tasks: np.ndarray  # records of the tasks that were begun: activity, resource, case, enabled, start, finish
-    work: np.ndarray  # records of the stretches in which people were at work on them: activity, resource, start, end
-    waiting: np.ndarray  # records of the tasks that wait at the end: activity, enabled
+    tasks: np.ndarray  # records of the begun tasks: activity, resource, case, enabled, start, finish
+    work: np.ndarray  # records of the stretches of work on them: activity, resource, start, end
+    waiting: np.ndarray  # records of the tasks waiting at the end: activity, enabled
     decisions: np.ndarray  # records of the decisions: time, pair (-1 for postpone), waiting (tasks), free (people)
     arrivals: np.ndarray  # float64[cases], time of each arrival
     completions: np.ndarray  # float64[cases], time of each completion, NaN for an open case
@@ -46,12 +46,12 @@ class Trace(NamedTuple):
 
 
 def traces_of(simulator: ProcessSimulator, episodes: Sequence[PlayedEpisode]) -> dict[str, Trace]:
-    """Return what happened in some episodes, by the policy that played."""
+    """Return the traces of episodes by the policy that played."""
     return {of.policy: trace_of(simulator, of.actions[:, 0], of.seed, of.streams, of.episode) for of in episodes}
 
 
 def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, streams: str, episode: int) -> Trace:
-    """Play the actions, int64[decisions], of an episode again and return what happened.
+    """Replay the actions, int64[decisions], of an episode and return its trace.
 
     Args:
         simulator: simulator of the episode.
@@ -120,11 +120,11 @@ def _build_replay() -> Function:
 
 
 def stretches_of_work(tasks: np.ndarray, on_duty: np.ndarray | None, end: float) -> np.ndarray:
-    """Return when people were at work: from start to finish of their tasks, where these rest within their shifts alone.
+    """Return the stretches of work: from start to finish of tasks, only within shifts if tasks rest outside of them.
 
     Args:
         tasks: records of tasks, as in :class:`Trace`.
-        on_duty: records of the shifts, where tasks rest outside of them; None where they do not.
+        on_duty: records of the shifts if tasks rest outside of them; None if they do not.
         end: time at which the episode ended.
     """
     fields = _fields(activity=np.int64, resource=np.int64, start=np.float64, end=np.float64)
@@ -158,7 +158,7 @@ def _still_waiting(state: Any) -> np.ndarray:
 
 
 def _shifts(simulator: ProcessSimulator, state: Any) -> np.ndarray:
-    """Return the shifts of every resource in an episode: by its rosters, where it has such, else the weekly ones."""
+    """Return the shifts of every resource in an episode: by its rosters if the scenario has any, else weekly ones."""
     end, hour = float(state.time), simulator.scenario.hour
     if not simulator.parameters.has_rosters:
         return shifts_until(simulator, end)
@@ -171,7 +171,7 @@ def _shifts(simulator: ProcessSimulator, state: Any) -> np.ndarray:
 
 
 def shifts_until(simulator: ProcessSimulator, end: float) -> np.ndarray:
-    """Return the shifts of every resource from time 0 to ``end``; one that lasts where a resource is always there."""
+    """Return the shifts of every resource from time 0 to ``end``; a single one if a resource is always on duty."""
     scenario, rows = simulator.scenario, []
     week = 168.0 * scenario.hour
     for r, name in enumerate(scenario.resources):

@@ -1,1 +1,1 @@
-"""Scenarios: what a process is made of, their files, the flow of a case, and the calendar."""
+"""Scenarios: the description of a process with its flow, its calendar and its checks."""

@@ -1,7 +1,7 @@
-"""Holidays and absences of a scenario: when nobody, or one person, is there although the weekly hours say so.
+"""Holidays and absences of a scenario: exceptions from the weekly hours for all people or for one.
 
-A moment is a number of time units since time 0, or a date like ``"2026-04-06"`` where the scenario's ``begins`` says
-which Monday time 0 is. Inside the simulator absences are whole hours since time 0.
+A moment is a number of time units since time 0, or a date like ``"2026-04-06"`` if the scenario's ``begins`` gives the
+Monday of time 0. Inside the simulator absences are whole hours since time 0.
 """
 
 import math
@@ -16,16 +16,16 @@ from longstride.process.scenario.schema import Strict
 
 _HOURS_A_DAY = 24
 _NEVER = 2.0**40
-"""Hours that no episode reaches; a time after them, such as the end of an absence for good, counts as this one."""
+"""Hours that no episode reaches; later times, such as the end of a permanent absence, become this one."""
 
 Moment = float | str
 """Time units since time 0, or an ISO date."""
 
 
 class Absence(Strict):
-    """A stretch of time in which a person is not there.
+    """A stretch of time in which a person is absent.
 
-    Dates are whole days: ``to`` is the last day of the absence. Numbers are times: at ``to`` the person is back.
+    Dates are whole days: ``to`` is the last day of the absence. Numbers are times: at ``to`` the person returns.
     """
 
     person: str
@@ -34,7 +34,7 @@ class Absence(Strict):
 
 
 def hours_of(absence: Absence, begins: str | None, hour: float) -> tuple[int, int]:
-    """Return the first hour of an absence and the one after its last, counted from time 0."""
+    """Return the first hour of an absence and the hour after its last, counted from time 0."""
     first, last = (_hour_of(moment, begins, hour) for moment in (absence.from_, absence.to))
     return first, last + _HOURS_A_DAY if isinstance(absence.to, str) else last
 
@@ -43,11 +43,11 @@ def day_of(day: str, begins: str | None) -> int:
     """Return the number of a date, counted from 0 at time 0.
 
     Raises:
-        ValueError: it is no date, or nobody says which date time 0 is.
+        ValueError: the text is not a date, or the date of time 0 is unknown.
     """
     if begins is None:
         raise ValueError(
-            f"{day!r} is a date, but the scenario does not say which date time 0 is; add begins, a Monday like "
+            f"{day!r} is a date, but the scenario does not give the date of time 0; add begins, a Monday like "
             '"2026-01-05", or give a number of time units'
         )
     try:
@@ -61,7 +61,7 @@ def leave_arrays(
 ) -> dict[str, Any]:
     """Return ``leave_first``, int64[R + 1], and ``leave_begin`` and ``leave_end``, int64[K], of the parameters.
 
-    They are the absences of each resource in order, as hours counted from time 0; none of them overlap.
+    They are the absences of each resource in order and without overlaps, as hours from time 0.
     """
     days = sorted({_day_of(moment, begins, hour) for moment in holidays})
     off = [(d * _HOURS_A_DAY, (d + 1) * _HOURS_A_DAY) for d in days]
@@ -102,7 +102,7 @@ def _day_of(moment: Moment, begins: str | None, hour: float) -> int:
 def problems_of_calendar(
     calendar: Mapping[str, Any], begins: str | None, hour: float, resources: Sequence[str]
 ) -> Iterator[str]:
-    """Yield what is wrong with the lists ``absences`` and ``holidays`` of a scenario, and with ``begins``."""
+    """Yield a sentence for each problem in ``absences``, ``holidays`` and ``begins`` of a scenario."""
     if begins is not None:
         try:
             monday = date.fromisoformat(begins).weekday() == 0
@@ -120,13 +120,13 @@ def problems_of_calendar(
             yield from _problems_of_moment(f"{where}.{name}", moment, begins, None if math.isnan(hour) else hour)
         first, last = hours_of(absence, begins, hour)
         if first >= last:
-            yield f"{where}: from {absence.from_} to {absence.to} is no stretch of time."
+            yield f"{where}: from {absence.from_} to {absence.to} is not a stretch of time."
     for i, moment in enumerate(calendar["holidays"]):
         yield from _problems_of_moment(f"holidays[{i}]", moment, begins, None)
 
 
 def _problems_of_moment(where: str, moment: Moment, begins: str | None, whole: float | None) -> Iterator[str]:
-    """Yield what is wrong with a moment; ``whole`` is the hour of which numbers have to be a multiple, None for any."""
+    """Yield problems of a moment; numbers must be multiples of the hour ``whole``, None for no such rule."""
     if isinstance(moment, str):
         try:
             day_of(moment, begins)

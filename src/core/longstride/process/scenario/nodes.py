@@ -1,7 +1,7 @@
-"""Kinds of nodes of a flow, and flows that are a list of cases: each case follows one of them, with its delays.
+"""Kinds of nodes of a flow, and flows that list cases: each simulated case follows one of them, with its delays.
 
 ``{"cases": [{"weight": 2, "tasks": [{"task": "Check"}, {"task": "Decide", "delay": 3.5}]}]}``: a task begins after
-those of ``after`` (numbers from 0; without it after the one before) and after its delay, in open time.
+the tasks in ``after`` (numbers from 0; by default the previous task) and after its delay, in open time.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ class TemplateTask:
 
     activity: int
     delay: float
-    after: tuple[int, ...]  # numbers of the tasks before it
+    after: tuple[int, ...]  # numbers of its predecessors
 
 
 def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[list[TemplateTask]], list[float]]:
     """Return the tasks and the probability of each case of a flow.
 
     Raises:
-        UserError: something is malformed; the message says where.
+        UserError: an entry is malformed; the message names the place.
     """
     if not isinstance(cases, list) or not cases:
         raise UserError("flow.cases: expected a list of cases that is not empty.")
@@ -64,7 +64,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def width_of(tasks: list[TemplateTask]) -> int:
-    """Return a bound of the number of tasks of a case that can wait at once."""
+    """Return an upper bound of the number of tasks of a case that can wait at once."""
     depth: list[int] = []
     for task in tasks:
         depth.append(1 + max((depth[i] for i in task.after), default=0))

@@ -1,8 +1,8 @@
-"""The flow of a case as a table of nodes for compiled code.
+"""The flow of a case as a node table for compiled code.
 
 A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, a first-order Markov chain over activities, or a list of
-cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all of
-them, END closes the case.
+cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all
+branches, END closes the case.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _MOST_SWEEPS = 1_000
 
 @dataclass
 class Routing:
-    """The node table; probabilities are 1 for all kinds but XOR."""
+    """The node table; probabilities are 1 except for XOR."""
 
     kind: list[int] = field(default_factory=list)  # kind of each node
     target: list[int] = field(default_factory=list)  # activity of a TASK, number of a JOIN, else -1
@@ -30,10 +30,10 @@ class Routing:
     joins: list[int] = field(default_factory=list)  # number of branches that each join waits for
     width: int = 1  # largest number of tasks of one case that can wait at once
     inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
-    delay: list[float] = field(default_factory=list)  # open time before each TASK that is its own, 0 for none
-    mean_width: float = 1.0  # mean of the same as width over the cases
+    delay: list[float] = field(default_factory=list)  # open time before each TASK from the flow itself, 0 for none
+    mean_width: float = 1.0  # mean over the cases of the number in width
     depth: int = 0  # most nodes that one token can lead to at one time
-    visits: list[float] = field(default_factory=list)  # of each node, where known without solving
+    visits: list[float] = field(default_factory=list)  # expected visits of each node, if known without solving
 
     def add(
         self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None, inside: int = -1
@@ -58,10 +58,10 @@ class Routing:
         return reached
 
     def expected_visits(self) -> np.ndarray:
-        """Return float64[N], how often a case visits each node on average, by solving the flow equations.
+        """Return float64[N], the mean number of visits of a case to each node, by solving the flow equations.
 
         Raises:
-            UserError: a case that reaches some activity can never end.
+            UserError: a case can reach an activity from which it never ends.
         """
         if self.visits:
             return np.array(self.visits)
@@ -83,10 +83,10 @@ class Routing:
         return visits
 
     def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
-        """Return float64[A], the expected work from each activity on to the end of a case, that activity included.
+        """Return float64[A], the expected work from each activity, included, to the end of a case.
 
-        Of parallel branches the longest counts. An activity of several nodes gets their mean; an activity of no node
-        gets its own work: ``work``, float64[A], is the time that each activity takes.
+        Of parallel branches the longest counts. An activity with several nodes gets their mean, and an activity without
+        a node its own work. ``work``, float64[A], is the time that each activity takes.
         """
         ahead = np.zeros(len(self.kind))
         for _ in range(_MOST_SWEEPS):
@@ -104,10 +104,10 @@ class Routing:
 
 
 def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
-    """Turn the flow of a scenario file into nodes.
+    """Convert the flow of a scenario file to nodes.
 
     Raises:
-        UserError: the flow is malformed; the message says where.
+        UserError: the flow is malformed; the message names the place.
     """
     routing, index = Routing(), {name: i for i, name in enumerate(activities)}
     end = routing.add(END, -1, [])
@@ -124,7 +124,7 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
 
 
 def _cases(routing: Routing, cases: list[list[TemplateTask]], probabilities: list[float], end: int) -> None:
-    """Add the nodes of a list of cases, the last task of each first; a join is known by its size and number."""
+    """Add the nodes of a list of cases, the last task of each first; joins are shared by size and number."""
     columns: dict[tuple[int, int], int] = {}
     roots, widths = [], []
     routing.visits = [1.0]
@@ -140,7 +140,7 @@ def _cases(routing: Routing, cases: list[list[TemplateTask]], probabilities: lis
 
 
 def _case(routing: Routing, tasks: list[TemplateTask], columns: dict[tuple[int, int], int], end: int) -> int:
-    """Add the nodes of one case and return its first."""
+    """Add the nodes of one case and return the first."""
     followers: list[list[int]] = [[] for _ in tasks]
     for j, task in enumerate(tasks):
         for i in task.after:
@@ -224,7 +224,7 @@ def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: 
     reached = routing.reachable()
     for name, node in tasks.items():
         if node in reached and not routing.successors[node]:
-            raise UserError(f"flow.next: nothing is said about what follows {name!r}; null ends the case.")
+            raise UserError(f"flow.next: the entry for {name!r} is missing; null ends the case.")
 
 
 def _probabilities(choices: Any, key: str, where: str) -> list[float]:

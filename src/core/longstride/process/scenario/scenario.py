@@ -1,4 +1,4 @@
-"""Scenarios of schema resource-allocation-scenario/1: what they hold and which of them are possible."""
+"""Scenarios of schema resource-allocation-scenario/1: their fields, and checks that they are possible."""
 
 import math
 from collections import Counter
@@ -87,7 +87,7 @@ class Capacity(Strict):
 class Scenario(Strict):
     """A process: its arrivals, activities, resources, service times, flow and working hours.
 
-    Time 0 of an episode is a Monday, 00:00, where ``time_unit`` is a real unit.
+    Time 0 of an episode is a Monday, 00:00, if ``time_unit`` is a real unit.
     """
 
     schema_: Literal["resource-allocation-scenario/1"] = Field(alias="schema")
@@ -116,7 +116,7 @@ class Scenario(Strict):
 
     @property
     def hour(self) -> float:
-        """Length of an hour in time units (NaN where the unit is abstract)."""
+        """Length of an hour in time units (NaN if the unit is abstract)."""
         return 1.0 / HOURS_PER_UNIT[self.time_unit] if self.time_unit in HOURS_PER_UNIT else math.nan
 
     @property
@@ -131,23 +131,23 @@ class Scenario(Strict):
 
     @property
     def by_the_day(self) -> bool:
-        """Whether people come and go by the plan of each day, and not by a week that repeats."""
+        """Whether duty follows a plan for each day instead of a repeating week."""
         pauses = self.at_end_of_duty == "pause" and bool(self.working_hours)
         return bool(self.rosters) or self.has_leave or pauses
 
     @property
     def has_delays(self) -> bool:
-        """Whether cases can wait for nobody; a flow of cases states delays itself."""
+        """Whether cases can have external delays; a flow of cases contains its own."""
         return bool(self.delays or self.automatic) or set(self.flow) == {"cases"}
 
     @property
     def on_duty(self) -> float:
-        """Share of the time that a resource is on duty, the mean over the resources."""
+        """Share of the time on duty, as mean over the resources."""
         hours = sum(end - start for name in self.resources for start, end in self.weekly_hours({name}))
         return hours / (HOURS_PER_WEEK * len(self.resources))
 
     def weekly_hours(self, names: set[str]) -> list[tuple[float, float]]:
-        """Return the hours of the week in which at least one of some resources is on duty, as merged intervals."""
+        """Return the hours of the week in which at least one of the resources is on duty, as merged intervals."""
         if any(name not in self.working_hours and name not in self.rosters for name in names):
             return [(0.0, float(HOURS_PER_WEEK))]
         intervals = sorted(
@@ -174,7 +174,7 @@ class Scenario(Strict):
 
 
 def check_scenario(scenario: Scenario) -> None:
-    """Check what the types of single fields cannot express.
+    """Check the conditions that types of single fields cannot express.
 
     Raises:
         UserError: fields contradict each other; the message names the place.
@@ -184,14 +184,14 @@ def check_scenario(scenario: Scenario) -> None:
 
 
 def _problems(scenario: Scenario) -> Iterator[str]:
-    """Yield what is wrong; what comes later may rely on what comes before."""
+    """Yield problems in order; later checks may rely on earlier ones."""
     for kind in ("activities", "resources"):
         names = getattr(scenario, kind)
         if len(set(names)) != len(names):
             often = Counter(names)
             yield f"{kind}: {next(n for n in names if often[n] > 1)!r} is listed twice."
     if scenario.warmup >= scenario.horizon.value:
-        yield f"warmup: {scenario.warmup:g} leaves nothing of a horizon of {scenario.horizon.value:g}."
+        yield f"warmup: {scenario.warmup:g} leaves no time of a horizon of {scenario.horizon.value:g}."
     yield from _problems_of_arrivals(scenario, scenario.arrivals)
     yield from _problems_of_services(scenario)
     yield from _problems_of_hours(scenario)
@@ -234,7 +234,7 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
             if getattr(service, kind) not in names:
                 yield f"{where}.{kind}: {getattr(service, kind)!r} is not listed in the scenario."
         if (service.activity, service.resource) in seen:
-            yield f"{where}: {service.activity!r} by {service.resource!r} stands twice."
+            yield f"{where}: {service.activity!r} by {service.resource!r} is listed twice."
         seen.add((service.activity, service.resource))
         needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
         expected = needed.get(service.distribution, {"mean"})
@@ -250,7 +250,7 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
     done = {service.activity for service in scenario.service}
     for activity in scenario.activities:
         if activity not in automatic and activity not in done:
-            yield f"service: nobody can do {activity!r}; add a service with this activity."
+            yield f"service: no resource can do {activity!r}; add a service with this activity."
 
 
 def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
@@ -271,7 +271,7 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
                 yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
             if by_the_hour and (hour_of(shift.from_) % 1 or hour_of(shift.to) % 1):
                 yield (
-                    f"working_hours.{resource}[{i}]: beside rosters, pauses or absences, these are whole hours, "
+                    f"working_hours.{resource}[{i}]: with rosters, pauses or absences, these must be whole hours, "
                     f"not {shift.from_} to {shift.to}."
                 )
     able: dict[str, list[str]] = {}
@@ -280,7 +280,7 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
     for activity in scenario.activities:
         people = able.get(activity)
         if people and all(scenario.working_hours.get(r, scenario.rosters.get(r)) == [] for r in people):
-            yield f"working_hours: nobody who can do {activity!r} is ever on duty."
+            yield f"working_hours: no resource that can do {activity!r} is ever on duty."
 
 
 def hour_of(clock: str) -> float:

@@ -1,4 +1,4 @@
-"""Keys of scenario files for what no allocation can change: delays, automatic activities, rosters, logged waiting."""
+"""Keys of scenario files that allocation cannot change: delays, automatic activities, rosters, logged waiting."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,18 @@ _TOLERANCE = 1e-6
 
 
 def places(names: Sequence[str]) -> dict[str, int]:
-    """Return the place of each of some distinct names."""
+    """Return the index of each name; names are distinct."""
     return {name: i for i, name in enumerate(names)}
 
 
 class Strict(BaseModel):
-    """A part of a scenario; unknown keys, NaN and infinity are refused."""
+    """A part of a scenario; it refuses unknown keys, NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Delay(Strict):
-    """A time of an activity for which nobody is needed, in time units; distributions as in ``service``."""
+    """An activity's time without a person, in time units; distributions as in ``service``."""
 
     activity: str
     distribution: Literal["exponential", "constant", "uniform", "lognormal", "quantiles"]
@@ -37,7 +37,7 @@ class Delay(Strict):
 class DutyPlan(Strict):
     """Working hours of a resource on some days of the week, with the probability of such a day.
 
-    ``hours`` are whole hours of the day like ``"09:00-17:00"``. The probabilities of a day add up to at most 1; on
+    ``hours`` are whole hours of the day like ``"09:00-17:00"``. The probabilities of a day add up to at most 1. On
     the other days the resource is absent.
     """
 
@@ -55,10 +55,10 @@ class DutyPlan(Strict):
 
 
 class Waiting(Strict):
-    """Where the time of a logged case went, means a case in time units; delays are in open time.
+    """Mean times of a logged case in time units; delays are in open time.
 
-    Waiting of which the log proves that its person was free is ``world_at_least``. ``world`` is what the delays of the
-    scenario hold: the rest of it is unexplained and counted as the world's.
+    ``world_at_least`` is the waiting during which the log proves that the person was free. ``world`` is the sum of the
+    scenario's external delays: the rest of it is unexplained and counted as external.
     """
 
     cycle: float = Field(ge=0)
@@ -68,7 +68,7 @@ class Waiting(Strict):
 
 
 def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
-    """Yield what is wrong with the delays or automatic activities of a scenario."""
+    """Yield a sentence for each problem in the delays or automatic activities of a scenario."""
     needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
     known, often = set(activities), Counter(delay.activity for delay in delays)
     for i, delay in enumerate(delays):
@@ -76,7 +76,7 @@ def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> 
         if delay.activity not in known:
             yield f"{where}.activity: {delay.activity!r} is not listed in the scenario."
         if often[delay.activity] > 1:
-            yield f"{where}: {delay.activity!r} stands twice."
+            yield f"{where}: {delay.activity!r} is listed twice."
         expected = needed.get(delay.distribution, {"mean"})
         given = set(delay.model_dump(exclude_none=True)) - {"activity", "distribution"}
         if given != expected:
@@ -89,7 +89,7 @@ def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> 
 
 
 def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
-    """Yield what is wrong with the clock of the delays."""
+    """Yield a sentence for each problem in the clock of the delays."""
     if weights is None:
         return
     if len(weights) != 168:
@@ -99,7 +99,7 @@ def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
 
 
 def problems_of_rosters(rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str]) -> Iterator[str]:
-    """Yield what is wrong with the rosters; ``fixed`` are the resources with working hours."""
+    """Yield a sentence for each problem in the rosters; ``fixed`` are the resources with working hours."""
     known = set(resources)
     for name, plans in rosters.items():
         if name not in known:

@@ -1,1 +1,1 @@
-"""The state of a process at one time, from outside: as JSON or as a log of open cases, and into the state record."""
+"""The state of a running process, read from JSON or from a log of open cases, and written into the state record."""

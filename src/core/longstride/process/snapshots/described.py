@@ -1,4 +1,4 @@
-"""From names and dates to numbers: a state of a process as arrays that compiled code writes into the state record."""
+"""Converts a process state from names and dates to arrays, which compiled code writes into the state record."""
 
 import math
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def describe(state: ProcessState, names: Names) -> tuple[Described, list[str]]:
     """Return a state in numbers, and the names of its cases in the order of their numbers.
 
     Raises:
-        UnknownNameError: a person or an activity is none of the scenario's.
+        UnknownNameError: the scenario does not have a person or an activity.
         UserError: a time is in the future, or the tasks contradict each other or the scenario; the message names the
             place.
     """
@@ -71,7 +71,7 @@ def describe(state: ProcessState, names: Names) -> tuple[Described, list[str]]:
 
 
 class _Reader:
-    """Reads the parts of one state. Services call it a thousand times a second, so its loops do little."""
+    """Reads the parts of one state. Services call it a thousand times a second, so its loops are short."""
 
     def __init__(self, state: ProcessState, names: Names) -> None:
         self._state, self._names = state, names
@@ -84,7 +84,7 @@ class _Reader:
         for i, task in enumerate(self._state.waiting):
             activity = self._activity(task, "waiting", i)
             if automatic[activity]:
-                raise UserError(f"waiting[{i}]: nobody is needed for {task.activity!r}; list it in resting.")
+                raise UserError(f"waiting[{i}]: {task.activity!r} needs no person; list it in resting.")
             rows.append((task.case, self._node(activity, task, "waiting", i), self._since(task, "waiting", i)))
         return rows
 
@@ -108,7 +108,7 @@ class _Reader:
         return rows
 
     def resting(self) -> list[tuple[str, int]]:
-        """Return case and node of the tasks that wait for nobody."""
+        """Return case and node of the tasks that rest: in an external delay, or automatic."""
         rows = []
         for i, task in enumerate(self._state.resting):
             activity = self._activity(task, "resting", i)
@@ -117,7 +117,7 @@ class _Reader:
         return rows
 
     def opened(self) -> dict[str, float]:
-        """Return when each case was opened: as listed, else at the first time of its tasks."""
+        """Return the time at which each case was opened: the listed one, else the first time of its tasks."""
         opened: dict[str, float] = {}
         for i, case in enumerate(self._state.cases):
             if case.case in opened:
@@ -130,7 +130,7 @@ class _Reader:
         return opened
 
     def duty(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return who is on duty, uint8[R], and the next two changes of each person, float64[R] each."""
+        """Return uint8[R], whether people are on duty, and the next two changes of each person, float64[R] each."""
         state, people, duty = self._state, self._names.people, self._names.duty
         if state.on_shift is None:
             on = duty.on_duty(self.now)
@@ -170,7 +170,7 @@ class _Reader:
         )
 
     def _since(self, task: WaitingTask | TaskInWork, part: str, i: int) -> float:
-        """Return since when a task waits or is in work, and note it for its case."""
+        """Return the time at which a task began to wait or to be in work, and note it for its case."""
         since, case = self._to_time(task.since, (part, i, "since")), task.case
         if since > self.now:
             raise UserError(f"{part}[{i}].since: {task.since} is after the state's time.")

@@ -1,4 +1,4 @@
-"""Who is on shift, and until when, by a scenario's working hours and rosters: where a state does not say it."""
+"""The people on shift, and their next changes, by working hours and rosters, for states that do not give them."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -12,10 +12,10 @@ _DAYS: tuple[str, ...] = Day.__args__  # type: ignore[attr-defined]
 
 
 class ExpectedDuty:
-    """The likely working week of R people.
+    """The expected working week of R people.
 
-    Working hours are known. Of a roster the likeliest plan of each weekday counts, as if nobody were ever absent for a
-    day; a person is expected to be there now if that is at least as likely as not.
+    Working hours are known. Of a roster, the likeliest plan of each weekday counts, without days of absence. A person
+    is expected to be present now if the probability is at least one half.
 
     Args:
         scenario: scenario with working hours and rosters.
@@ -27,9 +27,9 @@ class ExpectedDuty:
         people = [_comes_and_goes(scenario, name) for name in scenario.resources]
         own = [np.concatenate(both) for both in people]
         self._moments = np.unique(np.concatenate(own)).tolist()
-        at = np.array([*self._moments, float(HOURS_PER_WEEK)])  # a row for each stretch of the week that ends so
+        at = np.array([*self._moments, float(HOURS_PER_WEEK)])  # a row for each stretch of the week, by its end
         rows = [_next_changes(at, comes, goes) for comes, goes in people]
-        # float64[2, stretches, R] for those who are off duty and on: hours to the next change, and to the one after.
+        # float64[2, stretches, R], for people off and on duty: hours of the next change, and of the one after.
         self._first, self._then = (
             np.array([[row[on][i] for row in rows] for on in (0, 1)]).transpose(0, 2, 1) for i in (0, 1)
         )
@@ -43,7 +43,7 @@ class ExpectedDuty:
         }
 
     def on_duty(self, time: float) -> np.ndarray:
-        """Return uint8[R], who is expected to be on duty at a time of the simulator."""
+        """Return uint8[R], whether people are expected to be on duty at a time of the simulator."""
         if not self._has_week:
             return np.ones(len(self._on[0]), np.uint8)
         hours = (time % self._week) / self._hour
@@ -53,10 +53,10 @@ class ExpectedDuty:
         return on
 
     def next_changes(self, time: float, on_duty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return when each person goes or comes next, and comes or goes then: float64[R] each, times of the simulator.
+        """Return each person's next change of duty and the one after, float64[R] each, times of the simulator.
 
-        A person who is absent comes at the next usual beginning, and one who is there leaves at the next usual end.
-        Infinity stands for never.
+        A person who is absent comes at the next usual beginning, and a person who is present leaves at the next usual
+        end. Infinity means never.
         """
         if not self._has_week:
             never = np.full(len(on_duty), math.inf)
@@ -77,12 +77,12 @@ def _comes_and_goes(scenario: Scenario, name: str) -> tuple[np.ndarray, np.ndarr
         return np.zeros(0), np.zeros(0)
     comes, goes = np.array(scenario.weekly_hours({name})).reshape(-1, 2).T
     if len(comes) and comes[0] == 0.0 and goes[-1] == HOURS_PER_WEEK:
-        comes, goes = comes[1:], goes[:-1]  # at work through the end of the week
+        comes, goes = comes[1:], goes[:-1]  # on duty across the end of the week
     return comes, np.sort(goes % HOURS_PER_WEEK)
 
 
 def _next_changes(at: np.ndarray, comes: np.ndarray, goes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the next change not before some hours and the one after it, for a person who is off duty, and on."""
+    """Return the next change not before some hours and the one after, for a person off duty and for one on duty."""
 
     def upcoming(moments: np.ndarray, hours: np.ndarray) -> np.ndarray:
         later = np.concatenate([moments, moments + HOURS_PER_WEEK, moments + 2 * HOURS_PER_WEEK, [math.inf]])
@@ -103,7 +103,7 @@ def _usual_hours(scenario: Scenario, name: str) -> np.ndarray:
 
 
 def _likely_hours(scenario: Scenario, name: str) -> np.ndarray:
-    """Return bool[168], the hours of the week in which a person with a roster is there at least half of the time."""
+    """Return bool[168], the hours of the week in which a person with a roster is present at least half of the time."""
     chance = np.zeros((7, 24))
     for weekday, day in enumerate(_DAYS):
         for plan in scenario.rosters[name]:

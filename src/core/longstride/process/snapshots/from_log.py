@@ -1,7 +1,7 @@
-"""The state of a process from a log of its open cases.
+"""Reads the state of a process from a log of its open cases.
 
-A log says what is done and in work, and seldom what waits. So each case is followed through the scenario's flow to the
-task that it most likely waits for.
+A log contains completed tasks and tasks in work, but seldom waiting ones. So each case is followed through the
+scenario's flow to the task for which it most likely waits.
 """
 
 import math
@@ -22,11 +22,11 @@ from longstride.process.snapshots.schema import OpenCase, ProcessState, RestingT
 from longstride.text import counted
 
 _CERTAIN = 0.999
-"""Probability from which nobody is told of a doubt."""
+"""Probability from which an inferred task counts as certain."""
 
 
 class LoggedState(NamedTuple):
-    """A state, and sentences about what the log leaves open."""
+    """A state, and sentences about the assumptions made."""
 
     state: ProcessState
     notes: list[str]
@@ -41,18 +41,18 @@ def state_of_log(
         events: log at one time.
         simulator: simulator of the process.
         names: names of its scenario.
-        on_shift: people on shift; None for those whom the scenario expects, and those at work.
+        on_shift: people on shift; None for the people expected by the scenario and those at work.
 
     Raises:
-        UserError: the scenario has no unit of time, or nobody of a name in ``on_shift``.
+        UserError: the scenario has no unit of time, or lacks a person in ``on_shift``.
     """
     builder = _Builder(events, simulator, names)
     builder.take_in_work(events.in_work)
     for task in events.waiting:
         builder.take_waiting(task)
-    said = {task.case for task in events.waiting}
+    waiting = {task.case for task in events.waiting}
     for case in dict.fromkeys([*events.done, *(task.case for task in events.in_work)]):
-        builder.follow(case, said)
+        builder.infer_next(case, waiting)
     return builder.finished(on_shift)
 
 
@@ -68,17 +68,17 @@ class _Builder:
         self._waiting: list[WaitingTask] = []
         self._in_work: list[TaskInWork] = []
         self._resting: list[RestingTask] = []
-        self._absent: set[str] = set()  # people who do what the scenario does not know of
+        self._absent: set[str] = set()  # people with tasks that the scenario does not have
         self._busy: dict[str, list[int]] = {}  # case -> activities in work
-        self._sure: list[float] = []  # of the cases whose next task is inferred, how likely it is
+        self._sure: list[float] = []  # probability of each inferred next task
         self._counts = Counter[str]()
         self._strangers: set[str] = set()
-        self._elsewhere: set[str] = set()  # cases in an activity that the scenario does not know
+        self._elsewhere: set[str] = set()  # cases in an activity that the scenario does not have
 
     def take_in_work(self, tasks: list[OpenTask]) -> None:
-        """Add tasks in work, the newest one of each person; one that needs nobody rests."""
-        rest = [task for task in tasks if self._needs_nobody(task.activity)]
-        work = [task for task in tasks if not self._needs_nobody(task.activity)]
+        """Add tasks in work, the newest one of each person; an automatic task rests."""
+        rest = [task for task in tasks if self._is_automatic(task.activity)]
+        work = [task for task in tasks if not self._is_automatic(task.activity)]
         for task in rest:
             self._busy.setdefault(task.case, []).append(self._names.activities[task.activity])
             self._resting.append(RestingTask(case=task.case, activity=task.activity))
@@ -87,12 +87,12 @@ class _Builder:
         for task in newest:
             self._take_work(task)
 
-    def _needs_nobody(self, name: str) -> bool:
+    def _is_automatic(self, name: str) -> bool:
         activity = self._names.activities.get(name)
         return activity is not None and self._names.automatic[activity]
 
     def _take_work(self, task: OpenTask) -> None:
-        """Add a task in work, unless the scenario does not know of it."""
+        """Add a task in work if the scenario has its activity, person and pair."""
         activity, person = self._names.activities.get(task.activity), self._names.people.get(task.person)
         if activity is not None:
             self._busy.setdefault(task.case, []).append(activity)
@@ -100,13 +100,13 @@ class _Builder:
             self._elsewhere.add(task.case)
         if activity is None or person is None or (activity, person) not in self._names.pairs:
             self._absent.add(task.person)
-            self._strangers.add(f"{task.activity} by {task.person or 'nobody'}")
+            self._strangers.add(f"{task.activity} by {task.person or 'no person'}")
             return
         since = self._now - task.age * self._hour
         self._in_work.append(TaskInWork(case=task.case, activity=task.activity, person=task.person, since=since))
 
     def take_waiting(self, task: OpenTask) -> None:
-        """Add a task of which the log says that it waits: without a time since the case's last event."""
+        """Add a task marked as waiting; without a time of its own it waits since the case's last event."""
         activity = self._names.activities.get(task.activity)
         if activity is None or self._names.automatic[activity]:
             self._strangers.add(task.activity)
@@ -121,9 +121,9 @@ class _Builder:
         """Return whether the log has any time of a case."""
         return case in self._events.done or case in self._events.opened
 
-    def follow(self, case: str, said: set[str]) -> None:
-        """Add what a case waits for, if the log does not say it."""
-        if case in said or case in self._elsewhere:
+    def infer_next(self, case: str, waiting: set[str]) -> None:
+        """Add the likely next tasks of a case, unless the log marks a task of it as waiting."""
+        if case in waiting or case in self._elsewhere:
             return
         markings = self._markings(case)
         tasks = _activities_of(markings, self._routing.target)
@@ -143,7 +143,7 @@ class _Builder:
             self._rest_or_wait(case, node, alike)
 
     def finished(self, on_shift: list[str] | None) -> LoggedState:
-        """Return the state of all that was taken."""
+        """Return the state of all added tasks."""
         names, in_work = self._names, {task.person for task in self._in_work}
         for i, name in enumerate(on_shift or []):
             if name not in names.people:
@@ -166,7 +166,7 @@ class _Builder:
         return LoggedState(state, self._notes(on_shift is None))
 
     def _markings(self, case: str) -> Markings:
-        """Return where a case may stand beside its tasks in work."""
+        """Return the likely markings of a case, apart from its tasks in work."""
         known = [self._names.activities.get(name) for name, _ in self._events.done.get(case, [])]
         done = tuple(activity for activity in known if activity is not None)
         self._counts["skipped"] += len(done) < len(known)
@@ -174,11 +174,11 @@ class _Builder:
         markings = self._likely.in_work(self._likely.after(done), busy)
         if markings or not done:
             return markings
-        self._counts["off"] += 1  # a way that the flow does not have: what usually follows the last task
+        self._counts["off"] += 1  # the flow lacks this path: use the usual tasks after the last one
         return {Marking((), ()): 1.0} if busy else self._likely.after_one(done[-1])
 
     def _place_in_work(self, case: str, node: int) -> None:
-        """Note at which place of the flow a task in work stands."""
+        """Set the place in the flow of a case's task in work."""
         name = self._names.scenario.activities[self._routing.target[node]]
         tasks: list[TaskInWork | RestingTask] = [*self._in_work, *self._resting]
         for task in tasks:
@@ -186,7 +186,7 @@ class _Builder:
                 task.place = self._names.places.place_of.get(node, 0)
 
     def _rest_or_wait(self, case: str, node: int, alike: Markings) -> None:
-        """Add a task as resting or waiting: it waits if its delay is over by the median of what is likely."""
+        """Add a task as resting or waiting: it waits if the median of its likely delays is over."""
         activity = self._routing.target[node]
         name, place = self._names.scenario.activities[activity], self._names.places.place_of.get(node, 0)
         begin = self._now - self._last_age(case) * self._hour
@@ -218,57 +218,57 @@ class _Builder:
         return float(service_time(p.delay_kind[activity], *shape, 0.5))
 
     def _last_age(self, case: str) -> float:
-        """Return the age of a case's last completed event, or else of its first one; 0 where the log has no time."""
+        """Return the age of a case's last completed event, else of its opening; 0 if the log has no time."""
         done = self._events.done.get(case)
         return done[-1][1] if done else self._events.opened.get(case, 0.0)
 
     def _notes(self, expected: bool) -> list[str]:
-        """Return what the log leaves open, as sentences."""
+        """Return sentences about the assumptions made."""
         notes = []
         if self._sure:
             unsure = [p for p in self._sure if p < _CERTAIN]
-            how = f"; for {len(unsure):,} the likeliest is taken ({min(unsure):.0%} sure or more)" if unsure else ""
+            how = f"; for {len(unsure):,} the likeliest is used ({min(unsure):.0%} sure or more)" if unsure else ""
             notes.append(
                 f"{counted(len(self._sure), 'case')}: the next task is inferred from the scenario's flow{how}."
             )
         sentences = {
-            "over": "{}: taken to be over, because the last event is likely to have been the end.",
-            "off": "{}: on a way that the scenario's flow does not have; what usually follows the last event is taken.",
-            "skipped": "{}: completed activities that the scenario does not know are passed over.",
+            "over": "{}: assumed to be over, because the last event was probably the end.",
+            "off": "{}: on a path that the scenario's flow does not have; the usual next task is used.",
+            "skipped": "{}: completed activities that the scenario does not have are ignored.",
             "lost": "{}: left out, because nothing follows the last event in the scenario's flow.",
         }
         notes += [text.format(counted(self._counts[k], "case")) for k, text in sentences.items() if self._counts[k]]
         if self._counts["unbegun"]:
             what = counted(self._counts["unbegun"], "task")
-            notes.append(f"{what} in work: taken as not begun, because the person has begun another one since.")
+            notes.append(f"{what} in work: treated as not begun, because the person has begun another one since.")
         if self._counts["unknown"]:
             what = counted(self._counts["unknown"], "waiting task")
-            notes.append(f"{what}: the log has no time of the case, so the wait is taken to begin now.")
+            notes.append(f"{what}: the log has no time of the case, so the wait begins now.")
         if self._strangers:
             some = ", ".join(sorted(self._strangers)[:3])
             more = f" and {len(self._strangers) - 3} more" if len(self._strangers) > 3 else ""
             notes.append(
-                f"Tasks that the scenario does not know are left out ({some}{more}), and who works on them is not free."
+                f"Tasks that the scenario does not have are left out ({some}{more}); the people on them are not free."
             )
         if expected:
             notes.append(
-                "Who is on shift is what the scenario expects at this hour, and who is at work; --on-shift names them."
+                "On shift: people whom the scenario expects at this hour, and those at work; --on-shift names others."
             )
         return notes
 
 
 def _newest_of_each_person(tasks: list[OpenTask]) -> list[OpenTask]:
-    """Return tasks in work, one of each person: a person of a scenario works on one at a time."""
+    """Return tasks in work, the newest of each person: in a scenario a person works on one task at a time."""
     newest: dict[str, OpenTask] = {}
     for task in tasks:
-        key = task.person or f"nobody {len(newest)}"
+        key = task.person or f"unnamed {len(newest)}"
         if key not in newest or task.age < newest[key].age:
             newest[key] = task
     return list(newest.values())
 
 
 def _activities_of(markings: Markings, target: list[int]) -> dict[tuple[int, ...], float]:
-    """Return the probability of each set of activities that a case may have before it."""
+    """Return the probability of each set of next activities of a case."""
     sums: dict[tuple[int, ...], float] = {}
     for marking, p in markings.items():
         sums[_key(marking, target)] = sums.get(_key(marking, target), 0.0) + p

@@ -1,6 +1,6 @@
-"""The JSON of a large state, checked in pieces up to its first mistake.
+"""Checks the JSON of a large state in pieces, up to its first error.
 
-Pydantic collects every mistake of an object and lets no other thread run meanwhile: a megabyte of them takes seconds.
+Pydantic collects all errors of an object without releasing the GIL: a megabyte of them takes seconds.
 """
 
 import gc
@@ -15,26 +15,26 @@ from longstride.errors import UserError
 from longstride.process.snapshots.schema import ENTRIES, ProcessState, parse_state, sentence_of
 
 DIRECT_BYTES = 8_192
-"""A text up to this size is checked at once: even if all of it is wrong, that takes milliseconds."""
+"""A text up to this size is checked at once: even if all of it is wrong, this takes milliseconds."""
 
 _PIECE = 200
-"""Entries of a list that are checked at once."""
+"""Entries of a list checked at once."""
 
 _MOST = {"colons": (b":", 80_000), "lists": (b"[", 30_000), "objects": (b"{", 30_000), "commas": (b",", 100_000)}
-"""Signs of a text; a megabyte of tasks has fewer. Reading more of them takes over 50 ms, in which nothing else runs."""
+"""Most structural characters of a text; a megabyte of tasks has fewer. More would block other threads over 50 ms."""
 
 _PRESENT = {"time": 0.0}
 
 
 def parse_bounded(text: bytes, source: str) -> ProcessState:
-    """Read and check the JSON of a state as :func:`parse_state` does, but stop at the first mistake.
+    """Read and check the JSON of a state like :func:`parse_state`, but stop at the first error.
 
     Args:
         text: JSON of any size.
-        source: beginning of the message of an error.
+        source: beginning of error messages.
 
     Raises:
-        UserError: it is not JSON, or not of this form.
+        UserError: the text is not JSON, or not of this form.
     """
     if len(text) <= DIRECT_BYTES:
         return parse_state(text, source)
@@ -42,7 +42,7 @@ def parse_bounded(text: bytes, source: str) -> ProcessState:
         if (count := text.count(sign)) > most:
             raise UserError(f"{source}: it has {count:,} {name}; expected at most {most:,}, send fewer cases.")
     enabled = gc.isenabled()
-    gc.disable()  # or the collector walks through all values again and again while they are made
+    gc.disable()  # otherwise the collector scans all values repeatedly while they are created
     try:
         return _state(text, source)
     finally:
@@ -54,7 +54,7 @@ def _state(text: bytes, source: str) -> ProcessState:
     try:
         values = from_json(text, cache_strings="keys")
     except ValueError:
-        return parse_state(text, source)  # which stops where the JSON ends being JSON
+        return parse_state(text, source)  # which stops at the first invalid character
     if not isinstance(values, dict):
         raise UserError(f"{source}: Input should be an object (it is a {type(values).__name__}).")
     fields = {name: value for key in values for name, value in _checked(key, values[key], source)}
@@ -67,7 +67,7 @@ def _checked(key: str, value: Any, source: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and the checked value of one key of a state.
 
     Raises:
-        UserError: the key is unknown, or its value is not of the form.
+        UserError: the key is unknown, or its value is not of this form.
     """
     whole: Any = None
     for skipped, piece in _pieces(key, value):
@@ -86,7 +86,7 @@ def _checked(key: str, value: Any, source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _pieces(key: str, value: Any) -> Iterator[tuple[int, Any]]:
-    """Yield parts of a value that are quick to check, with the number of the entries before each."""
+    """Yield parts of a value that are quick to check, with the number of entries before each."""
     if key in (*ENTRIES, "on_shift") and isinstance(value, list):
         for i in range(0, max(1, len(value)), _PIECE):
             yield i, [_cut(entry) for entry in value[i : i + _PIECE]]
@@ -101,7 +101,7 @@ def _pieces(key: str, value: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _cut(value: Any) -> Any:
-    """Return a value without most of its entries if it has more than any value of a state; a text stays whole."""
+    """Return a value, cut if it has more entries than any value of a state; a text stays whole."""
     if isinstance(value, list) and len(value) > 8:
         return value[:8]
     if isinstance(value, dict) and len(value) > 8:

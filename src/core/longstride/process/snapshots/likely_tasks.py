@@ -1,7 +1,7 @@
-"""Where a case stands in the flow after some events, and what it is likely to wait for: the flow played with tokens.
+"""The likely positions of a case in the flow after some events, found by playing the flow with tokens.
 
-A case may be in several places at once, one for each parallel branch. Each choice of the flow has its probability, so
-events that happened tell which choices are likely to have been made.
+A case may be in several places at once, one for each parallel branch. Each choice in the flow has a probability, so the
+events determine the probabilities of the choices that led to them.
 """
 
 from collections import Counter
@@ -12,11 +12,11 @@ from longstride.process.scenario.nodes import END, FORK, JOIN, TASK, XOR
 from longstride.process.scenario.routing import Routing
 
 _MOST_MARKINGS = 5_000
-"""Ways of a case that are followed, the likeliest ones; a list of cases may have more."""
+"""Most markings of a case that are followed, the likeliest ones; a list of cases may have more."""
 
 
 class Marking(NamedTuple):
-    """Where a case stands."""
+    """A position of a case in the flow."""
 
     tasks: tuple[int, ...]  # nodes of the tasks that wait, rest or are in work, in order
     joined: tuple[tuple[int, int], ...]  # join and branches that have reached it, in order
@@ -24,7 +24,7 @@ class Marking(NamedTuple):
 
 
 Markings = dict[Marking, float]
-"""Where a case may stand, with probabilities that add up to 1."""
+"""Possible positions of a case, with probabilities that add up to 1."""
 
 
 class LikelyTasks:
@@ -36,12 +36,12 @@ class LikelyTasks:
 
     def __init__(self, routing: Routing) -> None:
         self._routing = routing
-        self._ways = [_merged(list(self._arrive(routing.root, (), (), 1.0)))]  # where a case stands after ways of it
-        self._further: dict[tuple[int, int], int] = {}  # number of a way and an activity -> number of the longer way
+        self._ways = [_merged(list(self._arrive(routing.root, (), (), 1.0)))]  # markings after each path
+        self._further: dict[tuple[int, int], int] = {}  # path number, activity -> number of the longer path
         self._next: dict[int, Markings] = {}
 
     def after(self, activities: tuple[int, ...]) -> Markings:
-        """Return where a case may stand after some activities, the first one first; empty if no way leads there."""
+        """Return the markings after some activities in order; empty if no path leads there."""
         way = 0
         for last in activities:
             if (way, last) not in self._further:
@@ -52,19 +52,19 @@ class LikelyTasks:
         return self._ways[way]
 
     def after_one(self, activity: int) -> Markings:
-        """Return where a case may stand after an activity, whatever came before: for a way that the flow lacks."""
+        """Return the markings after an activity for any path before it, for cases on a path that the flow lacks."""
         if activity not in self._next:
             routing, found = self._routing, list[tuple[Marking, float]]()
             visits = routing.expected_visits()
             for node, kind in enumerate(routing.kind):
                 if kind == TASK and routing.target[node] == activity and visits[node] > 0.0:
                     found += self._complete(Marking((node,), ()), activity, float(visits[node]))
-            # A branch that waits for others at a join says nothing about what comes after them.
+            # A branch that waits at a join for other branches does not determine the tasks after the join.
             self._next[activity] = _merged([(at, p) for at, p in found if at.tasks or not at.joined])
         return self._next[activity]
 
     def in_work(self, markings: Markings, activities: list[int]) -> Markings:
-        """Return the markings in which some activities can be in work, with these tasks apart; empty for none."""
+        """Return the markings in which some activities can be in work, with these tasks in ``busy``; empty for none."""
         found = []
         for marking, p in markings.items():
             left, wanted, busy = list(marking.tasks), Counter(activities), list[int]()
@@ -78,7 +78,7 @@ class LikelyTasks:
         return _merged(found)
 
     def _complete(self, marking: Marking, activity: int, p: float) -> Iterator[tuple[Marking, float]]:
-        """Yield where a case stands after the task of an activity, for each different node of it."""
+        """Yield the markings after the task of an activity, for each different node of the activity."""
         routing = self._routing
         nodes = {node for node in marking.tasks if routing.target[node] == activity}
         for node in sorted(nodes):
@@ -89,7 +89,7 @@ class LikelyTasks:
     def _arrive(
         self, node: int, tasks: tuple[int, ...], joined: tuple[tuple[int, int], ...], p: float
     ) -> Iterator[tuple[Marking, float]]:
-        """Yield where a case stands when a token comes to a node, beside its other tasks."""
+        """Yield the markings after a token enters a node, with the case's other tasks."""
         routing = self._routing
         kind, successors = routing.kind[node], routing.successors[node]
         if kind == TASK:

@@ -1,4 +1,4 @@
-"""The names of a scenario, and the numbers that the simulator gives them."""
+"""The names of a scenario and their numbers in the simulator."""
 
 from typing import NoReturn
 
@@ -11,7 +11,7 @@ from longstride.process.snapshots.times import Where, at
 
 
 class Names:
-    """The names of a scenario, and what a state may leave out.
+    """The names of a scenario, and defaults for the parts that a state may leave out.
 
     Args:
         simulator: process simulator.
@@ -21,9 +21,9 @@ class Names:
         activities: name -> number of each activity.
         people: name -> number of each person.
         pairs: (activity, person) -> number of the pair, for those that are possible.
-        automatic: whether nobody is needed for each activity.
+        automatic: whether each activity needs no person.
         places: nodes of the flow.
-        duty: usual working week.
+        duty: expected working week.
     """
 
     def __init__(self, simulator: ProcessSimulator) -> None:
@@ -39,9 +39,9 @@ class Names:
 
 
 class UnknownNameError(UserError):
-    """A state names a person or an activity that the scenario does not have."""
+    """The error for a person or an activity that the scenario does not have."""
 
 
 def unknown(name: str, known: dict[str, int], where: Where, what: str) -> NoReturn:
-    """Raise the error about a name that the scenario does not have."""
+    """Raise the error for a name that the scenario does not have."""
     raise UnknownNameError(f"{at(where)}: the scenario has no {what} {name[:100]!r}{suggestion(name[:100], known)}")

@@ -1,4 +1,4 @@
-"""Where tasks stand in the flow: nodes of an activity, and branches that a join still waits for."""
+"""Places of tasks in the flow: nodes of an activity, and branches for which a join still waits."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,10 @@ from longstride.process.scenario.routing import Routing
 
 
 class Places:
-    """Nodes of each activity, in the order of the flow, and the branches of forks that each of them lies in.
+    """Nodes of each activity, in the order of the flow, and the fork branches that contain each of them.
 
-    A list of cases has thousands of nodes of an activity, and a chain has no branches. There the node of a task says
-    nothing that a policy reads, so place 0 stands for all.
+    A list of cases has thousands of nodes of an activity, and a chain has no branches. No policy reads the node of a
+    task there, so all nodes have place 0.
 
     Args:
         routing: flow of the scenario.
@@ -37,10 +37,10 @@ class Places:
             self._number_branches(routing)
 
     def joined(self, tokens: Iterable[tuple[int, int]]) -> np.ndarray:
-        """Return int64[K, 3]: case, join, and how many branches of the case have reached it; only where one has.
+        """Return int64[K, 3]: case, join, and the number of the case's branches that have reached it, at least one.
 
-        A case has a task in each branch that has not reached the join, so the others have. ``tokens`` are the case
-        and the node of all tasks that wait, rest or are in work.
+        A case has a task in each branch that has not reached the join, so all other branches have. ``tokens`` are case
+        and node of all tasks that wait, rest or are in work.
         """
         left: dict[tuple[int, int], set[int]] = {}
         for case, node in tokens:
@@ -50,7 +50,7 @@ class Places:
         return np.array([row for row in rows if row[2] > 0], np.int64).reshape(-1, 3)
 
     def _number_branches(self, routing: Routing) -> None:
-        """Note for each task the branch in which it lies of each fork around it."""
+        """Note for each task its branch of each fork around it."""
         for fork, kind in enumerate(routing.kind):
             if kind == FORK:
                 join = _join_of(routing, fork)
@@ -60,7 +60,7 @@ class Places:
 
 
 def _in_order(routing: Routing) -> list[int]:
-    """Return the nodes from the first of a case on, depth first."""
+    """Return the nodes in depth-first order from a case's first node."""
     found, stack = dict[int, None](), [routing.root]
     while stack:
         node = stack.pop()
@@ -71,7 +71,7 @@ def _in_order(routing: Routing) -> list[int]:
 
 
 def _join_of(routing: Routing, fork: int) -> int:
-    """Return the node at which the branches of a fork meet; one at which other branches meet comes in pairs before."""
+    """Return the join of a fork's branches; forks and joins in between come in pairs."""
     depth, node = 1, routing.successors[fork][0]
     while True:
         depth += (routing.kind[node] == FORK) - (routing.kind[node] == JOIN)
@@ -81,7 +81,7 @@ def _join_of(routing: Routing, fork: int) -> int:
 
 
 def _before(routing: Routing, first: int, join: int) -> set[int]:
-    """Return the nodes from ``first`` on that come before a join."""
+    """Return the nodes from ``first`` on that precede a join."""
     found, stack = set[int](), [first]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""The state of a running process as JSON: what waits, what is in work, who is on shift."""
+"""The state of a running process as JSON: waiting tasks, tasks in work, people on shift."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ class TaskInWork(WaitingTask):
 
 
 class RestingTask(_Strict):
-    """A task that waits for nobody: its delay is not over, or it is automatic."""
+    """A task that waits for no person: its external delay is not over, or it is automatic."""
 
     case: Name = Field(description="name of the case")
     activity: Name = Field(description="activity of the scenario")
@@ -54,8 +54,8 @@ class OpenCase(_Strict):
 class ProcessState(_Strict):
     """The state of a process at one time.
 
-    Times are all ISO 8601, or all numbers of the scenario's unit since a Monday 00:00. Tasks that wait equally long
-    stand in the order in which they came. A list is read until its first mistake: a large one could hold a million.
+    Times are all ISO 8601, or all numbers of the scenario's unit since a Monday 00:00. Tasks that wait equally long are
+    in order of arrival. A list is read until its first error: a large one could contain a million.
     """
 
     time: Time = Field(description="the present")
@@ -72,7 +72,7 @@ class ProcessState(_Strict):
         description="open cases; one that is not listed was opened when its first task began",
     )
     resting: list[RestingTask] = Field(
-        default_factory=list, fail_fast=True, description="tasks of open cases that wait for nobody"
+        default_factory=list, fail_fast=True, description="tasks of open cases in an external delay, or automatic"
     )
     next_changes: dict[Name, tuple[Time, Time]] = Field(
         default_factory=dict,
@@ -85,7 +85,7 @@ def parse_state(text: str | bytes, source: str) -> ProcessState:
     """Read and check the JSON of a state.
 
     Raises:
-        UserError: it is not JSON, or not of this form; the message begins with its ``source`` and names the place.
+        UserError: the text is not JSON, or not of this form; the message begins with ``source`` and names the place.
     """
     try:
         return ProcessState.model_validate_json(text)
@@ -97,7 +97,7 @@ def as_state(state: Any) -> ProcessState:
     """Return JSON values as a checked state.
 
     Raises:
-        UserError: they are not of this form.
+        UserError: the values are not of this form.
     """
     if isinstance(state, ProcessState):
         return state
@@ -112,7 +112,7 @@ def sentence_of(error: ValidationError, skipped: int = 0) -> str:
 
     Args:
         error: problems that pydantic found.
-        skipped: entries of the list in question that come before those that were validated.
+        skipped: number of entries of the list before the validated ones.
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     place, kind = problem["loc"], problem["type"]
@@ -120,7 +120,7 @@ def sentence_of(error: ValidationError, skipped: int = 0) -> str:
         place = tuple(part + skipped if i == 1 and isinstance(part, int) else part for i, part in enumerate(place))
     if kind == "json_invalid":
         return f"this is not JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
-    # A time may be a number or a text: pydantic complains of both and names each in its place.
+    # A time may be a number or a text: pydantic reports an error for each and appends the type to the place.
     where = _named([part for part in place if part not in ("float", "str", "constrained-str")])
     if kind == "extra_forbidden":
         return f"{where} is an unknown key{suggestion(str(place[-1])[:100], _known_keys(place))}"
@@ -144,7 +144,7 @@ ENTRIES: dict[str, type[BaseModel]] = {
     "cases": OpenCase,
     "resting": RestingTask,
 }
-"""Lists of objects in a state, with the form of their entries."""
+"""Lists of objects in a state, with the model of their entries."""
 
 
 def _known_keys(place: Sequence[int | str]) -> list[str]:
@@ -153,6 +153,6 @@ def _known_keys(place: Sequence[int | str]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    """Return the beginning of a value as text; a long list is cut before it is written out."""
+    """Return the beginning of a value as text; a long list is cut before its conversion."""
     text = repr(value[:60]) if isinstance(value, str | bytes | list) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""Times of a state: ISO 8601 or the scenario's own become times of the simulator."""
+"""Converts the times of a state, ISO 8601 or in the scenario's unit, to times of the simulator."""
 
 import math
 from collections.abc import Callable
@@ -8,29 +8,29 @@ from longstride.errors import UserError
 from longstride.process.scenario.scenario import Scenario
 
 Where = tuple[str, int, str]
-"""A place in a state: list, number and key; it is written out only where something is wrong."""
+"""A place in a state: list, number and key; it becomes text only for error messages."""
 
 ToTime = Callable[[float | str, Where], float]
-"""Turns the time at a place of a state into a time of the simulator."""
+"""Converts the time at a place of a state to a time of the simulator."""
 
 
 _NOW = "time", -1, ""
 
 
 def at(where: Where) -> str:
-    """Return a place as it is written in messages: ``waiting[2].since``, without what is empty."""
+    """Return a place as text for messages, such as ``waiting[2].since``, without empty parts."""
     part, number, key = where
     return part + f"[{number}]" * (number >= 0) + f".{key}" * bool(key)
 
 
 def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
-    """Return the present as a time of the simulator, and what reads the other times of the same state.
+    """Return the present as a time of the simulator, and a function that converts other times of the same state.
 
     Time 0 of the simulator is the Monday 00:00 before an ISO time. With UTC offsets, ages are real time, and the hour
-    of the week is that of the present's wall clock.
+    of the week follows the present's wall clock.
 
     Raises:
-        UserError: the present is no time, or an ISO time of a scenario without a unit of time.
+        UserError: the present is not a time, or it is an ISO time for a scenario without a unit of time.
     """
     if not isinstance(now, str):
         return float(now), _number

@@ -1,4 +1,4 @@
-"""A described state becomes the record of the process simulator, by the simulator's own functions."""
+"""Writes a described state into the record of the process simulator, by the simulator's own functions."""
 
 import math
 
@@ -13,7 +13,7 @@ from longstride.simulators.simulator import new_state
 
 
 def empty_record(simulator: ProcessSimulator) -> np.ndarray:
-    """Return an array with one record for :func:`write_state`, which holds no case."""
+    """Return an array with one record without cases, for :func:`write_state`."""
     states = new_state(simulator)
     states["slot_next"][0] = np.arange(1, states["slot_next"].shape[1] + 1)
     states["completion_time"][0] = -1.0
@@ -23,10 +23,10 @@ def empty_record(simulator: ProcessSimulator) -> np.ndarray:
 
 @njit(nogil=True)
 def write_state(state, p, described):  # type: ignore[no-untyped-def]
-    """Write a :class:`longstride.process.snapshots.described.Described` over the one that the record holds.
+    """Replace the state in the record by a :class:`longstride.process.snapshots.described.Described`.
 
-    What only the future depends on stays unset: random streams, the ends of the tasks in work, the next arrival. No
-    function of the observation, the mask, the features or the heuristics reads it.
+    Values that affect only the future stay unset: random streams, the ends of the tasks in work, the next arrival. The
+    observation, the mask, the features and the heuristics do not read them.
     """
     _forget(state, p)
     cases = len(described.case_opened)
@@ -51,13 +51,13 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _forget(state, p):  # type: ignore[no-untyped-def]
-    """Remove the cases, tasks and people of the state before: only what it used, for a record may be large."""
+    """Remove the previous state's cases, tasks and people; only used parts are cleared, since a record may be large."""
     for case in range(state.arrived):
         for join in range(len(p.join_size)):
             state.joined[case, join] = 0
         if p.has_delays:
             state.active[case] = state.served[case] = 0
-    for slot in range(state.waiting):  # they were taken in this order, and none was given back
+    for slot in range(state.waiting):  # slots were taken in this order, and none was returned
         state.slot_next[slot] = slot + 1
     state.free_slot = state.waiting = state.busy = state.serving = state.decisions = 0
     for a in range(len(state.queue_length)):
@@ -69,7 +69,7 @@ def _forget(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _begin_work(state, p, described, i):  # type: ignore[no-untyped-def]
-    """Note that a person works on a task: what ``dynamics.assign`` does, without the time that it will take."""
+    """Note that a person works on a task, like ``dynamics.assign`` but without a service time."""
     pair, case = described.work_pair[i], described.work_case[i]
     r = p.pair_resource[pair]
     state.busy_pair[r], state.started[r] = pair, described.work_since[i]

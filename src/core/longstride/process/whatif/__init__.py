@@ -1,1 +1,1 @@
-"""Policies on several scenarios side by side, on common random numbers: what if the process were another one."""
+"""``--mode whatif``: compares policies on several scenarios on common random numbers."""

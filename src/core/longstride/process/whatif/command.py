@@ -1,4 +1,4 @@
-"""--mode whatif: policies on a process and on changed ones, and what the policy is worth in people."""
+"""--mode whatif: compares policies on a process and on changed ones, and expresses the policy's gain in people."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,9 @@ from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
 from longstride.process.whatif.content import as_json, cells
-from longstride.process.whatif.sentences import change_sentences, worth_sentence
+from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
+from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
-from longstride.process.whatif.worth import Worth, worth_in_arrivals, worth_in_people
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
@@ -32,79 +32,79 @@ from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
 
 _NOT_PLAYED = "random"
-"""Heuristic that is left out where nobody names heuristics: nobody works by it."""
+"""Heuristic that is left out by default, since no process works by it."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command line says of a comparison beside the settings."""
+class WhatIfOptions:
+    """Options of the command line that are not settings."""
 
     checkpoint: str | None = None  # run directory or checkpoint folder; None for heuristics alone
     policies: str | None = None  # names of heuristics with commas; None for all but random
-    changes: list[str] = field(default_factory=list)  # changes in words, a scenario each
+    changes: list[str] = field(default_factory=list)  # changes in words, one scenario each
     further_scenarios: list[str] = field(default_factory=list)  # files after the first of --scenario
-    cost: float = 0.0  # of a person for the length of an episode; 0 where it is not known
+    cost: float = 0.0  # cost of a person for the length of an episode; 0 if unknown
     report: bool = True  # whether the run's report.html is written again
 
 
-def run_whatif(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+def run_whatif(config: Config, sources: dict[str, str], options: WhatIfOptions, console: Console, say: Say) -> int:
     """Compare policies on several scenarios, write whatif.json and the scenarios; return the exit code.
 
     Raises:
-        UserError: the checkpoint, a scenario, a change or a heuristic is not what it should be.
+        UserError: the checkpoint, a scenario, a change or a heuristic is not valid.
     """
-    if not 0.0 <= asked.cost < float("inf"):
-        raise UserError(f"--cost-per-person is {asked.cost:g}; expected an amount, 0 or more.")
-    if asked.checkpoint:
-        config = with_episodes_of_run(config, sources, Path(asked.checkpoint))
-    base = _base(config, sources, asked, say)
-    run = run_directory_of(Path(asked.checkpoint)) if asked.checkpoint else RunDirectory(".")
+    if not 0.0 <= options.cost < float("inf"):
+        raise UserError(f"--cost-per-person is {options.cost:g}; expected an amount, 0 or more.")
+    if options.checkpoint:
+        config = with_episodes_of_run(config, sources, Path(options.checkpoint))
+    base = _base(config, sources, options, say)
+    run = run_directory_of(Path(options.checkpoint)) if options.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
     if config.run_directory:
         require_run_directory(directory.path)
     require_replaceable(directory.whatif, ("episodes", "scenarios"))
-    variants = variants_of(base.scenario, base.files, asked.changes, directory.whatif_scenarios)
-    names = _heuristics(ProcessSimulator(base.scenario), asked.policies, base.trained is not None)
-    require_scenarios_replaceable(variants, len(asked.changes), directory.path)
+    variants = variants_of(base.scenario, base.files, options.changes, directory.whatif_scenarios)
+    names = _heuristics(ProcessSimulator(base.scenario), options.policies, base.trained is not None)
+    require_scenarios_replaceable(variants, len(options.changes), directory.path)
     if config.run_directory:
         mark_run_directory(directory.path)
-    for line in write_variants(variants, len(asked.changes)):
+    for line in write_variants(variants, len(options.changes)):
         say(line)
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    worths = _worths(played[0], sampling, say) if base.trained and played[0].best else []
-    sentences = _sentences(played, worths, asked.cost)
+    equivalents = _equivalents(played[0], sampling, say) if base.trained and played[0].best else []
+    sentences = _sentences(played, equivalents, options.cost)
     _show(played, sentences, console, say)
-    write_json(directory.whatif, as_json(played, worths, sentences, asked.cost))
+    write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost))
     say(f"Written to {directory.whatif}.")
-    if asked.checkpoint and asked.report and directory.path == run.path and directory.metrics.is_file():
+    if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
     return 0
 
 
 @dataclass(frozen=True)
 class _Base:
-    """The process as it is."""
+    """The unchanged process."""
 
     scenario: Scenario
     files: list[str]  # scenario files to compare with
     trained: TrainedPolicy | None = None
-    prior: str = RULE  # with which the policy began
+    prior: str = RULE  # prior of the policy's training
 
 
-def _base(config: Config, sources: dict[str, str], asked: Asked, say: Say) -> _Base:
-    """Return the process as it is: that of the checkpoint, else the first scenario or the one that is set."""
-    files = [config.scenario, *asked.further_scenarios] if sources["scenario"] == "flag" else []
-    if asked.checkpoint:
+def _base(config: Config, sources: dict[str, str], options: WhatIfOptions, say: Say) -> _Base:
+    """Return the unchanged process: the checkpoint's, else the first scenario or the one in the settings."""
+    files = [config.scenario, *options.further_scenarios] if sources["scenario"] == "flag" else []
+    if options.checkpoint:
         others = [name for name in ("simulator", "simulator_options", "event_log") if sources[name] == "flag"]
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
-        tensors, metadata = load_run(policy_folder(Path(asked.checkpoint), say), say)
+        tensors, metadata = load_run(policy_folder(Path(options.checkpoint), say), say)
         source = metadata["source"]
         if not isinstance(source, dict) or source.get("simulator") != PROCESS:
-            raise UserError(f"--mode whatif changes scenarios; the run in {asked.checkpoint} simulates no process.")
+            raise UserError(f"--mode whatif changes scenarios; the run in {options.checkpoint} simulates no process.")
         simulator = from_source(source, {})
         trained = trained_policy(tensors, metadata)
         trained = replace(trained, spec=spec_on(trained.spec, simulator))
@@ -127,18 +127,20 @@ def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: 
     return names
 
 
-def _worths(base: Played, sampling: Sampling, say: Say) -> list[Worth]:
-    """Return what the policy is worth in people and in arrivals, each where it can be said."""
+def _equivalents(base: Played, sampling: Sampling, say: Say) -> list[Equivalent]:
+    """Return the policy's equivalents in people and in arrivals, each if it exists."""
     simulator, policy = base.simulator, base.result.records[TRAINED]
     say(f"  playing {base.best} with more people and with fewer cases")
-    found = (way(simulator, base.best, policy, sampling) for way in (worth_in_people, worth_in_arrivals))
-    return [worth for worth in found if worth is not None]
+    found = (find(simulator, base.best, policy, sampling) for find in (equivalent_people, equivalent_arrivals))
+    return [equivalent for equivalent in found if equivalent is not None]
 
 
-def _sentences(played: Sequence[Played], worths: Sequence[Worth], cost: float) -> dict[str, list[str]]:
-    """Return scenario -> sentences; what the policy is worth belongs to the process as it is."""
+def _sentences(played: Sequence[Played], equivalents: Sequence[Equivalent], cost: float) -> dict[str, list[str]]:
+    """Return scenario -> sentences; the policy's equivalents belong to the unchanged process."""
     base = played[0]
-    sentences = {AS_IT_IS: list(dict.fromkeys(worth_sentence(base, worth, cost) for worth in worths))}
+    sentences = {
+        AS_IT_IS: list(dict.fromkeys(equivalent_sentence(base, equivalent, cost) for equivalent in equivalents))
+    }
     for of in played[1:]:
         sentences[of.variant.name] = change_sentences(base, of, cost)
     return {name: lines for name, lines in sentences.items() if lines}

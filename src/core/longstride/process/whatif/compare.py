@@ -1,4 +1,4 @@
-"""Policies and heuristics on a scenario and on changed ones, by the same random streams."""
+"""Plays policies and heuristics on a scenario and on changed ones, with the same random streams."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ TRAINED = "trained"
 
 @dataclass(frozen=True)
 class Variant:
-    """A scenario to compare: the first one is the process as it is."""
+    """A scenario to compare: the first one is the unchanged process."""
 
-    name: str  # what people read, such as ``people +1 analyst``
-    scenario: Scenario  # what is simulated
+    name: str  # printed name, such as ``people +1 analyst``
+    scenario: Scenario  # scenario to simulate
     changes: list[str] = field(default_factory=list)  # a sentence about each change
-    file: str = ""  # where the scenario stands; empty for nowhere
+    file: str = ""  # file of the scenario; empty if it has none
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,26 @@ class Played:
     variant: Variant
     simulator: ProcessSimulator
     result: Evaluation
-    not_reused: str = ""  # why the trained policy did not play; empty where it did, or where there is none
+    not_reused: str = ""  # why the trained policy did not play; empty if it did, or if there is none
 
     @property
     def best(self) -> str:
-        """The heuristic with the best mean of the main metric; empty where none has it."""
+        """The heuristic with the best mean of the main metric; empty if no heuristic has this metric."""
         return best_heuristic(self.result.records, self.simulator) or ""
 
     def mean(self, policy: str) -> float | None:
-        """Return a policy's mean of the main metric; None where no episode has it."""
+        """Return a policy's mean of the main metric; None if no episode has this metric."""
         values = [r[self.simulator.main_metric] for r in self.result.records[policy] if self.simulator.main_metric in r]
         return fmean(values) if values else None
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How episodes are played."""
+    """Number and random streams of the episodes."""
 
     episodes: int  # number of episodes, the same random streams in every scenario
-    seed: int  # of the streams
-    threads: int = 1  # which change no result
+    seed: int  # seed of the streams
+    threads: int = 1  # number of threads, which does not change results
 
 
 def play_variants(
@@ -66,9 +66,9 @@ def play_variants(
     progress: Callable[[str], None] = lambda line: None,
     prior: str = RULE,
 ) -> list[Played]:
-    """Play the greedy policy and heuristics on each scenario; the first is the policy's, which began with a prior.
+    """Play the greedy policy and heuristics on each scenario; the first is the policy's own, trained with ``prior``.
 
-    An episode has the same arrivals and the same luck of its cases in all scenarios, as far as these are alike.
+    An episode has the same arrivals and random numbers in all scenarios, as far as these are alike.
 
     Raises:
         UserError: Numba cannot compile a simulator.
@@ -81,7 +81,7 @@ def play_variants(
     for variant, simulator, reason in zip(variants, simulators, reasons, strict=True):
         plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained and not reason else None
         arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
-        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all that a kernel holds
+        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all constants of a kernel
         if kind not in players:
             players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, sampling.threads)
         result = Evaluation(sampling.episodes, seed=sampling.seed)

@@ -1,11 +1,11 @@
-"""The comparison of several scenarios as cells of a table and as JSON values."""
+"""The comparison of several scenarios as a table and as JSON values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longstride.process.changes.people import people_at_work
 from longstride.process.whatif.compare import Played, across
-from longstride.process.whatif.worth import Worth
+from longstride.process.whatif.equivalent import Equivalent
 from longstride.text import format_number, scale_of
 from longstride.training.evaluation.evaluate import summarise
 
@@ -40,9 +40,9 @@ def _names(played: Sequence[Played]) -> list[str]:
 
 
 def as_json(
-    played: Sequence[Played], worths: Sequence[Worth], sentences: Mapping[str, Sequence[str]], cost: float
+    played: Sequence[Played], equivalents: Sequence[Equivalent], sentences: Mapping[str, Sequence[str]], cost: float
 ) -> dict[str, Any]:
-    """Return what whatif.json holds; times are in the scenario's unit."""
+    """Return the content of whatif.json; times are in the scenario's unit."""
     base, (title, headers, rows) = played[0], cells(played)
     return {
         "episodes": base.result.episodes,
@@ -51,7 +51,7 @@ def as_json(
         "unit": base.simulator.unit_of(base.simulator.main_metric),
         "cost_per_person": cost or None,
         "scenarios": [_scenario(base, of, cost) for of in played],
-        "worth": [worth.as_json() for worth in worths],
+        "worth": [equivalent.as_json() for equivalent in equivalents],  # documented key
         "sentences": {name: list(lines) for name, lines in sentences.items()},
         "table": {"title": title, "headers": headers, "rows": rows},
     }

@@ -1,4 +1,4 @@
-"""Whether a policy can play a scenario that it was not trained on, in words."""
+"""Checks whether a policy can play a scenario other than its own."""
 
 from longstride.policies.spec import PolicySpec
 from longstride.process.simulator import ProcessSimulator
@@ -7,15 +7,15 @@ _PARTS = ("observation", "action", "features")
 
 
 def why_not(spec: PolicySpec, own: ProcessSimulator, other: ProcessSimulator) -> str:
-    """Return why a policy cannot play another scenario; empty where it can.
+    """Return a sentence why a policy cannot play another scenario; empty if it can.
 
-    A policy that scores descriptions plays any. One with an output for each pair needs the same people, activities and
-    skills in the same order; their hours, times and numbers of cases may differ.
+    A policy that scores descriptions plays any scenario. A policy with an output for each pair needs the same people,
+    activities and skills in the same order; hours, times and numbers of cases may differ.
 
     Args:
-        spec: of the policy.
+        spec: spec of the policy.
         own: simulator of the policy's own scenario.
-        other: simulator that it shall play.
+        other: simulator of the other scenario.
     """
     if spec.scores_actions or all(own.labels[part] == other.labels[part] for part in _PARTS):
         return ""

@@ -1,23 +1,23 @@
-"""What a manager reads of several scenarios: what each change brings, and what the policy is worth in people."""
+"""Sentences about the comparison: the effect of each change, and the policy's gain in people and cases."""
 
 import math
 from collections.abc import Callable, Sequence
 
 from longstride.process.changes.people import people_at_work, people_like
 from longstride.process.whatif.compare import TRAINED, Played, across
-from longstride.process.whatif.worth import Step, Worth
+from longstride.process.whatif.equivalent import Equivalent, Step
 from longstride.text import format_number, in_words, scale_of
 
 _NUMBERS = ("", "one", "two", "three", "four", "five")
 
 
 def change_sentences(base: Played, played: Played, cost: float) -> list[str]:
-    """Return what was changed, and what it brings each policy that both scenarios have.
+    """Return sentences about a change and its effect on each policy that both scenarios have.
 
     Args:
-        base: the process as it is.
-        played: the changed one.
-        cost: of one person for the length of an episode; 0 where it is not known.
+        base: the unchanged process.
+        played: the changed process.
+        cost: cost of one person for the length of an episode; 0 if unknown.
     """
     lines = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in played.variant.changes]
     both = [name for name in played.result.records if name in base.result.records]
@@ -44,54 +44,59 @@ def _cost_lines(base: Played, played: Played, cost: float) -> list[str]:
     return [f"Cost of {who}: {'+' if more > 0 else '-'}{format_number(abs(more) * cost)} for the length of an episode."]
 
 
-def worth_sentence(base: Played, worth: Worth, cost: float) -> str:
-    """Return what the policy is worth, in people or in cases that stay away; no more than the comparison shows."""
-    if worth.steps[0].low <= 0.0:
+def equivalent_sentence(base: Played, equivalent: Equivalent, cost: float) -> str:
+    """Return a sentence about the policy's gain in people or in cases; it claims no more than the comparison shows."""
+    if equivalent.steps[0].low <= 0.0:
         return (
-            f"The policy is not shown to be better than {base.best} on the process as it is, so nothing says that it "
-            f"is worth {'a person' if worth.what != 'arrivals' else 'any cases'}."
+            f"The policy is not shown to be better than {base.best} on the process as it is, so no number of people or "
+            f"cases by which {base.best} would match it is given."
         )
-    if worth.what == "arrivals":
-        return _in_arrivals(base, worth)
-    return f"{_in_people(base, worth)} {_tried(base, worth)}{_money(worth, cost)}"
+    if equivalent.what == "arrivals":
+        return _in_arrivals(base, equivalent)
+    return f"{_in_people(base, equivalent)} {_tried(base, equivalent)}{_money(equivalent, cost)}"
 
 
-def _in_people(base: Played, worth: Worth) -> str:
-    if worth.amount is None:
-        shown = _shown(worth.steps)
-        return f"The policy is worth more than {shown:.0f} {_people(worth, shown)} to {base.best}."
-    about = f"The policy is worth about {worth.amount:.2g} {_people(worth, worth.amount)} to {base.best}"
-    return f"{about} (95 % interval {_interval(worth, lambda amount: f'{amount:.3g}')})."
+def _in_people(base: Played, equivalent: Equivalent) -> str:
+    if equivalent.amount is None:
+        shown = _shown(equivalent.steps)
+        return f"{base.best} would need more than {shown:.0f} more {_people(equivalent, shown)} to match the policy."
+    people = f"{equivalent.amount:.2g} more {_people(equivalent, equivalent.amount)}"
+    interval = _interval(equivalent, lambda amount: f"{amount:.3g}")
+    return f"{base.best} would need about {people} to match the policy (95 % interval {interval})."
 
 
-def _people(worth: Worth, amount: float) -> str:
-    return people_like(worth.what, worth.members > 1, f"{amount:.2g}" == "1")
+def _people(equivalent: Equivalent, amount: float) -> str:
+    return people_like(equivalent.what, equivalent.members > 1, f"{amount:.2g}" == "1")
 
 
-def _interval(worth: Worth, show: Callable[[float], str]) -> str:
-    assert worth.low is not None  # never above the amount, which is known
-    return f"{show(worth.low)} to {show(worth.high)}" if worth.high is not None else f"{show(worth.low)} or more"
+def _interval(equivalent: Equivalent, show: Callable[[float], str]) -> str:
+    assert equivalent.low is not None  # never above the amount, which is known
+    return (
+        f"{show(equivalent.low)} to {show(equivalent.high)}"
+        if equivalent.high is not None
+        else f"{show(equivalent.low)} or more"
+    )
 
 
 def _shown(steps: Sequence[Step]) -> float:
-    """Return the largest amount with which the heuristic is still shown to be worse than the policy."""
+    """Return the largest amount with which the heuristic is still significantly worse than the policy."""
     return max(step.amount for step in steps if step.low > 0.0)
 
 
-def _tried(base: Played, worth: Worth) -> str:
-    """Return what the heuristic does with whole people more, around the policy's worth."""
+def _tried(base: Played, equivalent: Equivalent) -> str:
+    """Return sentences about the heuristic with whole numbers of more people, around the policy's equivalent."""
     simulator = base.simulator
     policy = base.mean(TRAINED)
     assert policy is not None  # it has been compared
     scale = scale_of(simulator.unit_of(simulator.main_metric), policy)
-    near = worth.amount if worth.amount is not None else worth.steps[-1].amount
-    shown = [s for s in worth.steps if s.amount in (math.floor(near), math.ceil(near)) or s is worth.steps[0]]
+    near = equivalent.amount if equivalent.amount is not None else equivalent.steps[-1].amount
+    shown = [s for s in equivalent.steps if s.amount in (math.floor(near), math.ceil(near)) or s is equivalent.steps[0]]
     parts = [f"{scale.show(s.mean)} {_with(int(s.amount))}" for s in shown]
-    kinds = "all" if worth.tried == worth.kinds else f"the {worth.tried} largest"
+    kinds = "all" if equivalent.tried == equivalent.kinds else f"the {equivalent.tried} largest"
     return (
         f"The {in_words(simulator.main_metric)} of {base.best} is {', '.join(parts)}; that of the policy is "
-        f"{scale.show(policy)} with the people of today. Of {kinds} kinds of people, one more {_people(worth, 1.0)} "
-        f"helps {base.best} most."
+        f"{scale.show(policy)} with the people of today. Of {kinds} kinds of people, one more "
+        f"{_people(equivalent, 1.0)} helps {base.best} most."
     )
 
 
@@ -99,20 +104,20 @@ def _with(number: int) -> str:
     return f"with {_NUMBERS[number]} more" if number else "with the people of today"
 
 
-def _money(worth: Worth, cost: float) -> str:
-    if not cost or worth.amount is None:
+def _money(equivalent: Equivalent, cost: float) -> str:
+    if not cost or equivalent.amount is None:
         return ""
-    interval = _interval(worth, lambda amount: format_number(amount * cost))
+    interval = _interval(equivalent, lambda amount: format_number(amount * cost))
     return f" At {format_number(cost)} a person that is {interval} for the length of an episode."
 
 
-def _in_arrivals(base: Played, worth: Worth) -> str:
-    if worth.amount is None:
+def _in_arrivals(base: Played, equivalent: Equivalent) -> str:
+    if equivalent.amount is None:
         return (
-            f"Even if {100 * worth.steps[-1].amount:.0f} % of the cases stayed away, {base.best} would not be shown to "
-            "reach the policy."
+            f"Even if {100 * equivalent.steps[-1].amount:.0f} % of the cases stayed away, {base.best} would not be "
+            "shown to reach the policy."
         )
     return (
-        f"{base.best} would do as well as the policy if {100 * worth.amount:.2g} % of the cases stayed away "
-        f"(95 % interval {_interval(worth, lambda share: f'{100.0 * share:.3g}')} %)."
+        f"{base.best} would do as well as the policy if {100 * equivalent.amount:.2g} % of the cases stayed away "
+        f"(95 % interval {_interval(equivalent, lambda share: f'{100.0 * share:.3g}')} %)."
     )

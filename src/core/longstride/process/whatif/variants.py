@@ -1,4 +1,4 @@
-"""The scenarios of ``--mode whatif``: the process as it is, files, and changes in words, which become files."""
+"""The scenarios of ``--mode whatif``: the unchanged process, files, and changes in words, which become files."""
 
 import re
 from pathlib import Path
@@ -17,10 +17,10 @@ _LONGEST_NAME = 60
 
 
 def variants_of(base: Scenario, files: list[str], changes: list[str], folder: Path) -> list[Variant]:
-    """Return the process as it is, then scenario files, then changes, whose scenarios are written into a folder.
+    """Return the unchanged process, then scenario files, then changes, whose scenarios go into a folder.
 
     Raises:
-        UserError: there is nothing to compare with, two have the same name, or a file or change is not right.
+        UserError: there is nothing to compare, two scenarios have the same name, or a file or change is not valid.
     """
     found = [Variant(AS_IT_IS, base)]
     for name in files:
@@ -44,17 +44,17 @@ def variants_of(base: Scenario, files: list[str], changes: list[str], folder: Pa
 
 
 def require_scenarios_replaceable(variants: list[Variant], changed: int, directory: Path) -> None:
-    """Check that the scenarios of the last ``changed`` variants replace no file that was read, or that is the user's.
+    """Check that the scenarios of the last ``changed`` variants replace no file that was read or belongs to the user.
 
-    Outside of a run directory a file is the user's unless it is a scenario.
+    Outside of a run directory a file belongs to the user unless it is a scenario.
 
     Raises:
-        UserError: one would.
+        UserError: a scenario would replace such a file.
     """
     read, own = variants[: len(variants) - changed], is_own_run(directory)
     for path in (Path(variant.file) for variant in variants[len(variants) - changed :]):
         if any(is_same_file(variant.file, path) for variant in read):
-            raise UserError(f"{path} is read and would be written over; copy it to another folder, and name that one.")
+            raise UserError(f"{path} is read and would be overwritten; copy it to another folder, and name that one.")
         if path.parent.is_symlink():
             raise UserError(f"{path.parent} is a symbolic link, and links are not followed there; move it away.")
         if path.exists() and not own and "time_unit" not in object_in(path):

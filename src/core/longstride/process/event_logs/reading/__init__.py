@@ -1,1 +1,1 @@
-"""From a file that people have to checked records, one job a file; ``read_records`` is the order of the jobs."""
+"""Turns a log file into checked records, one job per file; ``read_records`` calls the jobs in order."""

@@ -1,4 +1,4 @@
-"""Rows that cannot be events: the first one is an error, or all of them are left out with their reasons."""
+"""Rows that cannot be events: the first one is an error, or all are left out with their reasons."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ HALF_A_CENTURY = 50 * 365.25 * 86_400.0
 
 
 ANOTHER_CENTURY = "has a date of another century than the log's median event"
-"""What is wrong with such a row."""
+"""Reason for refusing such a row."""
 
 
 _YEAR_1000, _YEAR_9000 = -30_610_224_000.0, 221_845_392_000.0
@@ -29,14 +29,14 @@ _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 
 class BadRows(NamedTuple):
-    """Rows that are no events."""
+    """Rows that cannot be events."""
 
-    mask: np.ndarray  # bool[n], of the rows that were collected
-    rows: list[BadRow]  # these and the malformed ones, by their number
+    mask: np.ndarray  # bool[n], over the collected rows
+    rows: list[BadRow]  # these and the malformed ones, by number
 
 
 def seconds(times: Times) -> np.ndarray:
-    """Return float64[n], seconds of real time since 1970; of the wall clock for times without an offset."""
+    """Return float64[n], seconds of real time since 1970, or of the wall clock for times without an offset."""
     return np.asarray(times.clock / MICROSECOND - times.offset)
 
 
@@ -46,7 +46,7 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
     Args:
         rows: rows of the log.
         times: times of these rows by field.
-        describe: reason why a text is no time.
+        describe: returns the reason why a text is not a time.
         skip: whether all bad rows are described.
     """
     end, start = times["end"], times.get("start")
@@ -55,7 +55,7 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
         (_without_text(rows.texts["activity"]), lambda row: "has no activity"),
     ]
     if start is not None:
-        # Where completions and starts have rows of their own, none has to have both.
+        # If completions and starts have separate rows, a row needs only one of both times.
         unreadable = ~start.known & ~(start.empty if "transition" in rows.texts else False)
         reasons.append((unreadable, lambda row: _unreadable("start", rows.time_text("start", row), describe)))
     reasons.append((~end.known, lambda row: _unreadable("end", rows.time_text("end", row), describe)))
@@ -64,7 +64,7 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
         reasons.append((reversed_, lambda row: _reversed(rows, row)))
     mask = np.logical_or.reduce([of for of, _ in reasons])
     if "transition" in rows.texts:
-        # What is wrong with a row that is ignored does no harm.
+        # Errors in ignored rows do no harm.
         mask &= makes_events(rows.texts["transition"]) | (start.known if start is not None else False)
     which = np.flatnonzero(mask)
     described = [
@@ -75,10 +75,10 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
 
 
 def require_good_rows(bad: BadRows, source: str, unit: str, malformed: int) -> None:
-    """Name the first bad row.
+    """Refuse a log with bad rows.
 
     Raises:
-        UserError: there is one.
+        UserError: there is a bad row; the message names the first.
     """
     if not bad.rows:
         return
@@ -89,7 +89,7 @@ def require_good_rows(bad: BadRows, source: str, unit: str, malformed: int) -> N
 
 
 def sentence(row: BadRow, unit: str) -> str:
-    """Return what is wrong with a row, without a full stop."""
+    """Return a sentence about a bad row, without a full stop."""
     return f"{row.unit or unit} {row.number} {row.reason}"
 
 
@@ -102,12 +102,12 @@ def of_another_century(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def moment_of(clock: float) -> datetime:
-    """Return a wall-clock time in seconds since 1970; the first or last one of Python's calendar beyond its ends."""
+    """Return a wall-clock time, given in seconds since 1970, clipped to the ends of Python's calendar."""
     return datetime(1970, 1, 1) + timedelta(seconds=min(max(clock, _FIRST), _LAST))
 
 
 def require_years(source: str, first: float, last: float) -> None:
-    """Refuse times with which no calendar of weeks can be made; arguments are seconds since 1970.
+    """Refuse times that do not fit a calendar of weeks; arguments are seconds since 1970.
 
     Raises:
         UserError: a time is before the year 1000 or after the year 9000.

@@ -1,4 +1,4 @@
-"""Which column holds which field of an event: by the names that common programs write, or as the user says."""
+"""Finds the column of each field of an event, by common names or by the user's choice."""
 
 import re
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ _NAMES = {
     "transition": ("lifecycle_transition", "lifecycle", "transition", "lifecycle_id", "event_lifecycle"),
     "instance": ("concept_instance", "activity_instance_id", "activity_instance", "instance_id"),
 }
-"""Recognised column names as :func:`_plain` writes them; the first one that is present counts."""
+"""Recognised column names in the form of :func:`_plain`; the first one that is present counts."""
 
 _TIME_OF_AN_EVENT = ("eventtime", "event_time", "timestamp")
-"""Columns that hold the start where another one holds the end, and otherwise the end."""
+"""Columns that hold the start if another column holds the end, and otherwise the end."""
 
 
 def count_recognised(names: list[str], columns: Mapping[str, str]) -> int:
-    """Return how many of some column names are recognised or named by the user."""
+    """Return the number of column names that are recognised or named by the user."""
     known = {name for names in _NAMES.values() for name in names}
     return sum(name in columns.values() or _plain(name) in known for name in names)
 
@@ -51,11 +51,11 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
 
     Args:
         names: column names of the log.
-        columns: those that the user named, by field.
+        columns: column names that the user gave, by field.
         source: name of the file, for messages.
 
     Raises:
-        UserError: a needed column is missing, a named one does not exist, or two have one name.
+        UserError: a needed column is missing, a named one does not exist, or two have the same name.
     """
     twice = next((n for n in names if n and names.count(n) > 1), None)
     if twice is not None:
@@ -83,7 +83,7 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
 
 
 def _given_column(name: str, column: str, names: list[str], source: str) -> str:
-    """Return the column that the user named, in upper or lower case."""
+    """Return the column that the user named, regardless of case."""
     folded = {n.lower(): n for n in reversed(names)}
     if column in names or column.lower() in folded:
         return column if column in names else folded[column.lower()]
@@ -92,7 +92,7 @@ def _given_column(name: str, column: str, names: list[str], source: str) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Return column names for a message, not too many."""
+    """Return column names for a message, at most 20 of them."""
     shown = ", ".join(names[:20])
     return shown[:300] + (" and more" if len(names) > 20 or len(shown) > 300 else "")
 

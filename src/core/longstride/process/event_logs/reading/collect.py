@@ -15,7 +15,7 @@ from longstride.process.event_logs.reading.table import BadRow, Table
 TIME_FIELDS = ("start", "end")
 
 _LONGEST_TIME = 64
-"""Bytes of a time that are kept; no format is as long."""
+"""Bytes kept of a time; every format is shorter."""
 
 
 _Numbers = defaultdict[str, int]
@@ -23,9 +23,9 @@ _Numbers = defaultdict[str, int]
 
 
 class Coded(NamedTuple):
-    """A column of n texts, few of them different."""
+    """A column of n texts with few distinct values."""
 
-    values: list[str]  # different texts
+    values: list[str]  # distinct texts
     code: np.ndarray  # int32[n], index of each row's text
 
 
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
     bad: list[BadRow]  # malformed rows
 
     def time_text(self, field: str, row: int) -> str:
-        """Return a time as the file has it."""
+        """Return a time as text from the file."""
         for block in self.times[field]:
             if row < len(block):
                 return mended(block[row].decode("utf-8", "surrogateescape"))
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
         raise IndexError(row)
 
     def cells(self, row: int) -> tuple[str, ...]:
-        """Return the fields of a row as the file has them."""
+        """Return the fields of a row as text from the file."""
         return tuple(
             self.time_text(field, row) if field in self.times else self.texts[field].values[self.texts[field].code[row]]
             for field in FIELDS
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 
 def collect(table: Table, columns: dict[str, str], guard: Guard) -> Rows:
-    """Read all rows of a table; ``columns`` is the column of each field.
+    """Read all rows of a table; ``columns`` maps fields to columns.
 
     Raises:
         UserError: the table is over a limit.
@@ -78,12 +78,12 @@ def collect(table: Table, columns: dict[str, str], guard: Guard) -> Rows:
 
 
 def _as_numbers(cells: Sequence[str], seen: _Numbers) -> np.ndarray:
-    """Return int32[n], the number of each text; ``seen`` gets the new ones."""
+    """Return int32[n], the number of each text; new texts are added to ``seen``."""
     return np.fromiter(map(seen.__getitem__, cells), np.int32, len(cells))
 
 
 def _as_bytes(cells: Sequence[str]) -> np.ndarray:
-    """Return texts as bytes of one width."""
+    """Return texts as bytes of equal width."""
     width = max(1, min(_LONGEST_TIME, max(map(len, cells))))
     try:
         return np.array(cells, f"S{width}")
@@ -92,7 +92,7 @@ def _as_bytes(cells: Sequence[str]) -> np.ndarray:
 
 
 def _coded(seen: _Numbers, parts: list[np.ndarray]) -> Coded:
-    """Return a column with mended texts; two bytes of one letter are then the same."""
+    """Return a column with repaired texts; two encodings of a letter become the same."""
     index = np.concatenate([np.empty(0, np.int32), *parts])
     values = [mended(text) for text in seen]
     if values == list(seen):

@@ -1,4 +1,4 @@
-"""Bytes of a log: unpacking, kind of file, encoding of text, and errors as sentences."""
+"""Bytes of a log: unpacking, kind of file, text encoding, and errors as sentences."""
 
 import codecs
 import gzip
@@ -25,14 +25,14 @@ _OLD_EXCEL_MAGIC = b"\xd0\xcf\x11\xe0"
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEAD = 1024
 _PIECE = 1 << 20
-"""Bytes that are read at once; time and memory are looked at for each piece."""
+"""Bytes read at once; time and memory are checked for each piece."""
 _PACKED_PIECE = 1 << 16
-"""The same for archives, whose bytes may unpack to a thousand times as many."""
+"""The same for archives, whose bytes may unpack to a thousand times their number."""
 _IN_MEMORY = 1 << 26
-"""Bytes of an unpacked archive that stay in memory; a larger one is written to a temporary file."""
+"""Bytes of an unpacked archive held in memory; a larger archive goes to a temporary file."""
 
 DAMAGED_ARCHIVE = (zipfile.BadZipFile, ValueError, NotImplementedError, OverflowError, struct.error)
-"""What ``zipfile`` raises for the directory of a damaged archive."""
+"""Errors that ``zipfile`` raises for the directory of a damaged archive."""
 
 
 @contextmanager
@@ -60,20 +60,20 @@ class _Counted(io.RawIOBase):
     """Reads a file and holds its unpacked bytes to the limits."""
 
     def __init__(self, file: IO[bytes], guard: Guard, packed: int | None, piece: int) -> None:
-        """Wrap a file of some packed bytes, None if it is not packed; time and memory are looked at in each piece."""
+        """Wrap a file with its packed size, None if it is not packed; each piece checks time and memory."""
         self._file, self._guard, self._packed = file, guard, packed
         self._piece, self._unchecked = piece, 0
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return that it can be read again."""
+        """Return True: the file can be read again."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes into a buffer and return their number; further ones than the limits allow are refused."""
+        """Read bytes into a buffer and return their number; refuse more bytes than the limits allow."""
         content = self._file.read(len(buffer))
         buffer[: len(content)] = content
         self._guard.require_bytes(self._file.tell(), self._packed)
@@ -84,11 +84,11 @@ class _Counted(io.RawIOBase):
         return len(content)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place and return it."""
+        """Move to a position and return it."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the present place."""
+        """Return the current position."""
         return self._file.tell()
 
     def close(self) -> None:
@@ -98,10 +98,10 @@ class _Counted(io.RawIOBase):
 
 
 def open_log(path: Path, guard: Guard) -> IO[bytes]:
-    """Open a file for reading, unpacked if it starts like a gzip file; reading more than the limits allow is refused.
+    """Open a file for reading, unpacked if it starts like a gzip file; refuse to read more than the limits allow.
 
     Raises:
-        UserError: it is a device or a pipe, which may never end.
+        UserError: the file is a device or a pipe, which may never end.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path} is a device or a pipe; save the log as a file and name that.")
@@ -111,7 +111,7 @@ def open_log(path: Path, guard: Guard) -> IO[bytes]:
 
 
 def open_archive(path: Path, guard: Guard) -> IO[bytes]:
-    """Open a file that is read in no order; a packed one is unpacked to a temporary file first."""
+    """Open a file for random access; a packed one is unpacked to a temporary file first."""
     content = open_log(path, guard)
     if is_packed(path):
         with content as file:
@@ -122,7 +122,7 @@ def open_archive(path: Path, guard: Guard) -> IO[bytes]:
 
 
 def read_log(path: Path, guard: Guard) -> bytes:
-    """Return the unpacked bytes of a file; more than the limits of memory allow are refused."""
+    """Return the unpacked bytes of a file; refuse more than the memory limits allow."""
     with open_log(path, guard) as file:
         pieces = []
         while piece := file.read(_PIECE):
@@ -138,10 +138,10 @@ def is_packed(path: Path) -> bool:
 
 
 def kind_of(path: Path, guard: Guard) -> Kind:
-    """Return the kind of a (packed) file; its first bytes decide, not its name.
+    """Return the kind of a (packed) file by its first bytes, not by its name.
 
     Raises:
-        UserError: it is empty, or of no kind that is read.
+        UserError: the file is empty, or its kind is not supported.
     """
     with open_log(path, guard) as file:
         head = file.read(_HEAD)
@@ -181,7 +181,7 @@ def _is_workbook(path: Path, guard: Guard) -> bool:
 
 
 def encoding_of(head: bytes) -> str:
-    """Return the encoding of text from its first bytes: UTF-16 by its mark or its zero bytes, otherwise UTF-8."""
+    """Return the encoding of text by its first bytes: UTF-16 by its mark or its zero bytes, otherwise UTF-8."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     even, odd = head[0:_HEAD:2], head[1:_HEAD:2]
@@ -193,9 +193,9 @@ def encoding_of(head: bytes) -> str:
 
 
 def mended(text: str) -> str:
-    """Return text that was read as UTF-8 with ``surrogateescape``; bytes that were no UTF-8 become Windows-1252.
+    """Return text that was read as UTF-8 with ``surrogateescape``, with invalid bytes read as Windows-1252.
 
-    So names are right whether the file is UTF-8, Latin-1, Windows-1252, or lines of both.
+    So names are right in UTF-8, Latin-1 and Windows-1252 files, and in files that mix them by line.
     """
     if text.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in text):
         return text
@@ -205,5 +205,5 @@ def mended(text: str) -> str:
 def _letter(byte: int) -> str:
     try:
         return bytes([byte]).decode("cp1252")
-    except UnicodeDecodeError:  # the five bytes that Windows-1252 leaves free
+    except UnicodeDecodeError:  # the five bytes that Windows-1252 does not define
         return chr(byte)

@@ -1,14 +1,14 @@
-"""Events that a log holds twice."""
+"""Finds events that a log contains twice."""
 
 import numpy as np
 
 
 def first_of_equals(columns: list[np.ndarray]) -> np.ndarray:
-    """Return int64[n], for each row the first one that is equal to it in all columns, itself if there is none."""
+    """Return int64[n], for each row the first row that equals it in all columns, which may be itself."""
     order = np.lexsort(columns)
     new = np.ones(len(order), np.bool_)
     new[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
     first = np.empty(len(order), np.int64)
-    # The sort is stable, so the first row of equal ones begins their run.
+    # The sort is stable, so each run of equal rows begins with the first of them.
     first[order] = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
     return first

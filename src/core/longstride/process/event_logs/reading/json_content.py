@@ -1,4 +1,4 @@
-"""JSON within limits: how much is inside each other, and how much memory its values take."""
+"""JSON within limits of nesting and memory."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from longstride.process.event_logs.reading.limits import Guard
 
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BYTES_OF_A_VALUE = 100
-"""Memory of a value with its place in a list or dictionary, about, without its text."""
+"""Approximate memory of a value and its place in a list or dictionary, without its text."""
 _PIECE = 1 << 22
 
 
@@ -18,8 +18,8 @@ def parse_json(text: str, guard: Guard) -> Any:
     """Return the values of a JSON text.
 
     Raises:
-        UserError: it nests deeper, or its values take more memory, than the limits allow.
-        ValueError: it is no JSON.
+        UserError: the text nests deeper, or its values take more memory, than the limits allow.
+        ValueError: the text is not JSON.
     """
     marks = np.frombuffer(_STRING.sub("", text).encode("ascii", "ignore"), np.uint8)
     values = sum(int(np.count_nonzero(marks == ord(mark))) for mark in ",[{")
@@ -32,7 +32,7 @@ def parse_json(text: str, guard: Guard) -> Any:
 
 
 def _depth(marks: np.ndarray) -> int:
-    """Return how many containers are inside each other, from uint8[n], the text without its strings."""
+    """Return the nesting depth of containers, from uint8[n], the text without its strings."""
     depth = deepest = 0
     for begin in range(0, len(marks), _PIECE):
         piece = marks[begin : begin + _PIECE]

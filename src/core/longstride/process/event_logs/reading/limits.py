@@ -1,4 +1,4 @@
-"""Limits of what one log may take: bytes, memory, rows, columns, sheets, nesting, and seconds without progress."""
+"""Limits of one log: bytes, memory, rows, columns, sheets, nesting, and seconds without progress."""
 
 import time
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ import psutil
 from longstride.errors import UserError
 
 LONGEST_TEXT = 1_000_000
-"""Characters of a line, of a cell, and of what is between two tags of XML; more is no event log."""
+"""Most characters of a line, of a cell, and between two tags of XML; event logs have fewer."""
 
 _ALWAYS_UNPACKED = 100_000_000
-"""Bytes that a packed file may always unpack to, however small it is."""
+"""Bytes that any packed file may unpack to, even a very small one."""
 
 
 @dataclass(frozen=True)
 class LogLimits:
-    """Limits of what reading a log may take; each attribute is a setting of the same name with ``LOG_`` before it.
+    """Limits of reading a log; each attribute is a setting of the same name with the prefix ``LOG_``.
 
     Attributes:
         max_bytes: most bytes of the log, unpacked.
@@ -41,13 +41,13 @@ class LogLimits:
 
 
 class Guard:
-    """Holds the reading of one log to its limits; each method raises a UserError that names the setting."""
+    """Enforces the limits while one log is read; each method raises a UserError that names the setting."""
 
     def __init__(self, limits: LogLimits, source: str, has_settings: bool = True) -> None:
-        """Start to watch time and memory.
+        """Start measuring time and memory.
 
         Args:
-            limits: limits that hold.
+            limits: limits to enforce.
             source: name of the file for messages.
             has_settings: whether the user can change the limits, so that messages name the setting.
         """
@@ -65,11 +65,11 @@ class Guard:
         self.check()
 
     def progress(self) -> None:
-        """Note that the reading goes on."""
+        """Note that reading makes progress."""
         self._progress = time.monotonic()
 
     def is_late(self) -> bool:
-        """Return whether there was no progress for too long."""
+        """Return whether reading made no progress for too long."""
         return 0 < self.limits.max_seconds < time.monotonic() - self._progress
 
     def check(self) -> None:
@@ -95,7 +95,7 @@ class Guard:
             self._refuse(f"it has {count:,} sheets", "max_sheets")
 
     def require_nesting(self, depth: int) -> None:
-        """Refuse a log in which too much is inside each other."""
+        """Refuse a log that nests too deeply."""
         if depth > self.limits.max_nesting:
             self.refuse_nesting()
 
@@ -116,7 +116,7 @@ class Guard:
         self._refuse(f"it takes more than {_size(self.limits.max_memory)} of memory", "max_memory")
 
     def refuse_nesting(self) -> NoReturn:
-        """Refuse a log in which too much is inside each other."""
+        """Refuse a log that nests too deeply."""
         self._refuse(f"it nests more than {self.limits.max_nesting:,} levels deep", "max_nesting")
 
     def _refuse(self, what: str, name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What a user says about a log: columns, time format, time zone, object type, bad rows, duplicates, limits."""
+"""Options of reading a log: columns, time format, time zone, object type, bad rows, duplicates, limits."""
 
 from dataclasses import dataclass, field
 
@@ -6,22 +6,22 @@ from longstride.errors import UserError, suggestion
 from longstride.process.event_logs.reading.limits import LogLimits
 
 FIELDS = ("case", "activity", "resource", "start", "end", "transition", "instance")
-"""Fields of an event; the last two are needed only where starts and completions have rows of their own."""
+"""Fields of an event; the last two are needed only if starts and completions have separate rows."""
 
 COLUMNS_OPTION = "--log-columns"
 
 
 @dataclass(frozen=True)
 class LogReading:
-    """How a log is read, beside its columns.
+    """Options of reading a log, apart from its columns.
 
     Attributes:
         time_format: format of ``datetime.strptime``, ``day-first``, ``month-first``, or "" to recognise it.
         time_zone: IANA name of the zone in whose hours people work, or "" for the offsets of the file.
         object_type: type of the objects of an object-centric log that become cases, or "".
-        skip_bad_rows: whether bad rows are left out; otherwise the first one is an error.
-        keep_duplicates: whether events that are equal in all fields are all kept.
-        limits: what reading the log may take.
+        skip_bad_rows: whether bad rows are left out; otherwise the first bad row is an error.
+        keep_duplicates: whether events that equal another one in all fields are kept.
+        limits: limits of reading the log.
     """
 
     time_format: str = ""

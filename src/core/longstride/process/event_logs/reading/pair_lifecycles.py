@@ -1,4 +1,4 @@
-"""Starts and completions that have rows of their own, paired into events."""
+"""Pairs rows of starts with rows of completions into events."""
 
 from typing import NamedTuple
 
@@ -11,21 +11,21 @@ _COMPLETIONS = frozenset({"", "complete", "completed", "end", "ended", "finish",
 
 
 class Pairs(NamedTuple):
-    """The m events that rows make, in the order of the rows of their completions."""
+    """The m events made from rows, in the order of their completions' rows."""
 
-    start_row: np.ndarray  # int64[m], row with the start; that of the completion if it has both
+    start_row: np.ndarray  # int64[m], row with the start; the completion's own row if it has both times
     end_row: np.ndarray  # int64[m], row with the completion
     unstarted: np.ndarray  # int64, rows of completions without a start
     unfinished: np.ndarray  # int64, rows of starts without a completion
 
 
 def pair_lifecycles(texts: dict[str, Coded], time: np.ndarray, whole: np.ndarray) -> Pairs:
-    """Pair each completion with the earliest open start of its case, activity and instance, one by its person first.
+    """Pair each completion with the earliest open start of its case, activity and instance, preferably by its person.
 
     Other transitions (schedule, suspend, ...) are ignored.
 
     Args:
-        texts: case, activity, resource and transition of n rows, and the instance if there is one.
+        texts: case, activity, resource and transition of n rows, and the instance if the log has one.
         time: float64[n], time of each row in seconds; rows are taken in this order.
         whole: bool[n], rows that have both start and completion.
     """
@@ -47,7 +47,7 @@ def makes_events(transition: Coded) -> np.ndarray:
 
 def _paired(order: np.ndarray, key: np.ndarray, resource: np.ndarray, is_start: np.ndarray, whole: np.ndarray) -> Pairs:
     """Return the pairs of rows in an order, and the whole rows."""
-    open_starts: dict[int, list[tuple[int, int]]] = {}  # row and resource of starts without completion
+    open_starts: dict[int, list[tuple[int, int]]] = {}  # row and resource of open starts
     begun, ended, unstarted = [], [], []
     columns = (order, key[order], resource[order], is_start[order])
     for row, what, who, start in zip(*(column.tolist() for column in columns), strict=True):

@@ -1,4 +1,4 @@
-"""From a file to checked records, in order: kind, table, columns, times, bad rows, pairs of rows, duplicates."""
+"""Turns a file into checked records, in order: kind, table, columns, times, bad rows, pairs of rows, duplicates."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,16 +35,16 @@ from longstride.process.event_logs.reading.times.time_zones import OPTION as ZON
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
 
 _ARCHIVES = ("excel", "parquet")
-"""Kinds of files that are read in no order."""
+"""Kinds of files that need random access."""
 
 
 class Reading(NamedTuple):
-    """Records, and what was decided."""
+    """Records, and the decisions made while reading."""
 
     records: Records
     starts_estimated: bool
     refused: list[BadRow]  # with ``--skip-bad-rows``
-    unit: str  # what the numbers of rows count
+    unit: str  # unit that row numbers count
     notes: list[str]
 
 
@@ -54,7 +54,7 @@ class ReadRows(NamedTuple):
     table: Table
     rows: Rows
     times: dict[str, Times]  # of the rows by field, in one zone
-    describe: Callable[[str], str]  # reason why a text is no time
+    describe: Callable[[str], str]  # returns the reason why a text is not a time
     notes: list[str]
 
 
@@ -64,10 +64,10 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     Args:
         path: file.
         columns: column names that the user gave, by field.
-        options: what the user said of the log.
+        options: the user's options for the log.
 
     Raises:
-        UserError: the file cannot be read, a column is missing, or there is a bad row that is not to be skipped.
+        UserError: the file cannot be read, a column is missing, or a bad row must not be skipped.
     """
     source, read = str(path), read_rows(path, columns, options)
     table, rows, times, notes = read.table, read.rows, read.times, read.notes
@@ -83,7 +83,7 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
 
 
 def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
-    """Read the rows of a log of any kind, good and bad ones; arguments and errors are those of :func:`read_records`."""
+    """Read all rows of a log of any kind; arguments and errors are those of :func:`read_records`."""
     reader, source = TimeReader(options.time_format), str(path)
     with readable(path):
         guard = Guard(options.limits, source)
@@ -118,16 +118,16 @@ def _table(
 
 
 def _in_one_zone(times: dict[str, Times], rows: Rows, source: str, unit: str, zone: str) -> dict[str, Times]:
-    """Return times that all have a UTC offset, or none.
+    """Return times that either all have a UTC offset or all have none.
 
     Raises:
-        UserError: some have and some have not, and the user named no zone.
+        UserError: only some have an offset, and the user named no zone.
     """
     if zone:
         found = find_zone(zone)
         named = {field: in_zone(column, found) for field, column in times.items()}
         if "start" in times:
-            # An end in the hour that the clock repeats is in its second pass if it were before its start otherwise.
+            # The clock repeats an hour in autumn. An end in it is in the second pass if it would be before its start.
             late = in_zone(times["end"], found, later=True)
             wrong = seconds(named["end"]) < seconds(named["start"])
             both = zip(late, named["end"], strict=True)
@@ -147,7 +147,7 @@ def _in_one_zone(times: dict[str, Times], rows: Rows, source: str, unit: str, zo
 
 
 def _of_one_century(records: Records, skip: bool) -> tuple[Records, list[BadRow]]:
-    """Return the events that are not of another century, where bad rows are to be skipped, and the others."""
+    """Return the events of the log's century if bad rows are to be skipped, and the other events as bad rows."""
     wrong = of_another_century(records.start, records.end)
     if not skip or not wrong.any():
         return records, []
@@ -164,14 +164,14 @@ def _cells(records: Records, i: int) -> tuple[str, ...]:
 
 
 def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, list[str]]:
-    """Return the events without those that repeat one before, and a note that names them."""
+    """Return the events without duplicates, and a note about these."""
     texts = [column.code for column in (records.case, records.activity, records.resource)]
     first = first_of_equals([*texts, records.instance, records.start, records.end])
     again = np.flatnonzero(first != np.arange(len(first)))
     if not len(again):
         return records, []
     one, other = records.number[again[0]], records.number[first[again[0]]]
-    treated = "they count, as --keep-duplicates says" if keep else "they are left out (--keep-duplicates keeps them)"
+    treated = "they count because of --keep-duplicates" if keep else "they are left out (--keep-duplicates keeps them)"
     note = (
         f"{len(again):,} of {len(first):,} events are duplicates, equal to another one in case, activity, resource and "
         f"times ({unit} {one} repeats {unit} {other}); {treated}."
@@ -180,7 +180,7 @@ def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, l
 
 
 def on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:
-    """Return a note about rows of a log that are left out, if there are any."""
+    """Return a note about the rows that are left out, if any."""
     if not refused:
         return []
     share = f"{len(refused):,} of {count:,} rows are bad and left out ({SKIP_OPTION})"

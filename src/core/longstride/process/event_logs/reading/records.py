@@ -1,4 +1,4 @@
-"""Rows of good times become events: whole ones, pairs of starts and completions, or completions alone."""
+"""Turns good rows into events: from whole rows, from pairs of starts and completions, or from completions alone."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ class Records(NamedTuple):
     start_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     end_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     number: np.ndarray  # int64[n], number of the row of the completion
-    instance: np.ndarray  # int64[n], code of the instance; 0 where the log has none
+    instance: np.ndarray  # int64[n], code of the instance; 0 if the log has none
 
     def where(self, kept: np.ndarray) -> "Records":
         """Return the events of a bool[n]."""
@@ -47,7 +47,7 @@ class Records(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Events, and how they were made."""
+    """Events, with notes about how they were made."""
 
     records: Records
     starts_estimated: bool
@@ -88,7 +88,7 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
 def _records(
     rows: Rows, times: dict[str, Times], start_row: np.ndarray, end_row: np.ndarray, whole: np.ndarray
 ) -> Records:
-    """Return events that begin in some rows and end in others; ``whole`` are rows that hold both times."""
+    """Return events from rows of starts and rows of ends; ``whole`` marks rows that hold both times."""
     end, time = times["end"], seconds(times["end"])
     start, start_offset = time[start_row], end.offset[start_row]
     if "start" in times:
@@ -111,9 +111,9 @@ def _records(
 
 
 def people_of(column: Coded) -> np.ndarray:
-    """Return int64[n], the index of each resource, -1 where the text is a word for nothing."""
-    nobody = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
-    numbers = np.where(nobody, -1, np.arange(len(nobody)))
+    """Return int64[n], the index of each resource, -1 if the text is a word for none."""
+    nameless = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
+    numbers = np.where(nameless, -1, np.arange(len(nameless)))
     return np.asarray(numbers[column.code], np.int64)
 
 

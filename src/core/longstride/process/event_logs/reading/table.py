@@ -1,4 +1,4 @@
-"""A log as a table of text, in blocks of rows: what each format becomes before its columns are understood."""
+"""A log as a table of text in blocks of rows: the common form of all formats."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -6,38 +6,38 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 
 BLOCK_ROWS = 1_000
-"""Rows of a block: few, because Python looks through all lists in memory again and again."""
+"""Rows of a block: few, because Python's garbage collector scans all lists in memory repeatedly."""
 
 
 class BadRow(NamedTuple):
     """A row that cannot be an event."""
 
-    number: int  # number of the row, as ``Table.unit`` counts
-    reason: str  # phrase that follows the number: "has no case id"
+    number: int  # number of the row, counted in ``Table.unit``
+    reason: str  # phrase after the number: "has no case id"
     cells: tuple[str, ...]  # the row
-    unit: str = ""  # what ``number`` counts, if not the table's unit
+    unit: str = ""  # unit that ``number`` counts, if not the table's
 
 
 class Block(NamedTuple):
-    """Some rows of a table, of the wanted columns."""
+    """Some rows of a table, restricted to the requested columns."""
 
     numbers: Sequence[int]  # number of each row
-    columns: Sequence[Sequence[str]]  # cells of each wanted column, without blanks around them
-    bad: Sequence[BadRow]  # rows of these that are malformed, not in ``columns``
+    columns: Sequence[Sequence[str]]  # cells of each requested column, stripped of blanks
+    bad: Sequence[BadRow]  # malformed rows, which are not in ``columns``
 
 
 @dataclass(frozen=True)
 class Table:
-    """Column names of a log, and its rows, which are read once."""
+    """Column names of a log, and its rows, which can be read once."""
 
-    names: list[str]  # column names, without blanks around them
-    unit: str  # what the numbers of rows count: "line", "row" or "event"
+    names: list[str]  # column names, stripped of blanks
+    unit: str  # unit that row numbers count: "line", "row" or "event"
     blocks: Callable[[list[int]], Iterator[Block]]  # rows of the columns with these indices
     notes: list[str] = field(default_factory=list)  # sentences about how the table was made
 
 
 def blocks_of(rows: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[Block]:
-    """Yield blocks of rows, (number, cells of the wanted columns); rows of empty cells are left out."""
+    """Yield blocks of rows, (number, cells of the requested columns); rows of empty cells are left out."""
     numbers: list[int] = []
     kept: list[tuple[str, ...]] = []
     for number, row in rows:
@@ -53,7 +53,7 @@ def blocks_of(rows: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[Block]:
 
 
 def cell_text(value: Any) -> str:
-    """Return a typed cell as text: times as ISO 8601, whole numbers without a fraction, "" for nothing."""
+    """Return a typed cell as text: times as ISO 8601, whole numbers without a fraction, "" for None."""
     if value is None or value != value:
         return ""
     if isinstance(value, datetime | date):

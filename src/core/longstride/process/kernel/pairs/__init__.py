@@ -1,1 +1,1 @@
-"""What a policy for any number of people and activities reads: descriptions of feasible pairs, and a summary."""
+"""Input of a policy for any number of people and activities: descriptions of feasible pairs, and a summary."""

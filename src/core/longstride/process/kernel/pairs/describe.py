@@ -1,8 +1,8 @@
 """Descriptions of the feasible pairs of a decision, for a policy that scores each with one network.
 
 Arguments are ``state`` (``state.py``) and ``p``, the parameters with the fields of
-:func:`longstride.process.kernel.pairs.figures.pair_figures`. Cost and memory go with the feasible pairs and the
-skills of the people in them. Times are float64 in the scenario's unit.
+:func:`longstride.process.kernel.pairs.figures.pair_figures`. Cost and memory grow with the number of feasible pairs and
+the skills of the people in them. Times are float64 in the scenario's unit.
 """
 
 import math
@@ -64,7 +64,7 @@ def describe_actions(state, p, ids, descriptions):  # type: ignore[no-untyped-de
 
 @njit(nogil=True)
 def _free_people(state, p, a):  # type: ignore[no-untyped-def]
-    """Return how many people who can do an activity are free."""
+    """Return the number of free people who can do an activity."""
     free = 0
     for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
         free += state.available[p.pair_resource[pair]]
@@ -73,7 +73,7 @@ def _free_people(state, p, a):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _describe_person(state, p, pair, row):  # type: ignore[no-untyped-def]
-    """Write what concerns the person of a pair: what else waits for this person, who may leave soon."""
+    """Write the columns about a pair's person: other work that waits for this person, and the time until they leave."""
     r, a = p.pair_resource[pair], p.pair_activity[pair]
     first, last = p.resource_first[r], p.resource_first[r + 1]
     activities, tasks, quickest = 0, 0, p.pair_log[pair]
@@ -90,13 +90,13 @@ def _describe_person(state, p, pair, row):  # type: ignore[no-untyped-def]
     row[SKILLS] = math.log(last - first)
     row[OTHER_WAITING], row[OTHER_TASKS] = math.log1p(activities), math.log1p(tasks)
     row[BEST_ELSEWHERE] = p.pair_log[pair] - quickest
-    left = min((state.change_at[r] - state.time) / p.pair_mean[pair], 20.0)  # for ever where nobody has shifts
+    left = min((state.change_at[r] - state.time) / p.pair_mean[pair], 20.0)  # unlimited without shifts
     row[SHIFT_LEFT] = math.log(max(left, 0.05))
 
 
 @njit(nogil=True)
 def _describe_task(state, p, a, free, rows):  # type: ignore[no-untyped-def]
-    """Write what concerns the head of an activity's queue, the same in all rows."""
+    """Write the columns about the head of an activity's queue, equal in all rows."""
     slot = state.queue_head[a]
     behind = branches_behind(state, p, a)
     queue = math.log1p(state.queue_length[a])
@@ -111,7 +111,7 @@ def _describe_task(state, p, a, free, rows):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _describe_choice(state, p, a, ids, rows):  # type: ignore[no-untyped-def]
-    """Write how each person compares with the others who could take the task, now or soon."""
+    """Write the columns that compare each person with the others who could take the task, now or soon."""
     relief = math.log(max(time_to_serve(state, p, a) / p.service_unit, 1e-300))
     for i in range(len(rows)):
         faster = 0

@@ -1,7 +1,7 @@
-"""Figures about pairs, people and activities that never change, and the rule that an untrained policy follows.
+"""Constant figures about pairs, people and activities, and the prior of an untrained policy.
 
-They are fields of the parameters' record, beside those of :class:`longstride.process.kernel.parameters.Parameters`.
-None depends on the order of people or activities.
+They are fields of the parameters' record, in addition to :class:`longstride.process.kernel.parameters.Parameters`. None
+depends on the order of people or activities.
 """
 
 import numpy as np
@@ -27,21 +27,21 @@ OTHER_WAITING, OTHER_TASKS, BEST_ELSEWHERE, SHIFT_LEFT, BEST_SLACK = range(15, 2
 SIZE = 20
 
 _OLDEST, _NEVER = 30.0, -100.0
-"""Weights of the logarithm of a case's age and of postpone in priors that never postpone."""
+"""Weights of the logarithm of a case's age, and of postpone, in priors that never postpone."""
 
 
 def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
     """Return further fields of the parameters: P pairs, A activities, R resources; times in units of ``service_unit``.
 
-    They are ``pair_rule`` float64[P, 3], the figures of the rule that never change; ``pair_log`` float64[P], the
-    logarithm of the mean service time; ``work_ahead`` float64[A], the expected work from each activity on;
+    They are ``pair_rule`` float64[P, 3], the constant figures of the rule; ``pair_log`` float64[P], the logarithm of
+    the mean service time; ``work_ahead`` float64[A], the expected work from each activity to the end of a case;
     ``activity_share`` float64[A], the mean service time over the number of able people; and ``resource_pairs``
-    int64[P], the pairs resource by resource, those of resource r from ``resource_first[r]`` on.
+    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on.
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
     speed = np.bincount(p.pair_activity, 1.0 / p.pair_mean, len(counts))
-    # Nobody does an automatic activity: it is no work.
+    # Automatic activities need no person, so they are not work.
     typical = np.divide(counts, speed, out=np.full(len(counts), 1e-9 * p.service_unit), where=counts > 0)
     return {
         "pair_rule": np.stack([slower, own, ahead[p.pair_activity]], axis=1),
@@ -55,7 +55,7 @@ def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
 def initial_weights(prior: str = RULE) -> np.ndarray:
     """Return float32[SIZE], a prior of :mod:`longstride.process.kernel.policy_prior` as weights of a description.
 
-    The logged habits are in no description: their weights are those of ``fifo``.
+    Descriptions do not contain the logged habits, so ``logged`` has the weights of ``fifo``.
     """
     weights = np.zeros(SIZE, np.float32)
     if prior != RULE:
@@ -69,13 +69,13 @@ def initial_weights(prior: str = RULE) -> np.ndarray:
 
 
 def expected_actions(p: Parameters, sizes: Sizes, routing: Routing, on_duty: float) -> float:
-    """Return about how many actions are feasible at a decision, for plans of memory.
+    """Return the approximate number of feasible actions at a decision, for plans of memory.
 
-    ``on_duty`` is the share of the time that people are on duty, on average.
+    ``on_duty`` is the mean share of the time that people are on duty.
 
-    Where people are seldom busy, one activity waits for those of its people who are free: at most as many as if the
-    fastest did all the work. Where they always are, one person is free for all activities that wait. The figure is the
-    larger of the two, one more, and postpone. It may be a few times what a policy meets.
+    If people are seldom busy, one task waits and its activity's free people are feasible: at most as many as if the
+    fastest did all the work. If people are always busy, one person is free for all activities that wait. The result is
+    the larger of the two, one more, and postpone. It may be a few times the number that a policy meets.
     """
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     counts = np.bincount(p.pair_activity, minlength=activities)

@@ -1,4 +1,4 @@
-"""A summary of the process whose size depends neither on the number of people nor on that of activities.
+"""A summary of the process whose size depends neither on the number of people nor on the number of activities.
 
 Arguments are those of :mod:`longstride.process.kernel.pairs.describe`.
 """
@@ -8,15 +8,16 @@ import math
 from numba import njit
 
 SIZE = 24
-"""Figures of a summary."""
+"""Number of figures of a summary."""
 
 
 @njit(nogil=True)
 def summarise(state, p, summary):  # type: ignore[no-untyped-def]
-    """Write float32[SIZE]: cases and queues, work, people, and the clock where the hour matters.
+    """Write float32[SIZE]: cases and queues, work, people, and the clock if the hour matters.
 
-    Figures 0 to 3 are logarithms of one more than: open cases, waiting tasks, both over the number of people. Then come
-    those of :func:`_queues`, :func:`_people` and, from 20 on, sine and cosine of the hour of the day and of the week.
+    Figures 0 to 3 are log(1 + x) of the open cases, of the waiting tasks, and of both over the number of people. Then
+    come those of :func:`_queues`, of :func:`_people` and, from 20 on, sine and cosine of the hour of the day and of the
+    week.
     """
     people = len(state.finish)
     summary[0], summary[1] = math.log1p(state.open), math.log1p(state.waiting)
@@ -33,9 +34,9 @@ def summarise(state, p, summary):  # type: ignore[no-untyped-def]
 def _queues(state, p, summary):  # type: ignore[no-untyped-def]
     """Write figures 4 to 13.
 
-    The share of activities that wait, of them those that somebody free can do; logarithms of the three longest queues,
-    of the mean and highest age of a head, of the work that waiting cases have ahead over the number of people, of the
-    most work of an activity over its people; and the work once more as it is.
+    The share of activities with a queue, and the share of those that a free person can do; logarithms of the three
+    longest queues, of the mean and highest age of a queue's head, of the work ahead of waiting cases over the number of
+    people, of the most work of an activity over its people; and the work without a logarithm.
     """
     activities = len(state.queue_length)
     waiting, served, ages, oldest, work, most = 0, 0, 0.0, 0.0, 0.0, 0.0
@@ -71,8 +72,8 @@ def _queues(state, p, summary):  # type: ignore[no-untyped-def]
 def _people(state, p, summary):  # type: ignore[no-untyped-def]
     """Write figures 14 to 19.
 
-    The share of people who are free, busy, on duty; logarithm of one more than the free ones; the work that cases in
-    service have ahead over the number of people; and the mean share of elapsed time e / (e + mean) of the busy ones.
+    The shares of people who are free, busy and on duty; log(1 + free people); the work ahead of cases in service over
+    the number of people; and the mean of e / (e + mean) over busy people, with the elapsed time e of their tasks.
     """
     people = len(state.finish)
     free, busy, on_duty, work, elapsed = 0, 0, 0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Episodes under the logged habits, event by event: the oldest case first, by its people as often as in the log."""
+"""Plays episodes under the logged habits: the oldest case first, by its people as often as in the log."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from longstride.jit_cache.cache import cached
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
-from longstride.process.kernel.heuristics import NOBODY
+from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, Sizes
 from longstride.process.kernel.state import state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
 
 _TRIES = 8
 _MOST_FACTOR = 4
-"""Events of an episode that are recorded, at most, as a multiple of those expected."""
+"""Most events of an episode that are recorded, as a multiple of the expected number."""
 
 
 class PlayedEvents(NamedTuple):
@@ -39,11 +39,11 @@ def play_logged(
 
     Args:
         record: parameters as a record.
-        parameters: the same, for the sizes of the state.
+        parameters: the same parameters, for the sizes of the state.
         sizes: sizes of the state.
         seed: seed of the episode.
         begin: time before which no case arrives.
-        cases: number of cases, all of which are finished; None for those up to the horizon.
+        cases: number of cases, all of which are finished; None for the cases up to the horizon.
     """
     state = np.zeros(1, state_dtype(parameters, sizes)).view(np.recarray)
     most = int(_MOST_FACTOR * sizes.expected_tasks) + 1000
@@ -61,7 +61,7 @@ def play_logged(
 
 @njit(nogil=True)
 def _play(states, p, rng, indices, times, begin, cases, finish):  # type: ignore[no-untyped-def]
-    """Fill indices (case, node, resource) and times (queued, start, end) of the events; return their number."""
+    """Fill indices (case, node, resource) and times (queued, start, end) of the events; return the number of events."""
     state, count = states[0], 0
     clear(state, p)
     if begin > 0.0:
@@ -105,10 +105,10 @@ def automatic_is_next(state, p):  # type: ignore[no-untyped-def]
 def choose_logged(state, p, rng):  # type: ignore[no-untyped-def]
     """Return a feasible pair of the oldest case that has one, in proportion to the pair's events in the log.
 
-    The choice is that of the heuristic ``logged`` without a look at every pair: a resource is drawn by habit and drawn
-    again if it is not available.
+    The choice is that of the heuristic ``logged``, but without reading every pair: a resource is drawn by habit and
+    drawn again if it is not available.
     """
-    oldest, chosen = NOBODY, -1
+    oldest, chosen = NO_CASE, -1
     for a in range(len(state.queue_length)):
         if state.queue_length[a] > 0 and state.able[a] > 0:
             slot = state.queue_head[a]

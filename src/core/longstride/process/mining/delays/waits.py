@@ -1,4 +1,4 @@
-"""What a log shows of each wait: all of it, and the part in which its person was free and on duty."""
+"""Waits in a log: the whole wait before each event, and the part in which its person was free and on duty."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from longstride.process.mining.working_hours import HOUR, find_open_hours, prese
 class Waits(NamedTuple):
     """Times of each event in open hours, float64[n], in the order of :class:`CaseOrder`."""
 
-    waiting: np.ndarray  # from the end of the events before it to its start
-    world: np.ndarray  # the part that its person cannot explain: from the first to the last moment free and on duty
+    waiting: np.ndarray  # from the end of the event's predecessors to its start
+    external: np.ndarray  # proven external part: from the first to the last moment with its person free and on duty
     span: np.ndarray  # from its start to its end
 
 
 def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours: np.ndarray) -> Waits:
-    """Return the waits of a log; an event without a resource counts as if its person was free all the time.
+    """Return the waits of a log; an event without a resource counts as if its person were always free.
 
     ``weights`` is the clock of the delays, float64[168]; ``open_hours``, bool[168], are the open hours of the week.
     """
@@ -48,14 +48,14 @@ def proven_of_waits(log: EventLog) -> np.ndarray:
     cases = order_cases(log)
     waits = find_waits(log, cases, delay_clock(log), find_open_hours(log))
     proven = np.zeros(len(log))
-    proven[cases.order] = waits.world / np.maximum(waits.waiting, 1e-12)
+    proven[cases.order] = waits.external / np.maximum(waits.waiting, 1e-12)
     return proven
 
 
 def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
     """Return float64[k, 2], the intervals in which one resource is on duty and has no record open, in seconds.
 
-    A daily break is not duty: it would prove that nothing that waits over noon waits for people.
+    A daily break is not duty: otherwise no wait over noon would be waiting for people.
     """
     first_hour, present = present_hours(start, end, open_hours, breaks=True)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], present.astype(np.int64), [0]]))).reshape(-1, 2)
@@ -63,9 +63,9 @@ def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np
 
 
 def outside_of_work(duty: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return float64[k, 2], the times of ``duty``, intervals in order, in which none of some records is open.
+    """Return float64[k, 2], the times of ``duty``, ordered intervals, in which none of the records is open.
 
-    ``start`` and ``end``, float64[n] seconds, are those of the records.
+    ``start`` and ``end``, float64[n] seconds, belong to the records.
     """
     if len(duty) == 0:
         return duty
@@ -73,7 +73,7 @@ def outside_of_work(duty: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.
     start, until = start[order], np.maximum.accumulate(end[order])
     begins = np.flatnonzero(np.append(True, start[1:] > until[:-1]))
     busy = np.stack([start[begins], until[np.append(begins[1:], len(until)) - 1]], 1)
-    # What is free lies between neighbouring busy intervals, and within duty.
+    # Free time lies between neighbouring busy intervals and within duty.
     times = np.unique(np.concatenate([duty.ravel(), busy.ravel()]))
     middle = (times[1:] + times[:-1]) / 2
     on = _inside(duty, middle) & ~_inside(busy, middle)
@@ -88,7 +88,7 @@ def _inside(intervals: np.ndarray, times: np.ndarray) -> np.ndarray:
 def free_between(free: np.ndarray, enabled: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and the last moment within each [enabled, start] that lies in a free interval.
 
-    Both are ``start`` where there is none.
+    Both are ``start`` if there is none.
     """
     if len(free) == 0:
         return start.copy(), start.copy()

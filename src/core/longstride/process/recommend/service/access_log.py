@@ -1,4 +1,4 @@
-"""The access log: a line of JSON for each answer, without tokens and without anything of a state."""
+"""The access log: a line of JSON for each answer, without tokens and without data of a state."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from longstride.errors import UserError
 
 
 class AccessLog:
-    """Writes lines, and gives up a line rather than let an answer wait or fail.
+    """Writes lines, and drops a line before it delays an answer or makes it fail.
 
     Args:
         path: file to append to, ``-`` for the standard output, empty for no log.
@@ -30,14 +30,14 @@ class AccessLog:
             self._poll.register(self._descriptor, select.POLLOUT)
 
     def write(self, **values: object) -> bool:
-        """Append a line with the present time; return whether it was written, or is not wanted."""
+        """Append a line with the current time; return False only if a line was dropped."""
         if self._descriptor < 0:
             return True
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **values}) + "\n"
         try:
             if self._poll is not None and not self._poll.poll(0):
-                return False  # its reader is behind
-            # A line is shorter than a page: several workers do not mix theirs.
+                return False  # the reader of a pipe is too slow
+            # A line is shorter than a page, so lines of several workers do not mix.
             return os.write(self._descriptor, line.encode()) == len(line)
         except OSError:
             return False

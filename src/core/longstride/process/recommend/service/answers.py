@@ -1,4 +1,4 @@
-"""The form of the service's answers, for its OpenAPI page."""
+"""Models of the service's answers, for its OpenAPI page."""
 
 from pydantic import BaseModel, Field
 
@@ -51,7 +51,7 @@ class Answer(BaseModel):
     feasible: int = Field(description="number of feasible assignments")
     postpone: Postpone
     heuristics: dict[str, Choice | None] = Field(description="what each heuristic would choose")
-    time_unit: str = Field(description="unit of the times; empty where the scenario has none")
+    time_unit: str = Field(description="unit of the times; empty if the scenario has none")
     action: int = Field(description="number of the chosen action of the simulator, -1 if there was nothing to decide")
     memory: str = Field(description="to be given with the next state, if it is not empty")
     policy_sha256: str = Field(description="digest of the policy's parameters")
@@ -59,7 +59,7 @@ class Answer(BaseModel):
 
 
 class Health(BaseModel):
-    """What the service serves."""
+    """State of the service."""
 
     status: str
     scenario: str
@@ -72,6 +72,6 @@ class Health(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was not answered."""
+    """The reason for refusing a request."""
 
     error: str

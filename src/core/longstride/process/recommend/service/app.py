@@ -27,7 +27,7 @@ from longstride.process.snapshots.schema import ProcessState
 from longstride.version import __version__
 
 LARGE_BYTES = 16_384
-"""A body that is larger goes to a second thread."""
+"""Size in bytes above which a body goes to a second thread."""
 
 _LARGE = ThreadPoolExecutor(1, "large bodies")
 
@@ -49,10 +49,10 @@ def create_app(served: Served, guard: Guard, connections: Connections | None = N
     more than ``LARGE_BYTES`` goes to a second thread, so that it delays no other request.
 
     Args:
-        served: the policy that answers.
-        guard: who may ask.
-        connections: those of this worker; None without limits and without a log.
-        lifespan: FastAPI's, what begins and ends with the application.
+        served: policy that answers.
+        guard: admission of requests.
+        connections: connections of this worker; None for no limits and no log.
+        lifespan: FastAPI's context manager for the lifetime of the application.
     """
     words = "Who should do what next."
     about = {name: value for name, value in served.about.items() if name != "saved"}
@@ -75,13 +75,13 @@ def create_app(served: Served, guard: Guard, connections: Connections | None = N
         return Response(content, media_type="application/json")
 
     async def health() -> Health:
-        """Return what is served, and that it is alive; needs no token."""
+        """Return the state of the service; needs no token."""
         age = max(0.0, time.time() - served.about["saved"]) if "saved" in served.about else None
         answered = connections.counts.answered()
         return Health(status="ok", version=__version__, **about, checkpoint_age_seconds=age, answered=answered)
 
     async def ready() -> Response:
-        """Return whether new requests should come here, status 503 if the service is stopping; needs no token."""
+        """Return whether the service accepts requests, with status 503 if it is stopping; needs no token."""
         return JSONResponse({"status": "stopping"}, 503) if connections.stopping else JSONResponse({"status": "ready"})
 
     async def metrics() -> Response:
@@ -105,7 +105,7 @@ def answer_to(recommender: Recommender, body: bytes, top: int, about: dict[str, 
     """Return the answer to a body as JSON, with the version and the digest of the policy.
 
     Raises:
-        RefusedError: it is no state, or does not fit the scenario.
+        RefusedError: the body is not a state, or does not fit the scenario.
     """
     try:
         state = parse_bounded(body, "the body")
@@ -119,7 +119,7 @@ def answer_to(recommender: Recommender, body: bytes, top: int, about: dict[str, 
 
 
 def _answer_unknown(app: FastAPI) -> None:
-    """Answer requests for what is not there with a sentence."""
+    """Answer requests for unknown pages with a sentence."""
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
@@ -135,7 +135,7 @@ def _top(text: str | None) -> int:
 
 
 def _request_body() -> dict[str, Any]:
-    """Return what the OpenAPI page says of the body, which the application reads itself."""
+    """Return the OpenAPI description of the request body, which the application reads itself."""
     reference = {"$ref": "#/components/schemas/ProcessState"}
     top = {"name": "top", "in": "query", "schema": {"type": "integer", "minimum": 0, "default": TOP}}
     content = {"application/json": {"schema": reference}}
@@ -143,7 +143,7 @@ def _request_body() -> dict[str, Any]:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, with the form of a state."""
+    """Return the OpenAPI document with the schema of a state."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         state = json.loads(json.dumps(ProcessState.model_json_schema(ref_template="#/components/schemas/{model}")))

@@ -1,4 +1,4 @@
-"""A connection with limits on the head of a request and on the client that receives; uvicorn waits and keeps all."""
+"""A connection with limits on the head of a request and on slow clients, which uvicorn does not have."""
 
 import asyncio
 import json
@@ -10,14 +10,14 @@ from longstride.process.recommend.service.connections import Connections
 from longstride.process.recommend.service.limits import MOST_HEAD_BYTES, MOST_SECONDS, STOPPING
 
 _END = b"\r\n\r\n"
-"""End of the head of a request."""
+"""Bytes that end the head of a request."""
 
 _IDLE_AT_STOP = 1.0
-"""Seconds that a connection must be idle before a service that stops closes it: no request is on its way then."""
+"""Seconds of idling after which a stopping service closes a connection: no request is on its way then."""
 
 
 class _Channel:
-    """A transport that drops what is written after its end, as that of asyncio does; uvloop's raises an error.
+    """A transport that drops data written after its end, like asyncio's transport; uvloop's raises an error.
 
     Args:
         transport: transport of the connection.
@@ -30,7 +30,7 @@ class _Channel:
         self._transport, self.dropped = transport, False
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the transport has under a name."""
+        """Return an attribute of the transport."""
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -44,11 +44,11 @@ class _Channel:
 class Connection(asyncio.Protocol):
     """Uvicorn's protocol behind limits.
 
-    The body of a request is not limited here: a guard admits requests first.
+    The body of a request is limited elsewhere, after a guard has admitted the request.
 
     Args:
-        connections: all connections of this process; they check this one several times a second.
-        arguments: those that uvicorn gives its own protocol.
+        connections: all connections of this process, which call ``check`` several times a second.
+        arguments: arguments of uvicorn's own protocol.
 
     Requests find their connection as ``scope["state"]["connection"]``.
     """
@@ -57,20 +57,20 @@ class Connection(asyncio.Protocol):
         self._all = connections
         arguments["app_state"] = {**arguments["app_state"], "connection": self}
         self._inner: Any = AutoHTTPProtocol(**arguments)
-        self._read = 0  # bytes of a head that is not complete
-        self._tail = b""  # the last of them, which may begin the end of the head
-        self._blocked_since = 0.0  # when the client was first seen not to receive; 0 if it does
+        self._read = 0  # bytes of an incomplete head
+        self._tail = b""  # its last bytes, which may be the first part of the end mark
+        self._blocked_since = 0.0  # time since which the client does not receive; 0 if it does
         self._refused = self._lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the first request."""
+        """Start waiting for the first request."""
         self._transport: Any = _Channel(transport)
         self._waits_since = self._idle_since = self._all.now()  # the first is 0 between two requests
         self._refused = not self._all.admit(self)
         self._inner.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on, as long as the head of a request is not too long."""
+        """Pass data on unless the head of a request is too long."""
         if self._refused:
             self._refuse(
                 "503 Service Unavailable", "The service has too many connections; try again.", "Retry-After: 1"
@@ -89,11 +89,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def _answering(self) -> bool:
-        """Whether the head of a request is complete, and its answer is not."""
+        """Return whether the head of a request is complete but its answer is not."""
         return self._inner.cycle is not None and not self._inner.cycle.response_complete
 
     def _head_after(self, data: bytes) -> int:
-        """Return the bytes of the head that have arrived, with data that belongs to it up to its end."""
+        """Return the size in bytes of the head so far, including the part of ``data`` up to the head's end."""
         end = (self._tail + data).find(_END)
         return self._read + (len(data) if end < 0 else end - len(self._tail))
 
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def left(self) -> bool:
-        """Whether the client has left before it had its answer."""
+        """Whether the client has left before it received its answer."""
         return self._lost or bool(self._transport.dropped)
 
     def pause_writing(self) -> None:
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _is_blocked(self, now: float) -> bool:
-        """Return whether the client has left data unread for too long; closing would wait for it, too."""
+        """Return whether the client has not read data for too long; closing would also wait for it."""
         if not self._transport.get_write_buffer_size():
             self._blocked_since = 0.0
             return False
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         return bool(now - self._blocked_since > self._all.limits.write_seconds)
 
     def end(self) -> None:
-        """End the connection of a service that stops; the head of a request that is not complete is refused."""
+        """End the connection of a stopping service; refuse an incomplete head of a request."""
         if self._answering:
             self._transport.abort()
         elif self._read:
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, status: str, sentence: str, *headers: str) -> None:
-        """Answer in a sentence, and close the connection."""
+        """Answer with a sentence, and close the connection."""
         self._waits_since = 0.0
         if not self._transport.is_closing():
             self._all.note(int(status[:3]))

@@ -1,4 +1,4 @@
-"""All connections of a worker: how many there may be, and what happens to them when it stops."""
+"""All connections of a worker: their limit, and their end when the worker stops."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ from longstride.process.recommend.service.counts import Counts
 from longstride.process.recommend.service.limits import Limits
 
 _REFUSED_AT_ONCE = 200
-"""Connections beyond the limit that are told why they are refused; further ones are closed."""
+"""Connections beyond the limit that receive a reason for the refusal; further ones are closed."""
 
 
 class Checked(Protocol):
-    """A connection, as all of them together see it."""
+    """A connection as used by :class:`Connections`."""
 
     def check(self, now: float) -> None:
         """End the connection if its time is over."""
@@ -27,12 +27,12 @@ class Connections:
     """The open connections of a worker.
 
     Args:
-        limits: limits that settings name.
-        counts: where answers are counted.
-        log: where they are logged.
+        limits: limits from settings.
+        counts: counters of answers.
+        log: access log.
 
     Attributes:
-        stopping: whether the worker answers what it has got, and then ends.
+        stopping: whether the worker answers the requests it has received, and then ends.
     """
 
     def __init__(self, limits: Limits, counts: Counts, log: AccessLog) -> None:
@@ -66,11 +66,11 @@ class Connections:
             connection.end()
 
     def note(self, status: int) -> None:
-        """Count and log an answer that was given before the request was read, or a client that did not receive."""
+        """Count and log an answer given before the request was read, or a client that did not receive."""
         self.counts.observe("other", status, 0.0)
         self.write(path="other", status=status)
 
     def write(self, **values: object) -> None:
-        """Append a line to the access log; one that cannot be written is counted."""
+        """Append a line to the access log; count a line that cannot be written."""
         if not self.log.write(**values):
             self.counts.add("log_lines_lost")

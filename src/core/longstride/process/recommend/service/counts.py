@@ -16,7 +16,7 @@ from longstride.version import __version__
 
 ROUTES = ("/recommend", "/health", "/ready", "/metrics", "other")
 STATUSES = (200, 400, 401, 404, 405, 408, 413, 422, 431, 499, 500, 503, 0)
-"""Statuses that are counted one by one; 499 for clients that left, 0 for others."""
+"""Statuses with their own counters; 499 for clients that left, 0 for other statuses."""
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, float("inf"))
 _GAUGES = ("beat", "connections", "log_lines_lost", "worker_restarts", "reloads", "reload_failures", "seconds")
@@ -29,10 +29,10 @@ _WIDTH = _HISTOGRAM + len(_BUCKETS)
 
 
 class Counts:
-    """Numbers in memory that the processes of a service share; each process writes one row, so no lock is needed.
+    """Numbers in memory shared by the processes of a service; each process writes its own row, so no lock is needed.
 
     Args:
-        rows: processes at most.
+        rows: largest number of processes.
     """
 
     def __init__(self, rows: int = 1) -> None:
@@ -41,7 +41,7 @@ class Counts:
         self.use_row(0)
 
     def use_row(self, row: int) -> None:
-        """Let this process write a row; counts go on from those of the process that had it before."""
+        """Let this process write a row; its counts continue those of the previous process."""
         self._own = self._all[row]
 
     def observe(self, route: str, status: int, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Counts:
         return float(self._all[row, _PLACES[name]])
 
     def clear(self, row: int) -> None:
-        """Forget that a process was alive and had connections; its counts stay."""
+        """Reset a process's sign of life and connections; its counts stay."""
         self._all[row, _PLACES["beat"]] = self._all[row, _PLACES["connections"]] = 0.0
 
     def total(self, name: str) -> float:
@@ -109,13 +109,13 @@ class _Page:
         return family
 
     def _numbers(self) -> list[Metric]:
-        said = {
-            "worker_restarts": "Workers that ended unasked and were started again.",
+        descriptions = {
+            "worker_restarts": "Workers that ended unexpectedly and were started again.",
             "reloads": "Times that a checkpoint or tokens were loaded while serving.",
-            "reload_failures": "Times that loading failed, so that the policy before went on.",
+            "reload_failures": "Times that loading failed, so that the previous policy stayed.",
             "log_lines_lost": "Lines of the access log that could not be written.",
         }
-        counters = [CounterMetricFamily(f"longstride_{n}", text, self._number(n)) for n, text in said.items()]
+        counters = [CounterMetricFamily(f"longstride_{n}", text, self._number(n)) for n, text in descriptions.items()]
         open_now = GaugeMetricFamily("longstride_connections", "Open connections.", self._number("connections"))
         return [*counters, open_now]
 

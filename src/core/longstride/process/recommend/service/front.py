@@ -14,25 +14,25 @@ from longstride.process.recommend.service.counts import ROUTES
 from longstride.process.recommend.service.guard import Guard, RefusedError
 
 OPEN_TO_ALL = ("/health", "/ready")
-"""Paths that need no token."""
+"""Paths without a token."""
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 _LEFT = 499
-"""Status of a request in the log whose client left before it had its answer, as nginx has it."""
+"""Logged status of a request whose client left before its answer, as in nginx."""
 
 
 class Front:
-    """Lets pass what a guard admits, and answers ``POST /recommend`` itself.
+    """Admits requests by a guard, and answers ``POST /recommend`` itself.
 
-    A plain ASGI application: a question does not need the way through FastAPI's routes, which takes time.
+    This is a plain ASGI application, which saves the time of FastAPI's routes for recommendations.
 
     Args:
         app: application for all other requests.
-        guard: who may ask.
+        guard: admission of requests.
         recommend: answers ``POST /recommend``.
-        connections: those of this worker.
+        connections: connections of this worker.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Front:
         await response(scope, receive, sent)
 
     def _note(self, scope: Any, sent: "_Sent", seconds: float) -> None:
-        """Count and log an answer; of the path only what the service itself has is logged."""
+        """Count and log an answer; only known paths are logged."""
         path, status = scope["path"] if scope["path"] in ROUTES else "other", sent.status or 500
         self._connections.counts.observe(path, status, seconds)
         self._connections.write(
@@ -79,7 +79,7 @@ class Front:
 
 
 class _Sent:
-    """Passes an answer on with the headers that each answer has, and remembers what it was."""
+    """Passes an answer on with the headers of every answer, and remembers its status."""
 
     def __init__(self, send: Any, scope: Any, request_id: str, connections: Connections) -> None:
         self._send, self.request_id, self._connections = send, request_id, connections
@@ -102,7 +102,7 @@ class _Sent:
 
 
 def _id_of(request: Request) -> str:
-    """Return the request's id: that of its header if it is short and plain, else a new one."""
+    """Return the request's id: from its header if short and plain, else a new one."""
     given = request.headers.get("x-request-id", "")
     return given if _SANE_ID.fullmatch(given) else uuid4().hex
 
@@ -110,6 +110,6 @@ def _id_of(request: Request) -> str:
 def problem(status: int, sentence: str) -> Response:
     """Return the answer to a request that is refused."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    # A body that was not read to its end would be taken for the next request.
+    # The server would take the unread rest of a body for the next request.
     headers |= {"Connection": "close"} if status in (401, 408, 413, 503) else {}
     return JSONResponse({"error": sentence}, status, headers)

@@ -1,4 +1,4 @@
-"""Admission to the service: who may ask, and how large a question may be."""
+"""Admission to the service: tokens, host names, and the size of requests."""
 
 import asyncio
 import hmac
@@ -19,11 +19,11 @@ _PORT = re.compile(r":\d*$")
 
 
 class RefusedError(Exception):
-    """A request that is not answered.
+    """The error for a refused request.
 
     Args:
         status: HTTP status code.
-        sentence: what is wrong.
+        sentence: reason.
     """
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -33,12 +33,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Guard:
-    """Who may ask.
+    """Conditions for admitting a request.
 
     Attributes:
-        tokens: each request must show one of them; empty for none.
-        hosts: names under which the service may be addressed; empty for any. A web page could reach a service of this
-            machine under a name of its own (DNS rebinding). Starlette's TrustedHostMiddleware does not know ``[::1]``.
+        tokens: each request must contain one of them; empty for no tokens.
+        hosts: names under which the service may be addressed; empty for any. Otherwise a web page could reach a local
+            service under its own name (DNS rebinding). Starlette's TrustedHostMiddleware does not support ``[::1]``.
     """
 
     tokens: tuple[str, ...] = field(default=(), repr=False)
@@ -48,13 +48,13 @@ class Guard:
         """Refuse a request without a token, or under another name.
 
         Raises:
-            RefusedError: it is refused.
+            RefusedError: the request is refused.
         """
         if self.hosts and _PORT.sub("", request.headers.get("host", "")).lower() not in self.hosts:
             raise RefusedError(400, "This service answers on this machine only; address it as localhost.")
         if self.tokens:
             given = request.headers.get("authorization", "").encode("utf-8", "replace")
-            # All of them are compared: the time says nothing about which one is close.
+            # All tokens are compared, so that the time does not reveal a similar one.
             if not any([hmac.compare_digest(given, f"Bearer {token}".encode()) for token in self.tokens]):
                 raise RefusedError(401, "The header Authorization: Bearer TOKEN is missing or its token is wrong.")
 
@@ -63,7 +63,7 @@ async def body_of(request: "Request") -> bytes:
     """Return the body of a request.
 
     Raises:
-        RefusedError: it is too large, or it does not arrive.
+        RefusedError: the body is too large, or does not arrive in time.
     """
     too_large = RefusedError(413, f"The body is larger than {format_bytes(MOST_BYTES)}; send fewer cases at once.")
     length = request.headers.get("content-length", "")
@@ -83,7 +83,7 @@ async def body_of(request: "Request") -> bytes:
         raise RefusedError(400, "The body was cut off.") from None
     except TimeoutError:
         raise RefusedError(408, f"The body did not arrive within {MOST_SECONDS:.0f} seconds.") from None
-    except asyncio.CancelledError:  # at the end of the time for requests in progress
+    except asyncio.CancelledError:  # the time for requests in progress is over
         raise RefusedError(503, STOPPING) from None
     return b"".join(parts)
 
@@ -93,10 +93,10 @@ def guard_of(host: str, token_file: str | None) -> Guard:
 
     Args:
         host: address or name to listen at.
-        token_file: file with tokens, one a line; None for the environment variable ``LONGSTRIDE_TOKEN``.
+        token_file: file with tokens, one per line; None for the environment variable ``LONGSTRIDE_TOKEN``.
 
     Raises:
-        UserError: other machines could ask without a token, or the tokens cannot be used.
+        UserError: other machines could send requests without a token, or the tokens are not valid.
     """
     tokens = read_tokens(token_file)
     if is_loopback(host):

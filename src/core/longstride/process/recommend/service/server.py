@@ -1,4 +1,4 @@
-"""Runs the service until SIGTERM or Ctrl-C: what was asked before is answered, then the process ends."""
+"""Runs the service until SIGTERM or Ctrl-C; earlier requests are answered before the process ends."""
 
 import gc
 import os
@@ -18,61 +18,61 @@ from longstride.text import Say
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the service is to be."""
+class ServiceOptions:
+    """Options of the service."""
 
     host: str  # address to listen at
     port: int  # 0 for any free one
     workers: int = 1  # processes that answer
     access_log: str = ""  # file, "-" for the standard output, empty for none
-    limits: Limits = field(default_factory=Limits)  # limits that settings name
-    reload_seconds: float = 0.0  # between looks for a newer checkpoint; 0 for none
+    limits: Limits = field(default_factory=Limits)  # limits from settings
+    reload_seconds: float = 0.0  # seconds between checks for a newer checkpoint; 0 for none
 
 
 def serve(
-    wanted: Wanted, load: Load, guard_at: Callable[[str], Guard], fingerprint: Callable[[], object], say: Say
+    options: ServiceOptions, load: Load, guard_at: Callable[[str], Guard], fingerprint: Callable[[], object], say: Say
 ) -> None:
     """Answer requests until a signal ends it.
 
     Args:
-        wanted: what the service is to be.
-        load: reads the newest intact checkpoint.
-        guard_at: returns who may ask at an address, with the present tokens.
-        fingerprint: returns another value once there is another checkpoint.
+        options: options of the service.
+        load: returns the newest intact checkpoint's policy.
+        guard_at: returns the guard of an address, with the current tokens.
+        fingerprint: returns a value that changes with the checkpoint.
         say: prints a line.
 
     Raises:
         UserError: the address or the access log is not available.
     """
     listener = inherited_listener()
-    host = wanted.host if listener is None else listener.getsockname()[0]
-    guard, listener = guard_at(host), listener or _bound(wanted.host, wanted.port)
-    AccessLog(wanted.access_log)  # is refused before anything is served
+    host = options.host if listener is None else listener.getsockname()[0]
+    guard, listener = guard_at(host), listener or _bound(options.host, options.port)
+    AccessLog(options.access_log)  # a wrong access log is refused before anything is served
     served = _ready(load())
-    _open(listener, wanted)
-    counts = Counts(rows_of(wanted.workers))
-    work = Work(listener, served, guard, wanted.limits, wanted.access_log, counts)
-    reloading = Reloading(lambda: (_ready(load()), guard_at(host)), fingerprint, wanted.reload_seconds)
+    _open(listener, options)
+    counts = Counts(rows_of(options.workers))
+    work = Work(listener, served, guard, options.limits, options.access_log, counts)
+    reloading = Reloading(lambda: (_ready(load()), guard_at(host)), fingerprint, options.reload_seconds)
     line = f"Serving {served.about['scenario']} on {_shown(listener)} (POST /recommend, GET /health, GET /docs)."
     if hasattr(os, "fork"):
-        Master(work, wanted.workers, reloading, say, line).run()
+        Master(work, options.workers, reloading, say, line).run()
     else:
         Worker(work, lambda: say(line), -1).run()
     say("Stopped.")
 
 
 def _ready(served: Served) -> Served:
-    """Compile what answers, and let workers share its memory."""
+    """Compile the recommender, and let workers share its memory."""
     for recommender in (served.recommender, served.other):
         if recommender is not None:
             recommender.compile()
     gc.collect()
-    gc.freeze()  # what is here now stays; walking through it would delay an answer and copy it into each worker
+    gc.freeze()  # current objects stay; scanning them would delay answers and copy them into each worker
     return served
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket with an address that accepts nothing yet: the port opens when the service is ready."""
+    """Return a bound socket that does not listen yet: the port opens when the service is ready."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         if os.name == "posix":
@@ -83,11 +83,11 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _open(listener: socket.socket, wanted: Wanted) -> None:
+def _open(listener: socket.socket, options: ServiceOptions) -> None:
     try:
         listener.listen(BACKLOG)
     except OSError as error:
-        raise _not_available(wanted.host, wanted.port, error) from None
+        raise _not_available(options.host, options.port, error) from None
 
 
 def _not_available(host: str, port: int, error: Exception) -> UserError:

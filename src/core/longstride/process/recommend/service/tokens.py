@@ -1,4 +1,4 @@
-"""Tokens that requests must show: from a file that others cannot read, or from the environment."""
+"""Reads the tokens of requests from a file that others cannot read, or from the environment."""
 
 import os
 import stat
@@ -9,14 +9,14 @@ from longstride.errors import UserError
 TOKEN_VARIABLE = "LONGSTRIDE_TOKEN"
 
 _SHORTEST = 16
-"""Characters of a token."""
+"""Fewest characters of a token."""
 
 
 def read_tokens(token_file: str | None) -> tuple[str, ...]:
-    """Return the tokens of a file, one a line, or the one of ``LONGSTRIDE_TOKEN``; none if neither is given.
+    """Return the tokens in a file, one per line, or in ``LONGSTRIDE_TOKEN``; none if neither is given.
 
     Args:
-        token_file: file with the tokens; each of them is accepted.
+        token_file: file with the tokens, each of which is accepted.
 
     Raises:
         UserError: the file cannot be read, other users can read or change it, or a token is short.
@@ -46,7 +46,7 @@ def _content(path: Path) -> str:
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:
-    """Refuse a file that other users can read or change; its group may read it, as secrets of containers need."""
+    """Refuse a file that other users can read or change; its group may read it, as needed for container secrets."""
     if os.name != "posix":
         return
     if not stat.S_ISREG(status.st_mode):

@@ -19,7 +19,7 @@ _EXCELS_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*')
 
 
 class _Lines:
-    """Lines of a text file, read in pieces; an endless one is refused before it fills the memory."""
+    """Lines of a text file, read in pieces; an endless line is refused before it fills the memory."""
 
     def __init__(self, file: IO[bytes], source: str) -> None:
         head = file.read(_HEAD)
@@ -31,11 +31,11 @@ class _Lines:
         return chain.from_iterable(self._pieces())
 
     def _pieces(self) -> Iterator[Iterator[str]]:
-        """Yield the lines of pieces of the text that end with a line."""
+        """Yield the lines of each piece of the text; pieces end at the end of a line."""
         number, rest = 1, ""
         while more := self._text.read(LONGEST_TEXT):
             text = rest + more
-            # A carriage return at the very end may be the first half of a line's end.
+            # A carriage return at the very end may be the first half of a line break.
             end = 1 + max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1))
             piece, rest = text[:end], text[end:]
             number += piece.count("\n")
@@ -48,7 +48,7 @@ class _Lines:
 
 
 def _errors(head: bytes) -> str:
-    """Return what happens to bytes that are no text: those of UTF-8 are mended later."""
+    """Return the error handler for invalid bytes: those in UTF-8 files are repaired later."""
     return "surrogateescape" if encoding_of(head) == "utf-8-sig" else "strict"
 
 
@@ -61,18 +61,18 @@ def csv_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Tabl
         columns: column names that the user gave, by field; they help to find the separator.
 
     Raises:
-        UserError: a line or a quoted cell does not end, or a limit is passed. Other malformed rows are in the blocks.
+        UserError: a line or a quoted cell does not end, or a limit is exceeded. Other malformed rows are in the blocks.
     """
     source = guard.source
     lines = _Lines(file, source)
     reading = iter(lines)
     header = next(reading, "")
     separators: tuple[str, ...] = _SEPARATORS
-    if said := _EXCELS_FIRST_LINE.fullmatch(header):
-        header, separators = next(reading, ""), (said[1],)
+    if separator_line := _EXCELS_FIRST_LINE.fullmatch(header):
+        header, separators = next(reading, ""), (separator_line[1],)
     separator, names = _read_header(header, separators, columns)
     guard.require_columns(len(names))
-    before = 2 if said else 1
+    before = 2 if separator_line else 1
 
     def blocks(wanted: list[int]) -> Iterator[Block]:
         reader = csv.reader(reading, delimiter=separator, strict=True)
@@ -89,7 +89,7 @@ def csv_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Tabl
 
 
 def _read_header(header: str, separators: tuple[str, ...], columns: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the separator under which most columns are recognised, and the column names."""
+    """Return the separator that gives the most recognised columns, and the column names."""
     splits = {s: [n.strip() for n in _cells(header, s)] for s in separators}
     best = max(separators, key=lambda s: (count_recognised(splits[s], columns), len(splits[s])))
     return best, splits[best]
@@ -108,7 +108,7 @@ def _some_rows(
 ) -> tuple[list[list[str]], list[int], list[BadRow], bool]:
     """Return rows of a block with the numbers of their first lines, malformed rows, and whether rows follow."""
     rows: list[list[str]] = []
-    # The reader counts from after the header; for a quoted cell of several lines the first one is named.
+    # The reader counts lines after the header; a quoted cell of several lines has the number of its first.
     numbers = [before + reader.line_num + 1]
     bad: list[BadRow] = []
     try:
@@ -127,7 +127,7 @@ def _some_rows(
         return rows, numbers, bad, more
     both = list(zip(numbers, rows, strict=True))
     bad += [
-        BadRow(number, f"has {len(row)} fields where the header has {width}", tuple(row))
+        BadRow(number, f"has {len(row)} fields, but the header has {width}", tuple(row))
         for number, row in both
         if row and len(row) != width
     ]

@@ -1,4 +1,4 @@
-"""The parts of a workbook, looked at before a library reads them: packed sizes, kinds of packing, entities."""
+"""Checks of the parts of a workbook before a library reads them: packed sizes, kinds of packing, entities."""
 
 import zipfile
 import zlib
@@ -13,15 +13,15 @@ from longstride.process.event_logs.reading.limits import Guard
 _CHUNK = 1 << 14
 _MOST_PARTS = 20_000
 _STREAMED = ("xl/worksheets/", "xl/sharedStrings", "xl/media/", "xl/embeddings/")
-"""Beginnings of the names of parts that may be large: they are read row by row, or not at all."""
+"""Prefixes of the names of parts that may be large: they are read row by row, or not at all."""
 _LARGEST_OTHER = 64_000_000
-"""Bytes of any other part; such are read as a whole."""
+"""Most bytes of any other part, which is read as a whole."""
 _STRING_COST = 4
-"""Bytes of memory for each byte of XML that holds the strings of all sheets."""
+"""Bytes of memory for each byte of the XML with the strings of all sheets."""
 
 
 class _RootFoundError(Exception):
-    """The first element is reached, after which there can be no DOCTYPE."""
+    """Stops a parser at the first element, after which there can be no DOCTYPE."""
 
 
 def require_harmless_parts(file: IO[bytes], guard: Guard) -> None:
@@ -32,7 +32,7 @@ def require_harmless_parts(file: IO[bytes], guard: Guard) -> None:
         guard: limits, and the name of the file for messages.
 
     Raises:
-        UserError: it is one of these, or no archive.
+        UserError: the workbook is refused, or is not an archive.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -50,7 +50,7 @@ def _damaged(source: str, error: Exception) -> UserError:
 
 
 def _require_sizes(parts: list[zipfile.ZipInfo], packed: int, guard: Guard) -> None:
-    """Hold the unpacked sizes to the limits; zipfile reads no more of a part than it says."""
+    """Check the unpacked sizes against the limits; zipfile reads no more of a part than its stated size."""
     if len(parts) > _MOST_PARTS:
         raise UserError(f"{guard.source} is an archive of {len(parts):,} parts; save it again as .xlsx.")
     sheets = sum(part.filename.startswith("xl/worksheets/") and part.filename.endswith(".xml") for part in parts)
@@ -76,7 +76,7 @@ def _refuse_packing(part: zipfile.ZipInfo, source: str) -> None:
 
 
 def _refuse_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo, guard: Guard) -> None:
-    """Read a part up to its first element and refuse a DOCTYPE; what is no XML is left to the reader."""
+    """Read a part up to its first element and refuse a DOCTYPE; invalid XML is left to the reader."""
 
     def stop(*_: object) -> NoReturn:
         raise _RootFoundError

@@ -1,4 +1,4 @@
-"""Event logs as Excel workbooks (.xlsx), by openpyxl: the sheet whose first row has most recognised columns."""
+"""Event logs as Excel workbooks (.xlsx), by openpyxl: the sheet whose header has the most recognised columns."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.table import Block, Table, blocks_of, cell_text
 
 _LAST_ROW = 1_048_576
-"""Number of the last row that Excel knows."""
+"""Number of the last row of a sheet in Excel."""
 _HEADER_ROWS = 1_000
-"""First rows among which the header must be."""
+"""Number of first rows that may contain the header."""
 
 
 def excel_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Table:
-    """Return the table of a workbook; its header is the first row that is not empty.
+    """Return the table of a workbook; its first non-empty row is the header.
 
     Args:
         file: workbook, seekable.
@@ -25,7 +25,7 @@ def excel_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Ta
         columns: column names that the user gave, by field; they help to find the sheet.
 
     Raises:
-        UserError: openpyxl is missing, the workbook is damaged or empty, or a limit is passed.
+        UserError: openpyxl is missing, the workbook is damaged or empty, or a limit is exceeded.
     """
     try:
         from openpyxl import load_workbook
@@ -57,7 +57,7 @@ def excel_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Ta
 
 @contextmanager
 def _openpyxl_errors(source: str) -> Iterator[None]:
-    """Turn errors into sentences; openpyxl raises nearly every built-in one for a damaged workbook."""
+    """Turn errors into sentences; openpyxl raises nearly every built-in error for a damaged workbook."""
     try:
         yield
     except (UserError, MemoryError):
@@ -68,12 +68,12 @@ def _openpyxl_errors(source: str) -> Iterator[None]:
 
 
 def _rows(sheet: Any, first: int, last: int | None, width: int, guard: Guard) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and cells of the rows of a sheet that are not empty, from a first to a last one (None for all).
+    """Yield number and cells of the non-empty rows of a sheet, from a first to a last row (None for all).
 
     Raises:
-        UserError: the workbook is damaged, or has numbers of rows that Excel has not.
+        UserError: the workbook is damaged, or has row numbers that Excel does not have.
     """
-    # What the sheet says of its own size is often wrong.
+    # The size that a sheet states is often wrong.
     sheet.reset_dimensions()
     with _openpyxl_errors(guard.source):
         rows = sheet.iter_rows(min_row=first, max_row=last, max_col=width, values_only=True)
@@ -88,7 +88,7 @@ def _rows(sheet: Any, first: int, last: int | None, width: int, guard: Guard) ->
 
 
 def _header(sheet: Any, guard: Guard) -> tuple[int, list[str]]:
-    """Return number and cells of the first row that is not empty; no cells if there is none."""
+    """Return number and cells of the first non-empty row; no cells if there is none."""
     for number, row in _rows(sheet, 1, _HEADER_ROWS, guard.limits.max_columns + 1, guard):
         if any(row) and any(names := [cell_text(cell) for cell in row]):
             while not names[-1]:

@@ -36,15 +36,15 @@ class Objects(NamedTuple):
 
 
 def flattened(log: Objects, guard: Guard, object_type: str) -> Table:
-    """Return a table of rows, one for each event and object of a type, in the order of time.
+    """Return a table with a row for each event and object of a type, in order of time.
 
-    Its columns are case, activity and time in pm4py's names, the attributes of events, and for each other type of
-    objects the first related object. A column of people (``employees``) so becomes the resource.
+    Its columns are case, activity and time in pm4py's names, the attributes of events, and for each other object type
+    the first related object. So a column of people (``employees``) becomes the resource.
 
     Raises:
-        UserError: the log does not say which objects are cases, or a limit is passed.
+        UserError: it is not clear which objects are cases, or a limit is exceeded.
     """
-    # An event has a row in each of its cases, so a small file can have very many.
+    # An event has a row in each of its cases, so a small file can have very many rows.
     guard.require_rows(sum(len(event.objects) for event in log.events))
     chosen = _choose_type(log, guard.source, object_type)
     types = dict.fromkeys(kind for kind in log.types.values() if kind != chosen)
@@ -73,7 +73,7 @@ def _choose_type(log: Objects, source: str, object_type: str) -> str:
     """Return the type of the objects that become cases.
 
     Raises:
-        UserError: the named type does not exist, or none is named and several are possible.
+        UserError: the named type does not exist, or no type is named and several are possible.
     """
     counts = Counter(log.types.values())
     shown = ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
@@ -86,7 +86,7 @@ def _choose_type(log: Objects, source: str, object_type: str) -> str:
     possible = [kind for kind in counts if not _PEOPLE.fullmatch(kind)]
     if len(possible) != 1:
         raise UserError(
-            f"{source} has objects of several types, {shown}: say with {_OPTION} which of them are the cases."
+            f"{source} has objects of several types, {shown}: choose with {_OPTION} which of them are the cases."
             if counts
             else f"{source} holds no objects, so its events belong to no case."
         )

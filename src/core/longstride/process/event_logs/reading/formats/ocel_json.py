@@ -15,7 +15,7 @@ def ocel_json_table(path: Path, guard: Guard, object_type: str) -> Table:
     """Return the flattened table of an OCEL 2.0 file as JSON; see :func:`..ocel.flattened`.
 
     Raises:
-        UserError: the file is no OCEL 2.0, does not say which objects are cases, or passes a limit.
+        UserError: the file is not OCEL 2.0, it is not clear which objects are cases, or a limit is exceeded.
     """
     source, content = guard.source, read_log(path, guard)
     try:

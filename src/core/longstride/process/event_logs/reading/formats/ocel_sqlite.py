@@ -13,16 +13,16 @@ from longstride.process.event_logs.reading.limits import LONGEST_TEXT, Guard
 from longstride.process.event_logs.reading.table import BLOCK_ROWS, Table
 
 _STEPS = 100_000
-"""Steps of SQLite's machine between two looks at the clock: some milliseconds."""
+"""Steps of SQLite's machine between two checks of the clock: some milliseconds."""
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
-"""Actions that a statement may take; functions and recursion are others."""
+"""Actions that a statement may take; functions and recursion are not among them."""
 
 
 def ocel_sqlite_table(path: Path, guard: Guard, object_type: str) -> Table:
     """Return the flattened table of an OCEL 2.0 file as SQLite database; see :func:`..ocel.flattened`.
 
     Raises:
-        UserError: the file is no OCEL 2.0, does not say which objects are cases, or passes a limit.
+        UserError: the file is not OCEL 2.0, it is not clear which objects are cases, or a limit is exceeded.
     """
     guard.require_bytes(path.stat().st_size)
     _require_whole(path)
@@ -34,8 +34,8 @@ def ocel_sqlite_table(path: Path, guard: Guard, object_type: str) -> Table:
             for event, thing in reader.rows("event_object", "ocel_event_id", "ocel_object_id"):
                 related.setdefault(event, []).append(str(thing))
             events = list(_events(reader, related))
-    except (sqlite3.Error, ValueError) as error:  # the latter for names with a NUL
-        guard.check()  # SQLite only says that it was interrupted
+    except (sqlite3.Error, ValueError) as error:  # ValueError for names with a NUL
+        guard.check()  # SQLite reports only that it was interrupted
         raise UserError(
             f"{guard.source} is an SQLite database, but no readable OCEL 2.0 log: {one_line(error)}."
         ) from None
@@ -43,10 +43,10 @@ def ocel_sqlite_table(path: Path, guard: Guard, object_type: str) -> Table:
 
 
 def _require_whole(path: Path) -> None:
-    """Refuse a database of which a part is still in another file.
+    """Refuse a database that has changes in another file.
 
     Raises:
-        UserError: a program has it open, or was killed.
+        UserError: a program has the database open, or was killed.
     """
     for ending in ("-wal", "-journal"):
         more = path.with_name(path.name + ending)
@@ -55,7 +55,7 @@ def _require_whole(path: Path) -> None:
 
 
 def _events(reader: "_Reader", related: dict[Any, list[str]]) -> Iterator[Event]:
-    """Yield the events of all types; each type has a table of its own."""
+    """Yield the events of all types; each type has its own table."""
     for activity, table in list(reader.rows("event_map_type", "ocel_type", "ocel_type_map")):
         names = reader.columns(f"event_{table}")
         for row in reader.rows(f"event_{table}", *names):
@@ -78,10 +78,10 @@ class _Reader:
         base.set_authorizer(_authorize)
 
     def columns(self, table: str) -> list[str]:
-        """Return the names of the columns of a table, without those that are computed.
+        """Return the column names of a table, without computed columns.
 
         Raises:
-            UserError: it is no plain table.
+            UserError: the table is a view or virtual.
         """
         self._require_plain(table)
         rows = self._base.execute(f"PRAGMA table_xinfo({sql_identifier(table)})").fetchall()
@@ -92,8 +92,8 @@ class _Reader:
         """Yield the rows of some columns of a table.
 
         Raises:
-            UserError: it is no plain table, or a limit is passed.
-            sqlite3.Error: it or a column does not exist, or the file is damaged.
+            UserError: the table is a view or virtual, or a limit is exceeded.
+            sqlite3.Error: the table or a column does not exist, or the file is damaged.
         """
         known = self.columns(table)
         if computed := [name for name in columns if known and name not in known]:

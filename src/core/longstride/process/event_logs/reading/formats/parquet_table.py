@@ -9,7 +9,7 @@ from longstride.process.event_logs.reading.limits import LONGEST_TEXT, Guard
 from longstride.process.event_logs.reading.table import BLOCK_ROWS, Block, Table, cell_text
 
 _WIDEST = 1_000
-"""Bytes of a column of fixed width; wider ones are no event log."""
+"""Most bytes of a cell of fixed width; wider ones do not occur in event logs."""
 
 
 def parquet_table(file: IO[bytes], guard: Guard) -> Table:
@@ -20,7 +20,7 @@ def parquet_table(file: IO[bytes], guard: Guard) -> Table:
         guard: limits, and the name of the file for messages.
 
     Raises:
-        UserError: pyarrow is missing, the file is damaged, or a limit is passed.
+        UserError: pyarrow is missing, the file is damaged, or a limit is exceeded.
     """
     try:
         import pyarrow.parquet
@@ -40,7 +40,7 @@ def parquet_table(file: IO[bytes], guard: Guard) -> Table:
         for index in wanted:
             _require_flat(schema.field(index), guard.source)
         with _pyarrow_errors(guard.source):
-            # A text that is repeated stays one text: a file of 1 MB may repeat it 200,000 times.
+            # Repeated texts share one object: a file of 1 MB may repeat a text 200,000 times.
             parquet = pyarrow.parquet.ParquetFile(file, read_dictionary=chosen)
             yield from _blocks(parquet, chosen, guard)
 
@@ -57,7 +57,7 @@ def _blocks(parquet: Any, chosen: list[str], guard: Guard) -> Iterator[Block]:
 
 @contextmanager
 def _pyarrow_errors(source: str) -> Iterator[None]:
-    """Turn errors into sentences; beside its own, pyarrow raises those of Python for values that Python has not."""
+    """Turn errors into sentences; besides its own, pyarrow raises Python's errors for values that Python lacks."""
     import pyarrow
 
     try:
@@ -69,7 +69,7 @@ def _pyarrow_errors(source: str) -> Iterator[None]:
 
 
 def _require_sizes(metadata: Any, guard: Guard) -> None:
-    """Hold what the file says of its rows, columns and unpacked bytes to the limits."""
+    """Check the stated numbers of rows, columns and unpacked bytes against the limits."""
     guard.require_rows(metadata.num_rows)
     guard.require_columns(metadata.num_columns)
     guard.require_bytes(sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
@@ -97,7 +97,7 @@ def _texts(column: Any, guard: Guard) -> Sequence[str]:
         aware = column.type.tz is not None
         column = compute.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{'%z' if aware else ''}")
     elif pyarrow.types.is_date(column.type):
-        column = column.cast(pyarrow.string())  # days that Python's dates do not have become text that is no time
+        column = column.cast(pyarrow.string())  # days beyond Python's calendar become text that is not a time
     texts = [cell_text(cell) for cell in column.to_pylist()]
     require_short(texts, guard.source)
     return texts

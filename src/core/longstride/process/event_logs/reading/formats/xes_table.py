@@ -18,24 +18,24 @@ FIELDS = {
     "transition": "lifecycle:transition",
     "instance": "concept:instance",
 }
-"""Attribute of each field; the case is the name of the trace."""
+"""XES attribute of each field; the case is the name of the trace."""
 
 _CHUNK = 1 << 16
 _TRACE, _EVENT = 2, 3
-"""Depths of the elements that count, that of the log is 1."""
+"""Depths of the elements that are read; the log has depth 1."""
 _IN_EVENT = ["trace", "event"]
 
 
 def xes_table(file: IO[bytes], guard: Guard) -> Table:
-    """Return the table of an XES file: a row for each event, in memory for one trace and one block.
+    """Return the table of an XES file, with a row for each event; memory holds one trace and one block at a time.
 
     Args:
         file: unpacked file.
         guard: limits, and the name of the file for messages.
 
     Raises:
-        UserError: not XES, a DOCTYPE (entities are refused), an encoding that is not read, or a limit is passed. A
-            trace without a name is a bad row.
+        UserError: the file is not XES, has a DOCTYPE (entities are refused) or an unsupported encoding, or exceeds a
+            limit. A trace without a name is a bad row.
     """
     names = list(FIELDS.values())
 
@@ -53,7 +53,7 @@ def _parsed(file: IO[bytes], reader: "_Traces", guard: Guard) -> Iterator[None]:
     """Parse XML and return after each piece.
 
     Raises:
-        UserError: XML that is not well-formed, an encoding that is not read, or too much text without a tag.
+        UserError: the XML is not well-formed, has an unsupported encoding, or too much text without a tag.
     """
     since, events, chunk = 0, 0, b" "
     with xml_errors(guard.source):
@@ -74,7 +74,7 @@ def _parsed(file: IO[bytes], reader: "_Traces", guard: Guard) -> Iterator[None]:
 
 
 def refuse_doctype(parser: expat.XMLParserType, source: str) -> None:
-    """Let a parser refuse a DOCTYPE, and with it every entity, before one is expanded."""
+    """Let a parser refuse a DOCTYPE, and so every entity, before one is expanded."""
 
     def refuse(*_: object) -> NoReturn:
         raise UserError(f"{source} declares a DOCTYPE, which no log needs and which is refused; remove it.")
@@ -84,7 +84,7 @@ def refuse_doctype(parser: expat.XMLParserType, source: str) -> None:
 
 
 def require_tags(since: int, source: str) -> None:
-    """Refuse XML that has so many bytes since its last tag: blanks, a comment or a value without an end."""
+    """Refuse XML with too many bytes since its last tag: blanks, a comment or a value without an end."""
     if since > LONGEST_TEXT:
         raise UserError(
             f"{source} has more than {LONGEST_TEXT:,} characters without a tag of XML; this is no event log."
@@ -108,7 +108,7 @@ class _Traces:
     """Collects the events of finished traces while a parser reads them."""
 
     def __init__(self, guard: Guard, wanted: list[str]) -> None:
-        """Make a parser that collects the values of some attributes."""
+        """Create a parser that collects the values of some attributes."""
         self._guard, self._wanted, self._kept = guard, wanted, frozenset(wanted)
         self.root = ""  # name of the first element
         self.has_tags = False  # whether there was a tag since this was last set to False
@@ -127,11 +127,11 @@ class _Traces:
 
     @property
     def count(self) -> int:
-        """Return how many rows are finished."""
+        """Return the number of finished rows."""
         return len(self._rows) + len(self._bad)
 
     def take(self) -> Block:
-        """Return the finished rows, and forget them."""
+        """Return the finished rows and forget them."""
         columns = list(zip(*self._rows, strict=True)) if self._rows else [()] * len(self._wanted)
         block = Block(self._numbers, columns, self._bad)
         self._numbers, self._rows, self._bad = [], [], []
@@ -149,7 +149,7 @@ class _Traces:
             self._guard.refuse_nesting()
 
     def _open_element(self, name: str, depth: int, attributes: dict[str, str]) -> None:
-        """Take the start of the document, of a trace, or of something directly in a trace."""
+        """Handle the start of the document, of a trace, or of a direct child of a trace."""
         self._inside.append(name)
         if depth == 0:
             self._require_log(name)
@@ -192,6 +192,6 @@ class _Traces:
 
 
 def _keep(values: dict[str, str], attributes: dict[str, str], kept: frozenset[str]) -> None:
-    """Keep the value of an attribute that is wanted."""
+    """Keep the value of a requested attribute."""
     if (key := attributes.get("key", "")) in kept:
         values[key] = attributes.get("value", "").strip()

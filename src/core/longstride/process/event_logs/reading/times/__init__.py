@@ -1,1 +1,1 @@
-"""Times of logs: their layouts, their zones, and how they are read."""
+"""Times of logs: layouts, zones and parsing."""

@@ -1,4 +1,4 @@
-"""Times of a log's rows: the whole log decides whether the day or the month comes first."""
+"""Parses the times of a log's rows; the whole log decides whether the day or the month comes first."""
 
 import re
 import warnings
@@ -24,12 +24,12 @@ from longstride.process.event_logs.reading.times.time_layouts import (
 
 OPTION = "--time-format"
 DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
-"""Values of ``--time-format`` that are no formats."""
+"""Values of ``--time-format`` that are not formats of strptime."""
 
 _EPOCH = datetime(1970, 1, 1)
 _NOTHING = (b"", b"nan", b"none", b"null", b"nat")
 _NUMBER = re.compile(r"0{9,}")
-"""A shape that Python's ISO reader takes for a date, although it is a plain number."""
+"""A shape that Python's ISO parser takes for a date, although it is a plain number."""
 
 
 class Times(NamedTuple):
@@ -54,15 +54,15 @@ class _Example(NamedTuple):
 class _Examples:
     """Times of a log that show how its dates are written."""
 
-    either: _Example | None = None  # a numeric date; one without dots, if there are any
-    day: _Example | None = None  # one that can only have the day first
-    month: _Example | None = None  # one that can only have the month first
-    other: _Example | None = None  # a time that is no numeric date
+    either: _Example | None = None  # a numeric date, preferably one without dots
+    day: _Example | None = None  # a date that can only have the day first
+    month: _Example | None = None  # a date that can only have the month first
+    other: _Example | None = None  # a time without a numeric date
 
     def add(
         self, field: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
     ) -> None:
-        """Look at numeric dates of one layout in some rows of a block."""
+        """Take examples from the numeric dates of one layout in some rows of a block."""
         one, two = numbers
         if self.either is None or (self.either.layout.texts["s"] == "." != layout.texts["s"]):
             self.either = _Example(field, begin + int(mine[0]), layout)
@@ -74,7 +74,7 @@ class _Examples:
 
 
 class TimeReader:
-    """Reads times; what the user said of their format is checked first."""
+    """Parses times; the user's format is checked first."""
 
     def __init__(self, time_format: str) -> None:
         self.time_format = time_format
@@ -97,7 +97,7 @@ class TimeReader:
         }, notes
 
     def describe(self, text: str) -> str:
-        """Return why a text is no time."""
+        """Return the reason why a text is not a time."""
         if text.lower().encode("utf-8", "replace") in _NOTHING:
             return "it is empty"
         if not self._plain:
@@ -128,7 +128,7 @@ class TimeReader:
         return Times(clock, offset, has_offset, known, empty)
 
     def _slowly(self, text: str) -> tuple[int, int, bool] | None:
-        """Return wall clock in microseconds, offset in seconds and whether there is one; None for no time."""
+        """Return wall clock in microseconds, offset in seconds and whether it is known; None if there is no time."""
         try:
             found = datetime.fromisoformat(text) if self._plain else datetime.strptime(text, self.time_format)
         except ValueError:
@@ -144,44 +144,44 @@ class TimeReader:
             return self.time_format == DAY_FIRST, []
         found = self._examples(rows)
 
-        def said(example: _Example) -> str:
+        def quoted(example: _Example) -> str:
             return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
 
         notes = []
         if found.other and "e" in found.other.layout.spans:
             notes.append(
-                f"Times are counted from 1970 in UTC ({said(found.other)}); --time-zone names the zone in whose hours "
-                "people work."
+                f"Times are counted from 1970 in UTC ({quoted(found.other)}); --time-zone names the zone in whose "
+                "hours people work."
             )
         elif found.other and found.either:
             notes.append(
-                f"Warning: some dates are numbers in another order than others: {said(found.either)}, "
-                f"{said(found.other)}; a spreadsheet may have exchanged day and month of the latter."
+                f"Warning: some dates are numbers in another order than others: {quoted(found.either)}, "
+                f"{quoted(found.other)}; a spreadsheet may have exchanged day and month of the latter."
             )
         if found.either is None:
             return True, notes
         if found.day and found.month:
             raise UserError(
-                f"{source} has dates with the day first and with the month first: {said(found.day)}, "
-                f"{said(found.month)}; say which is right with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+                f"{source} has dates with the day first and with the month first: {quoted(found.day)}, "
+                f"{quoted(found.month)}; choose with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
             )
         if decides := found.day or found.month:
             order = "day" if found.day else "month"
-            return bool(found.day), [*notes, f"Dates have the {order} first: {said(decides)}."]
+            return bool(found.day), [*notes, f"Dates have the {order} first: {quoted(decides)}."]
         either = found.either
         if either.layout.texts["s"] == ".":
             dots = (
-                f"Dates with dots have the day first, as {said(either)}; {OPTION} {MONTH_FIRST} reads them otherwise."
+                f"Dates with dots have the day first, as {quoted(either)}; {OPTION} {MONTH_FIRST} reads them otherwise."
             )
             return True, [*notes, dots]
         raise UserError(
             f"{source}: {unit} {rows.numbers[either.row]} has no readable {either.field} time: "
             f"{rows.time_text(either.field, either.row)!r} is not clear, nor is any other date, about which number "
-            f"is the day; say it with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
+            f"is the day; choose with {OPTION} {DAY_FIRST} or {OPTION} {MONTH_FIRST}."
         )
 
     def _examples(self, rows: Rows) -> _Examples:
-        """Return examples of the times of a log."""
+        """Return examples of a log's times."""
         found = _Examples()
         for field, blocks in rows.times.items():
             for begin, block in _placed(blocks):
@@ -195,7 +195,7 @@ class TimeReader:
 
 
 def _placed(blocks: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each block with the number of rows before it."""
+    """Yield each block together with the number of rows before it."""
     begin = 0
     for block in blocks:
         yield begin, block
@@ -203,10 +203,10 @@ def _placed(blocks: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _require_whole_date(time_format: str) -> None:
-    """Refuse a format that cannot give back a date and time.
+    """Refuse a format that does not determine a date.
 
     Raises:
-        UserError: it is no format, or year, month or day is missing.
+        UserError: the text is not a format, or year, month or day is missing.
     """
     example = datetime(2024, 12, 31, 17, 5, 9, tzinfo=UTC)
     try:

@@ -1,4 +1,4 @@
-"""Where the parts of a time stand in a text, for all texts of one shape; then dates of millions of rows by NumPy.
+"""Positions of the parts of a time in all texts of one shape, and fast parsing of such texts with NumPy.
 
 The shape of a text has ``0`` for each digit and small letters: ``0000-00-00t00:00:00``. A log has few shapes.
 """
@@ -65,12 +65,12 @@ _SHAPE[ord("A") : ord("Z") + 1] += 32
 class Layout(NamedTuple):
     """Parts of a time in texts of one shape."""
 
-    spans: dict[str, tuple[int, int]]  # place of each part, named as in ``PATTERNS``
+    spans: dict[str, tuple[int, int]]  # first and last position of each part, named as in ``PATTERNS``
     texts: dict[str, str]  # shape of each part
 
     @property
     def is_numeric_date(self) -> bool:
-        """Whether only the column can tell which of two numbers is the day."""
+        """Whether only the whole column can tell which of two numbers is the day."""
         return "one" in self.spans
 
 
@@ -83,7 +83,7 @@ class Parsed(NamedTuple):
 
 
 def shapes_of(texts: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Return each shape of some bytes, with the rows that have it, int64."""
+    """Return each shape in some texts, with its rows, int64."""
     width = texts.dtype.itemsize
     shapes = _SHAPE[_matrix(texts)].view(f"S{width}").ravel()
     if (shapes == shapes[0]).all():
@@ -116,7 +116,7 @@ def pattern_of(time_format: str) -> re.Pattern[str] | None:
     ]
     try:
         return re.compile("".join(parts))
-    except re.error:  # a directive stands twice
+    except re.error:  # a directive occurs twice
         return None
 
 
@@ -127,7 +127,7 @@ def leading_numbers(texts: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.n
 
 
 def parse(texts: np.ndarray, layout: Layout, day_first: bool) -> Parsed:
-    """Return the times of texts of one layout; ``day_first`` settles numeric dates."""
+    """Return the times of texts of one layout; ``day_first`` applies to numeric dates."""
     matrix = _matrix(texts)
     if "e" in layout.spans:
         return _since_1970(matrix, layout)
@@ -149,7 +149,7 @@ def parse(texts: np.ndarray, layout: Layout, day_first: bool) -> Parsed:
 
 
 def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return days since 1970, int64[n], and whether the calendar has them."""
+    """Return days since 1970, int64[n], and bool[n], whether the calendar has them."""
     months = ((year - 1970) * 12 + month - 1).astype("M8[M]")
     first, following = months.astype("M8[D]").astype(np.int64), (months + 1).astype("M8[D]").astype(np.int64)
     valid = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
@@ -157,7 +157,7 @@ def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndar
 
 
 def _time_of_day(matrix: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return seconds since midnight, microseconds, int64[n] each, and whether the clock has them."""
+    """Return seconds since midnight, microseconds, int64[n] each, and bool[n], whether the clock has them."""
     zero = np.zeros(len(matrix), np.int64)
     hour, minute, second = (_number(matrix, layout.spans[n]) if n in layout.spans else zero for n in "HMS")
     valid = (hour <= 23) & (minute <= 59) & (second <= 59)
@@ -188,7 +188,7 @@ def _offset(matrix: np.ndarray, layout: Layout) -> np.ndarray | int | None:
 
 
 def _since_1970(matrix: np.ndarray, layout: Layout) -> Parsed:
-    """Return times that are written as a number of seconds, or of parts of one, since 1970 in UTC."""
+    """Return times that are written as a number of seconds, or of fractions of a second, since 1970 in UTC."""
     begin, end = layout.spans["e"]
     number = _number(matrix, layout.spans["e"])
     clock: np.ndarray
@@ -202,7 +202,7 @@ def _since_1970(matrix: np.ndarray, layout: Layout) -> Parsed:
 
 
 def _number(matrix: np.ndarray, span: tuple[int, int]) -> np.ndarray:
-    """Return int64[n], the number that stands between two columns of uint8[n, width]."""
+    """Return int64[n], the numbers between two columns of uint8[n, width]."""
     value = np.zeros(len(matrix), np.int64)
     for column in range(*span):
         value = value * 10 + (matrix[:, column].astype(np.int64) - ord("0"))

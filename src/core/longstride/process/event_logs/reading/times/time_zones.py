@@ -1,4 +1,4 @@
-"""UTC offsets of a log: a time zone for those without, and in whose hours people work."""
+"""Time zones: the UTC offsets of times without one, and the zone in whose hours people work."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,7 +18,7 @@ def find_zone(name: str) -> ZoneInfo:
     """Return a time zone by its IANA name.
 
     Raises:
-        UserError: there is none of this name, or this machine has no table of time zones.
+        UserError: there is no zone of this name, or this machine has no table of time zones.
     """
     try:
         return ZoneInfo(name)
@@ -30,10 +30,10 @@ def find_zone(name: str) -> ZoneInfo:
 
 
 def in_zone(times: Times, zone: ZoneInfo, later: bool = False) -> Times:
-    """Return times as the wall clock of a zone shows them, all with an offset.
+    """Return times on the wall clock of a zone, all with an offset.
 
-    A time without an offset is one of this wall clock. In the hour that a change to winter time repeats, it is in the
-    first pass, or in the second if it is ``later``.
+    A time without an offset belongs to this wall clock. In the hour that the change to winter time repeats, it is in
+    the first pass, or in the second one if ``later``.
     """
     naive = ~times.has_offset
     offset = np.empty_like(times.offset)

@@ -1,1 +1,1 @@
-"""The processes of the service: a master that keeps workers alive, and the workers, which answer."""
+"""The processes of the service: a master that keeps workers alive, and workers that answer requests."""

@@ -1,4 +1,4 @@
-"""The master: starts workers, replaces those that end and those whose policy is not the newest, and ends them."""
+"""The master process: starts workers, replaces those that end or have an old policy, and ends them."""
 
 import os
 import signal
@@ -19,42 +19,42 @@ from longstride.text import Say
 
 _LOOK_SECONDS = 0.2
 _SILENT_SECONDS = 30.0
-"""A worker that has not been alive for so long is killed."""
+"""Seconds without a sign of life after which a worker is killed."""
 
 _MORE_SECONDS = 5.0
-"""Time beyond that of the requests in progress, after which workers are killed when the service stops."""
+"""Seconds after the time for requests in progress at which workers are killed when the service stops."""
 
 
 @dataclass
 class _Child:
-    """A worker, as its master sees it."""
+    """A worker process."""
 
     pid: int
-    row: int  # of the counts
-    generation: int  # number of the policy that it answers with
-    ready: int  # descriptor that can be read once it is ready; -1 afterwards
+    row: int  # row of the counts
+    generation: int  # number of its policy
+    ready: int  # descriptor that becomes readable when it is ready; -1 afterwards
     begun: float = field(default_factory=time.monotonic)
     leaving: bool = False  # whether it was told to end
 
 
 @dataclass(frozen=True)
 class Reloading:
-    """How a newer policy is found and loaded."""
+    """Functions that find and load a newer policy."""
 
     load: Callable[[], tuple[Served, Guard]]
-    fingerprint: Callable[[], object]  # another one if there is another checkpoint
-    seconds: float = 0.0  # between looks at it; 0 for none
+    fingerprint: Callable[[], object]  # changes with the checkpoint
+    seconds: float = 0.0  # seconds between checks; 0 for none
 
 
 class Master:
-    """Keeps a number of workers that answer with the newest policy.
+    """Keeps a number of workers running that answer with the newest policy.
 
     Args:
-        work: what each worker does.
+        work: work of each worker.
         workers: number of workers.
-        reloading: how a newer policy is found.
+        reloading: functions that find a newer policy.
         say: prints a line.
-        ready: line to print once the first worker is ready.
+        ready: line to print when the first worker is ready.
     """
 
     def __init__(self, work: Work, workers: int, reloading: Reloading, say: Say, ready: str) -> None:
@@ -65,7 +65,7 @@ class Master:
         self._generation, self._wants_reload, self._stopping = 0, False, False
         self._not_before = self._killing = 0.0
         self._seen, self._looked = reloading.fingerprint(), time.monotonic()
-        self._life = os.pipe()  # its reading end tells workers that the master has ended
+        self._life = os.pipe()  # workers read from it to notice the end of the master
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; SIGHUP loads the newest checkpoint and the tokens."""
@@ -80,7 +80,7 @@ class Master:
                 self._look()
 
     def _fill(self) -> None:
-        """Start workers where some are missing."""
+        """Start missing workers."""
         present = sum(child.generation == self._generation and not child.leaving for child in self._children)
         if not self._stopping and time.monotonic() >= self._not_before:
             for _ in range(min(self._count - present, len(self._free_rows))):
@@ -97,11 +97,11 @@ class Master:
         self._children.append(_Child(pid, row, self._generation, reading))
 
     def _be_worker(self, row: int, writing: int) -> NoReturn:
-        """Answer in the process that has just begun."""
+        """Run as a worker in the new process."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            # The terminal tells all of its processes; only the master is to follow.
+            # The terminal sends signals to all of its processes; only the master handles them.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -116,7 +116,7 @@ class Master:
             os._exit(code)
 
     def _take(self, number: int) -> None:
-        """Act on a signal."""
+        """Handle a signal."""
         if number == signal.SIGHUP:
             self._wants_reload = True
         elif number == signal.SIGINT and self._stopping:
@@ -135,7 +135,7 @@ class Master:
             os.kill(child.pid, signal.SIGTERM)
 
     def _bury(self) -> None:
-        """Forget workers that have ended, and report those that were not told to end."""
+        """Remove workers that have ended, and report unexpected ends."""
         for child in list(self._children):
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if not pid:
@@ -145,7 +145,7 @@ class Master:
             self._work.counts.clear(child.row)
             if child.ready >= 0:
                 os.close(child.ready)
-                self._not_before = time.monotonic() + 1.0  # what never worked is not tried again at once
+                self._not_before = time.monotonic() + 1.0  # a worker that was never ready is not replaced at once
             if not child.leaving:
                 code = os.waitstatus_to_exitcode(status)
                 how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
@@ -153,7 +153,7 @@ class Master:
                 self._work.counts.add("worker_restarts")
 
     def _welcome(self) -> None:
-        """Note which workers are ready; once all of the newest policy are, the others may go."""
+        """Note ready workers; when all with the newest policy are ready, the others may end."""
         for child in self._children:
             if child.ready >= 0 and _is_closed(child.ready):
                 os.close(child.ready)
@@ -169,7 +169,7 @@ class Master:
                     self._retire(child)
 
     def _look(self) -> None:
-        """Look for workers that hang and for a newer policy."""
+        """Check for hanging workers and for a newer policy."""
         now = time.monotonic()
         for child in self._children:
             beat = max(child.begun, self._work.counts.of_row(child.row, "beat"))
@@ -183,14 +183,14 @@ class Master:
             self._reload()
 
     def _reload(self) -> None:
-        """Load the newest policy and the tokens; if that fails, the policy before goes on."""
+        """Load the newest policy and the tokens; if that fails, keep the previous ones."""
         notify_reloading()
         try:
             self._seen = self._reloading.fingerprint()
             served, guard = self._reloading.load()
-        except Exception as error:  # whatever a damaged file raises, the service goes on
+        except Exception as error:  # a damaged file may raise anything, and the service must continue
             self._work.counts.add("reload_failures")
-            self._say(f"Nothing was loaded, and the policy before goes on: {one_line(error)}.")
+            self._say(f"Nothing was loaded, and the previous policy stays: {one_line(error)}.")
         else:
             self._work = replace(self._work, served=served, guard=guard)
             self._generation += 1
@@ -201,12 +201,12 @@ class Master:
 
 
 def rows_of(workers: int) -> int:
-    """Return the rows of counts that a service needs: its master, its workers, and those that take their place."""
+    """Return the number of rows of counts of a service: its master, its workers, and their replacements."""
     return 1 + 3 * workers
 
 
 def _is_closed(descriptor: int) -> bool:
-    """Return whether the worker has closed its end, or has ended."""
+    """Return whether the worker has closed its end of a pipe, or has ended."""
     os.set_blocking(descriptor, False)
     try:
         return os.read(descriptor, 1) == b""

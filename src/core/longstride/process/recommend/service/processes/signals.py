@@ -1,4 +1,4 @@
-"""Signals of the service: while it starts, and as events of its master."""
+"""Signal handling of the service: while it starts, and as events of its master."""
 
 import os
 import select
@@ -14,9 +14,9 @@ _HANGUP = getattr(signal, "SIGHUP", None)
 
 @contextmanager
 def end_well_while_starting() -> Iterator[None]:
-    """End the process with exit code 0 and a line at SIGTERM or Ctrl-C, and ignore SIGHUP: nothing is served yet.
+    """End the process with exit code 0 and a line at SIGTERM or Ctrl-C, and ignore SIGHUP, until requests are served.
 
-    An exception would not do: one that is raised while the compiler has called back into Python is lost.
+    An exception does not work: it is lost if it is raised while the compiler has called back into Python.
     """
     handlers: dict[int, Any] = {
         signal.SIGTERM: _end,
@@ -37,7 +37,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 class Signals:
-    """Signals that arrive as numbers, as a context in which no signal ends the process."""
+    """A context in which signals arrive as numbers and do not end the process."""
 
     def __init__(self) -> None:
         self._reading, self._writing = socket.socketpair()
@@ -58,7 +58,7 @@ class Signals:
         self._writing.close()
 
     def wait(self, seconds: float, others: Iterable[int] = ()) -> list[int]:
-        """Wait until a signal comes, another descriptor can be read, or time is over; return the signals."""
+        """Wait for a signal, a readable descriptor, or the end of the time; return the signals."""
         select.select([self._reading.fileno(), *others], [], [], seconds)
         try:
             return list(self._reading.recv(4096))

@@ -1,4 +1,4 @@
-"""What systemd says to a service and hears from it: a listening socket, and the state of the service."""
+"""The protocol between systemd and a service: a listening socket, and the state of the service."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 def inherited_listener() -> socket.socket | None:
-    """Return the listening socket that systemd (or another parent) has opened for this process, if there is one.
+    """Return the listening socket that systemd (or another parent) has opened for this process, or None.
 
     The protocol is ``sd_listen_fds``: the variables LISTEN_PID and LISTEN_FDS, and descriptors from 3 on.
     """
@@ -20,7 +20,7 @@ def inherited_listener() -> socket.socket | None:
 
 
 def notify(*lines: str) -> None:
-    """Tell systemd the state of the service, such as ``READY=1``; without NOTIFY_SOCKET nothing is told."""
+    """Send systemd the state of the service, such as ``READY=1``; without NOTIFY_SOCKET do nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -29,9 +29,9 @@ def notify(*lines: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto("\n".join(lines).encode(), address)
     except OSError:
-        return  # serving does not depend on whether systemd listens
+        return  # the service works without systemd
 
 
 def notify_reloading() -> None:
-    """Tell systemd that the service loads its configuration again; ``READY=1`` ends that."""
+    """Tell systemd that the service reloads its configuration; ``READY=1`` ends this state."""
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")

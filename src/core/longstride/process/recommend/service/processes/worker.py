@@ -1,4 +1,4 @@
-"""A worker: answers requests until it is told to stop, and then those that are on their way."""
+"""A worker process: answers requests until it has to stop, then those that are on their way."""
 
 import asyncio
 import gc
@@ -23,32 +23,32 @@ from longstride.process.recommend.service.guard import Guard
 from longstride.process.recommend.service.limits import IDLE_SECONDS, Limits, Served
 
 BACKLOG = 2048
-"""Connections that wait until a worker accepts them."""
+"""Most connections that wait for a worker to accept them."""
 
 _CHECK_SECONDS = 0.1
 _COLLECTION = 100_000, 20, 20
-"""Thresholds of the garbage collector: a large body would start it again and again, and it halts all threads."""
+"""Thresholds of the garbage collector: a large body would start it repeatedly, and it halts all threads."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker does."""
+    """Work of a worker."""
 
     listener: socket.socket  # socket that all workers share
     served: Served  # policy that answers
-    guard: Guard  # who may ask
-    limits: Limits  # limits that settings name
+    guard: Guard  # admission of requests
+    limits: Limits  # limits from settings
     access_log: str  # file, "-" for the standard output, empty for none
-    counts: Counts  # memory that all processes share
+    counts: Counts  # counts in shared memory
 
 
 class Worker:
     """Answers requests in this process.
 
     Args:
-        work: what to do.
-        tell_ready: called once requests are accepted.
-        life: descriptor that can be read as soon as the master has ended; -1 without a master.
+        work: work to do.
+        tell_ready: called when requests are accepted.
+        life: descriptor that becomes readable when the master has ended; -1 without a master.
     """
 
     def __init__(self, work: Work, tell_ready: Callable[[], None], life: int) -> None:
@@ -68,13 +68,13 @@ class Worker:
         self._server.run(sockets=[self._work.listener])
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Begin to stop at SIGTERM; Ctrl-C reaches all processes of a terminal, and the master passes it on."""
+        """Start stopping at SIGTERM; ignore Ctrl-C, which reaches all processes, since the master handles it."""
         if number != signal.SIGINT or self._life < 0:
             self._connections.stopping = True
 
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        """Keep the watch while the application runs."""
+        """Run :meth:`_watch` while the application runs."""
         if self._life >= 0:
             asyncio.get_running_loop().add_reader(self._life, self._lose_master)
         watch = asyncio.create_task(self._watch())
@@ -86,7 +86,7 @@ class Worker:
         self._connections.stopping = True
 
     async def _watch(self) -> None:
-        """Check the connections until the worker is to stop; then answer what is on its way, and end the server."""
+        """Check the connections until the worker has to stop; then answer pending requests, and end the server."""
         try:
             while not self._server.started:
                 await asyncio.sleep(0.001)
@@ -102,7 +102,7 @@ class Worker:
             self._server.should_exit = True
 
     async def _drain(self) -> None:
-        """Accept what waits in the queue, close the listener, and answer; refuse in the end what is not complete."""
+        """Accept queued connections, close the listener, answer requests, and refuse incomplete ones at the end."""
         await self._accept_the_last()
         end = self._connections.now() + self._work.limits.drain_seconds
         while self._connections.check() and self._connections.now() < end:
@@ -114,7 +114,7 @@ class Worker:
         await asyncio.sleep(0)
 
     async def _accept_the_last(self) -> None:
-        """Close the listener after all connections in its queue were accepted: closing it first would reset them."""
+        """Close the listener after all queued connections were accepted: closing it first would reset them."""
         last = socket.socket(fileno=os.dup(self._work.listener.fileno()))
         for server in self._server.servers:
             server.close()

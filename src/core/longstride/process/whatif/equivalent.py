@@ -1,8 +1,9 @@
-"""What a policy is worth: how many more people, or how many fewer cases, do as much for the best heuristic.
+"""The policy's gain in people or cases: the number of more people, or fewer cases, with which a heuristic matches it.
 
-The heuristic plays with more and more people on the random streams of the policy's episodes. The policy's worth is
-where the paired difference of both means is zero, by straight lines between whole people. Its interval is where the
-95 % interval of the difference holds zero, so it says no more than the comparison shows.
+The best heuristic plays with more and more people on the random streams of the policy's episodes. The equivalent is the
+number of people at which the paired difference of both means is zero, by straight lines between whole numbers. Its
+interval contains the numbers at which the 95 % interval of the difference contains zero, so it claims no more than the
+comparison shows.
 """
 
 import math
@@ -24,56 +25,58 @@ from longstride.training.evaluation.evaluate import paired_values
 from longstride.training.evaluation.statistics import paired_difference
 
 _MOST_MORE = 5
-"""People that are added at most."""
+"""Most people that are added."""
 
 _FEWER = 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5
 """Shares of the cases that stay away."""
 
 _MOST_GROUPS, _PILOT_EPISODES = 24, 8
 _PILOT = "what if, which people"
-"""Groups of people that are tried, the episodes of the trial, and its random streams, which no comparison uses."""
+"""Most groups of people that are tried, episodes of each trial, and its random streams, used by no comparison."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The heuristic with some more of what helps it, against the policy as it is."""
+    """The heuristic with more people or fewer cases, compared with the policy on the unchanged process."""
 
     amount: float  # more people, or the share of the cases that stay away
     mean: float  # main metric of the heuristic
-    difference: float  # heuristic minus policy: above 0 where the policy is better
+    difference: float  # heuristic minus policy: above 0 if the policy is better
     low: float  # lower end of its 95 % interval, paired, Student's t
     high: float  # upper end
 
 
 @dataclass(frozen=True)
-class Worth:
-    """How much of something does as much for the heuristic as the policy does; None where more was not tried."""
+class Equivalent:
+    """The amount of people or cases with which the heuristic matches the policy; None if not reached."""
 
     what: str  # group of the people, or ``arrivals``
-    steps: list[Step]  # what was tried, in the order of the amounts
-    amount: float | None  # where the difference is zero
-    low: float | None  # from here on the interval of the difference holds zero
-    high: float | None  # from here on the heuristic is shown to be better
+    steps: list[Step]  # tried amounts in order
+    amount: float | None  # amount at which the difference is zero
+    low: float | None  # from here on the interval of the difference contains zero
+    high: float | None  # from here on the heuristic is significantly better
     members: int = 0  # people of the group today
-    kinds: int = 0  # groups of people who are ever on duty
-    tried: int = 0  # the largest of them, one person more of which was tried each
+    kinds: int = 0  # number of groups of people who are ever on duty
+    tried: int = 0  # number of the largest groups that were tried with one more person
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values."""
         return {**vars(self), "steps": [vars(step) for step in self.steps]}
 
 
-def worth_in_people(simulator: ProcessSimulator, heuristic: str, policy: Records, sampling: Sampling) -> Worth | None:
-    """Return how many more people of the group that helps most bring a heuristic to the policy's mean.
+def equivalent_people(
+    simulator: ProcessSimulator, heuristic: str, policy: Records, sampling: Sampling
+) -> Equivalent | None:
+    """Return the number of more people, of the group that helps most, with which a heuristic matches the policy.
 
     Args:
-        simulator: of the policy's scenario.
-        heuristic: best heuristic there.
-        policy: records of the policy's episodes, by ``sampling``.
-        sampling: how episodes are played.
+        simulator: simulator of the policy's scenario.
+        heuristic: best heuristic on it.
+        policy: records of the policy's episodes by ``sampling``.
+        sampling: number and random streams of the episodes.
 
     Returns:
-        The worth; None where no more people can be added, or less than two episodes can be compared.
+        The equivalent; None if no more people can be added, or fewer than two episodes can be compared.
     """
     kinds = groups([name for name in simulator.scenario.resources if is_at_work(simulator.scenario, name)])
     tried = sorted(kinds.values(), key=len, reverse=True)[:_MOST_GROUPS]
@@ -86,15 +89,17 @@ def worth_in_people(simulator: ProcessSimulator, heuristic: str, policy: Records
         (float(count), _play(player.on(without_people(more, added[count:])), heuristic, sampling))
         for count in range(_MOST_MORE + 1)
     )
-    worth = _worth(group_of(group[0]) if len(group) > 1 else group[0], simulator.main_metric, tries, policy)
-    return replace(worth, members=len(group), kinds=len(kinds), tried=len(tried)) if worth else None
+    equivalent = _equivalent(group_of(group[0]) if len(group) > 1 else group[0], simulator.main_metric, tries, policy)
+    return replace(equivalent, members=len(group), kinds=len(kinds), tried=len(tried)) if equivalent else None
 
 
-def worth_in_arrivals(simulator: ProcessSimulator, heuristic: str, policy: Records, sampling: Sampling) -> Worth | None:
-    """Return which share of the cases would have to stay away for a heuristic to reach the policy's mean.
+def equivalent_arrivals(
+    simulator: ProcessSimulator, heuristic: str, policy: Records, sampling: Sampling
+) -> Equivalent | None:
+    """Return the share of the cases that would have to stay away for a heuristic to match the policy.
 
-    None for arrivals of a log, which are replayed, and for less than two episodes that can be compared. Arguments are
-    those of :func:`worth_in_people`.
+    None for replayed arrivals, and if fewer than two episodes can be compared. Arguments are those of
+    :func:`equivalent_people`.
     """
     if simulator.scenario.arrivals.times is not None:
         return None
@@ -103,15 +108,15 @@ def worth_in_arrivals(simulator: ProcessSimulator, heuristic: str, policy: Recor
         (share, _play(player.on(with_arrivals(simulator, 1.0 - share)), heuristic, sampling))
         for share in (0.0, *_FEWER)
     )
-    return _worth("arrivals", simulator.main_metric, tries, policy)
+    return _equivalent("arrivals", simulator.main_metric, tries, policy)
 
 
 def _play(player: CompiledPlayer, heuristic: str, sampling: Sampling, streams: str = "evaluation") -> Records:
     return player.play(heuristic, None, sampling.episodes, sampling.seed, streams)[0]
 
 
-def _worth(what: str, metric: str, tries: Iterable[tuple[float, Records]], policy: Records) -> Worth | None:
-    """Return a worth by the heuristic's episodes at growing amounts, played until they are shown to be better."""
+def _equivalent(what: str, metric: str, tries: Iterable[tuple[float, Records]], policy: Records) -> Equivalent | None:
+    """Return the equivalent from the heuristic's episodes at growing amounts, up to a significantly better one."""
     steps = []
     for amount, records in tries:
         values, others = paired_values(records, policy, metric)
@@ -124,11 +129,11 @@ def _worth(what: str, metric: str, tries: Iterable[tuple[float, Records]], polic
             break
     amounts = [step.amount for step in steps]
     ends = [crossing(amounts, [getattr(step, name) for step in steps]) for name in ("difference", "low", "high")]
-    return Worth(what, steps, ends[0], ends[1], ends[2])
+    return Equivalent(what, steps, ends[0], ends[1], ends[2])
 
 
 def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
-    """Return the first amount at which straight lines between some values are not above 0; None where all are."""
+    """Return the first amount at which straight lines between values are not above 0; None if all are above 0."""
     if values[0] <= 0.0:
         return amounts[0]
     for (a, before), (b, after) in pairwise(zip(amounts, values, strict=True)):
@@ -138,7 +143,7 @@ def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
 
 
 def _with_more(scenario: Scenario, members: Sequence[str], count: int) -> tuple[ProcessSimulator, list[str]]:
-    """Return a simulator with so many more people like the typical one of a group, and their names."""
+    """Return a simulator with ``count`` more people like the typical one of a group, and their names."""
     content = scenario_content(scenario)
     add_people(content, scenario, members, count)
     more = parse_scenario(content, "the scenario with more people")
@@ -148,7 +153,7 @@ def _with_more(scenario: Scenario, members: Sequence[str], count: int) -> tuple[
 def _group_that_helps(
     simulator: ProcessSimulator, heuristic: str, sampling: Sampling, tried: Sequence[list[str]]
 ) -> list[str] | None:
-    """Return the group of which one more person improves a heuristic most; on random streams of its own."""
+    """Return the group of which one more person improves a heuristic most, on separate random streams."""
     scenario, pilot = simulator.scenario, replace(sampling, episodes=_PILOT_EPISODES)
     content = scenario_content(scenario)
     for members in tried:

@@ -1,4 +1,4 @@
-"""One compiled call from a described state to what policies and heuristics choose from, and what heuristics choose."""
+"""One compiled call from a described state to the input of a policy and the choices of heuristics."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from longstride.simulators.simulator import (
 )
 
 
-class View(NamedTuple):
-    """What a policy chooses from. The arrays are those of the :class:`Lookout`, until it looks again.
+class PolicyInput(NamedTuple):
+    """The input of a policy in one state. The arrays belong to the :class:`StateReader`, which overwrites them.
 
     For a policy that scores a list of actions, ``observation`` is the summary, ``features`` are float32[n, F], the
-    descriptions of the n actions of ``actions``, and ``mask`` is for heuristics alone.
+    descriptions of the n actions in ``actions``, and ``mask`` is only for heuristics.
     """
 
     state: dict[str, np.ndarray]  # fields of the state record
@@ -37,18 +37,18 @@ class View(NamedTuple):
     choices: dict[str, int]  # heuristic -> action
 
 
-class Lookout:
-    """Looks at described states with the simulator's own functions; one thread at a time.
+class StateReader:
+    """Reads described states with the simulator's own functions; for one thread at a time.
 
     Args:
         simulator: process simulator.
-        listed: whether for a policy that scores a list of actions.
+        listed: whether the policy scores a list of actions.
     """
 
     def __init__(self, simulator: ProcessSimulator, listed: bool) -> None:
         self._simulator, self._listed = simulator, listed
         self._states, actions = empty_record(simulator), len(simulator.parameters.pair_mean) + 1
-        # Views of the one record: [0] alone would copy the fields that are single numbers.
+        # Views of the record: plain indexing with [0] would copy scalar fields.
         self._fields = {name: self._states[name].view(np.ndarray)[0, ...] for name in simulator.state_dtype.names or ()}
         self.heuristics = {name: rule for name, rule in simulator.heuristics.items() if name != "random"}
         size = simulator.summary_size if listed else simulator.observation_size
@@ -58,57 +58,57 @@ class Lookout:
         self._ids, self._choices = np.zeros(actions, np.int32), np.zeros(max(1, len(self.heuristics)), np.int64)
         self._rng = np.random.default_rng(0)
         self._begin = self._rng.bit_generator.state
-        self._look = (_build_look_at_list if listed else _build_look)(simulator, self.heuristics)
+        self._read = (_build_read_list if listed else _build_read)(simulator, self.heuristics)
 
-    def look(self, described: Described) -> View:
-        """Write the state into the record and read it.
+    def read(self, described: Described) -> PolicyInput:
+        """Write a state into the record, and return a policy's input and the heuristics' choices.
 
-        Heuristics draw among equals; the draws are the same each time.
+        Heuristics break ties at random, with the same draws in each call.
 
         Raises:
             SimulatorError: an observation is not finite.
         """
         self._rng.bit_generator.state = self._begin
         read = self._observation, self._mask, self._features, self._ids, self._choices
-        status, feasible, count = self._look(
+        status, feasible, count = self._read(
             self._states, self._simulator.parameters, described, self._rng, self._guarded, *read
         )
         if status != OK:
             raise describe_fault(status, self._simulator, "of the described state", 0)
         choices = dict(zip(self.heuristics, self._choices.tolist(), strict=False))
         features = self._features[:count] if self._listed else self._features
-        return View(self._fields, self._observation, self._mask, features, self._ids[:count], feasible, choices)
+        return PolicyInput(self._fields, self._observation, self._mask, features, self._ids[:count], feasible, choices)
 
 
-def _build_look(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
-    """Compile ``look(states, parameters, described, rng, guarded, observation, mask, features, ids, choices)``.
+def _build_read(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
+    """Compile ``read(states, parameters, described, rng, guarded, observation, mask, features, ids, choices)``.
 
-    It returns status, number of feasible pairs, and 0.
+    The function returns status, number of feasible pairs, and 0.
     """
     observe_state = build_observe_state(simulator, compile_functions(simulator))
     choose_all = _build_choose_all(list(heuristics.values()))
 
     @cached
     @njit(nogil=True)
-    def look(states, parameters, described, rng, guarded, observation, mask, features, ids, choices):  # type: ignore[no-untyped-def]
+    def read(states, parameters, described, rng, guarded, observation, mask, features, ids, choices):  # type: ignore[no-untyped-def]
         state = states[0]
         write_state(state, parameters, described)
         status = observe_state(state, parameters, guarded, observation, mask, features)
         choose_all(state, parameters, mask, rng, choices, 0)
         return status, _count(mask), 0
 
-    return look
+    return read
 
 
-def _build_look_at_list(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
-    """Compile the same with a summary and descriptions, whose number is what it returns last."""
+def _build_read_list(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
+    """Compile the same with a summary and descriptions; the last value returned is their number."""
     read_summary, functions = build_read_summary(simulator), compile_functions(simulator)
     action_mask, describe = functions.action_mask, functions.describe_actions
     choose_all = _build_choose_all(list(heuristics.values()))
 
     @cached
     @njit(nogil=True)
-    def look_at_list(states, parameters, described, rng, guarded, observation, mask, features, ids, choices):  # type: ignore[no-untyped-def]
+    def read_list(states, parameters, described, rng, guarded, observation, mask, features, ids, choices):  # type: ignore[no-untyped-def]
         state = states[0]
         write_state(state, parameters, described)
         status = read_summary(state, parameters, guarded, observation)
@@ -120,12 +120,12 @@ def _build_look_at_list(simulator: ProcessSimulator, heuristics: Mapping[str, Fu
         choose_all(state, parameters, mask, rng, choices, 0)
         return status, _count(mask), count
 
-    return look_at_list
+    return read_list
 
 
 @njit(nogil=True)
 def _count(mask):  # type: ignore[no-untyped-def]
-    """Return how many of bool[P + 1] are allowed, without the last, which always is."""
+    """Return the number of allowed actions in bool[P + 1], without the last, which is always allowed."""
     count = 0
     for pair in range(len(mask) - 1):
         count += mask[pair]
@@ -133,7 +133,7 @@ def _count(mask):  # type: ignore[no-untyped-def]
 
 
 def _build_choose_all(heuristics: list[Function]) -> Function:
-    """Compile ``choose_all(state, parameters, mask, rng, choices, i)``: the actions of the heuristics, from place i."""
+    """Compile ``choose_all(state, parameters, mask, rng, choices, i)``: the actions of the heuristics, from index i."""
     if not heuristics:
         return _nothing
     first, rest = compiled(heuristics[0]), _build_choose_all(heuristics[1:])
