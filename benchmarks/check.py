@@ -84,8 +84,8 @@ def kernels() -> dict[str, Work]:
     from cpu_steps import DESK, SMALL, WAYS, Row, stepping
 
     from longstride.learning.advantages import gae
+    from longstride.policies.make_spec import spec_for
     from longstride.policies.networks import ActorCritic, initialise
-    from longstride.policies.spec import spec_for
     from longstride.process.load import find_scenario
     from longstride.process.simulator import ProcessSimulator
 

@@ -23,8 +23,8 @@ from longstride.hardware.planning.choices import MOST_SIDE_BY_SIDE
 from longstride.learning.steps.cuda_graph import CudaGraphs
 from longstride.policies.batched_forward import TorchForward
 from longstride.policies.compiled.forward import align_params
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import spec_for
 from longstride.rollout.batched.arrays import half_batches
 from longstride.rollout.batched.collector import BatchedCollector
 from longstride.rollout.collector import RolloutPlan

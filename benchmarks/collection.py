@@ -28,8 +28,8 @@ from numba import njit
 
 from benchmarks.peers.stepwise import Onnx, Stepwise, Torch, largest_difference, onnx_missing
 from longstride.policies.compiled.forward import align_params, new_actor_arrays
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import spec_for
 from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.collect_steps import build_collect_steps

@@ -24,6 +24,7 @@ from longstride.learning.steps.cpu_kernels.mlp import hold_to_one_thread
 from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import ActionSpace, Discrete
@@ -111,7 +112,7 @@ def stepping(
     """Return a function that takes a step on other samples each time."""
     actor, critic, activation = row.network
     space = space or Discrete(actor[-1])
-    spec = PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation)
+    spec = PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation, MLP)
     model, samples = ActorCritic(spec), row.samples
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     microbatch = min(samples, CPU_MICROBATCH if precision == "fp32" else 2 * CPU_MICROBATCH)  # as a plan chooses

@@ -16,20 +16,21 @@ import torch
 from longstride.hardware.detect import has_bf16
 from longstride.hardware.planning.gpu_catalog import card_of
 from longstride.hardware.planning.roofline import seconds
-from longstride.hardware.planning.work import step_work
 from longstride.hardware.types import Execution, Gpu, Precision
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.device_transfer import synchronise
 from longstride.learning.minibatches import minibatch_shape, split
+from longstride.learning.step_costs.work import step_work
 from longstride.learning.step_selection.executor import Executor
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
 
-DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu")
+DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu", MLP)
 DESK_WITH_FEATURES = replace(DESK, action_features=2)
 EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
 NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."

@@ -38,6 +38,8 @@ from longstride.policies.compiled.forward import (
     workspace,
 )
 from longstride.policies.compiled.products import tanh
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.parameter_layout import OBSERVATION_CLIP
 from longstride.policies.spec import PolicySpec
@@ -98,7 +100,7 @@ def measure_memory(network: str, width: int, repeats: int) -> tuple[dict[str, fl
     """Return microseconds a step of a policy with memory and of its floors, and the kilobytes of its weights."""
     attention = (64, 4, 2) if network == "transformer" else ()
     hidden = (width,) * 2
-    spec = PolicySpec(SIZES[0], Discrete(SIZES[-1]), hidden, hidden, "relu", 0, network, *attention)
+    spec = PolicySpec(SIZES[0], Discrete(SIZES[-1]), hidden, hidden, "relu", FAMILIES[network], 0, *attention)
     model = ActorCritic(spec)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     weights = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
@@ -126,7 +128,7 @@ def medians(ways: dict[str, Callable[[], int]], repeats: int) -> dict[str, float
 
 def spec_of(sizes: tuple[int, ...], activation: str) -> PolicySpec:
     """Return the spec of a policy whose actor has layers of these widths."""
-    return PolicySpec(sizes[0], Discrete(sizes[-1]), tuple(sizes[1:-1]), (16,), activation)
+    return PolicySpec(sizes[0], Discrete(sizes[-1]), tuple(sizes[1:-1]), (16,), activation, MLP)
 
 
 def weights_of(sizes: tuple[int, ...], activation: str) -> np.ndarray:

@@ -25,8 +25,8 @@ import psutil
 import torch
 
 from longstride.policies.compiled.forward import align_params
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import spec_for
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.hosts.collector import HostsCollector

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from longstride.policies.compiled.forward import align_params
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import spec_for
 from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.collector import RolloutPlan

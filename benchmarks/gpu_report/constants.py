@@ -9,8 +9,8 @@ from benchmarks.executions import DESK, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from longstride.hardware.planning.roofline import LAUNCH_SECONDS, REPLAY_SECONDS
-from longstride.hardware.planning.work import step_launches
 from longstride.learning.device_transfer import synchronise
+from longstride.learning.step_costs.work import step_launches
 from longstride.learning.torch_settings import apply_global_settings
 
 BATCH, STEPS, TURNS = 64, 64, 5

@@ -7,8 +7,9 @@ import torch
 from benchmarks.executions import DESK_WITH_FEATURES, Side, precisions_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
-from longstride.hardware.planning.update_memory import estimate_memory, workspace_bytes
+from longstride.hardware.planning.update_memory import workspace_bytes
 from longstride.hardware.types import Execution, Precision
+from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.text import format_bytes
 
 SAMPLES, BATCHES, SMALL_BATCHES = 65_536, (1024, 65_536), (64,)

@@ -57,7 +57,7 @@ COMMAND_LINE = ("pydantic", "rich", "safetensors")
 
 EXECUTION_TESTS = "tests/learning/steps/test_gpu_execution.py"
 
-MEMORY_TESTS = "tests/hardware/planning/test_gpu_memory.py"
+MEMORY_TESTS = "tests/learning/step_costs/test_gpu_memory.py"
 
 
 def _tests(name: str, title: str, seconds: int, *arguments: str, packages: tuple[str, ...] = ()) -> Part:

@@ -11,9 +11,9 @@ from benchmarks.executions import DESK_WITH_FEATURES, Side, half_of
 from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from benchmarks.gpu_report.trace import Profile, Work, profiled
-from longstride.hardware.planning.work import compiled_launches, step_launches
-from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from longstride.hardware.types import CAPTURED, Execution, Precision
 from longstride.learning.device_transfer import synchronise
+from longstride.learning.step_costs.work import step_work
 from longstride.learning.torch_settings import apply_global_settings
 
 ROWS, SMALL_ROWS = 31_744, 256
@@ -63,9 +63,8 @@ def profile_of(precision: Precision, execution: Execution, rows: int, device: st
 
 def predicted_operations(precision: Precision, execution: Execution) -> int:
     """Return how many operations the roofline counts for a step."""
-    if execution in COMPILED_BY_TORCH:
-        return compiled_launches(DESK_WITH_FEATURES)
-    return step_launches(DESK_WITH_FEATURES, precision != "fp32")
+    work = step_work(DESK_WITH_FEATURES, precision != "fp32", 1, 1, execution)
+    return work.launches + work.replayed - (execution in CAPTURED)
 
 
 def parts_of(found: Profile, rows: int, captured: bool) -> Figures:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from longstride.policies.distributions import log_prob, masked_log_softmax
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
-from longstride.policies.spec import spec_for
 from longstride.rollout.trajectory import Trajectory, allocate
 from longstride.seeding import stream
 from longstride.simulators.simulator import Simulator, compile_functions, new_state

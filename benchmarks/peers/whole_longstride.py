@@ -27,6 +27,7 @@ from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.updater import Updater
 from longstride.policies.compiled.forward import align_params
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collector import RolloutPlan
@@ -64,7 +65,7 @@ def train(work: Work) -> Done:
 
 def build(work: Work) -> tuple[ActorCritic, Updater]:
     """Return the networks and what trains them."""
-    model = ActorCritic(PolicySpec(OBSERVATIONS, Discrete(ACTIONS), tuple(work.actor), tuple(work.critic), "tanh"))
+    model = ActorCritic(PolicySpec(OBSERVATIONS, Discrete(ACTIONS), tuple(work.actor), tuple(work.critic), "tanh", MLP))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     coefficients = PpoCoefficients(
         CLIP_RANGE, ENTROPY_COEFFICIENT, 2.0 * VALUE_COEFFICIENT

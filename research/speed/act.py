@@ -17,6 +17,7 @@ from numba import njit
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 from longstride.policies.compiled.forward import align_params, build_forward, workspace
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.loaded_policy import LoadedPolicy
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
@@ -24,11 +25,15 @@ from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 CALLS, ROUNDS, BATCH = 500, 200, 256
 POLICIES = {
-    "Discrete, 4 observations, 2 x 64": PolicySpec(4, Discrete(2), (64, 64), (64,), "tanh"),
-    "Discrete, 100 observations, 3 x 128": PolicySpec(100, Discrete(20), (128,) * 3, (128,), "relu"),
-    "the same with 2 action features": PolicySpec(100, Discrete(20), (128,) * 3, (128,), "relu", 2),
-    "MultiDiscrete, 100 observations, 3 x 128": PolicySpec(100, MultiDiscrete([5, 5, 5]), (128,) * 3, (128,), "relu"),
-    "Box, 10 observations, 2 x 64": PolicySpec(10, Box([-1.0] * 3, [1.0] * 3, squashed=True), (64, 64), (64,), "relu"),
+    "Discrete, 4 observations, 2 x 64": PolicySpec(4, Discrete(2), (64, 64), (64,), "tanh", MLP),
+    "Discrete, 100 observations, 3 x 128": PolicySpec(100, Discrete(20), (128,) * 3, (128,), "relu", MLP),
+    "the same with 2 action features": PolicySpec(100, Discrete(20), (128,) * 3, (128,), "relu", MLP, 2),
+    "MultiDiscrete, 100 observations, 3 x 128": PolicySpec(
+        100, MultiDiscrete([5, 5, 5]), (128,) * 3, (128,), "relu", MLP
+    ),
+    "Box, 10 observations, 2 x 64": PolicySpec(
+        10, Box([-1.0] * 3, [1.0] * 3, squashed=True), (64, 64), (64,), "relu", MLP
+    ),
 }
 
 

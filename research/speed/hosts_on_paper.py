@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from longstride.hardware.planning.gpu_catalog import Card, find_card
 from longstride.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
-from longstride.hardware.planning.work import update_work
+from longstride.learning.step_costs.work import update_work
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
@@ -149,7 +150,7 @@ def main() -> None:
     measured, card = json.loads(options.measured.read_text()), find_card(options.gpu)
     rows = []
     for name, of in measured.items():
-        spec = PolicySpec(of["observations"], Discrete(of["actions_of_space"]), (128,) * 3, (256,) * 3, "relu")
+        spec = PolicySpec(of["observations"], Discrete(of["actions_of_space"]), (128,) * 3, (256,) * 3, "relu", MLP)
         rows += table(name, of, spec, card)
         print_table(name, [row for row in rows if row["simulator"] == name])
         for form in ("rows", "actions"):

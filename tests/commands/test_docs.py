@@ -25,8 +25,8 @@ from longstride.commands.flags import read_flags
 from longstride.config import Config, load_config
 from longstride.learning.divergence import Fallback
 from longstride.learning.oom_recovery import OutOfMemory
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
-from longstride.policies.spec import spec_for
 from longstride.process.scenario_file import parse_scenario
 from longstride.simulators.classic_control import CartPole
 from longstride.simulators.simulator import Compiled, Simulator

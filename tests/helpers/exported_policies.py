@@ -10,6 +10,7 @@ from longstride.commands.export.steps import random_steps
 from longstride.policies.export.c_source import c_files
 from longstride.policies.export.contract import contract_of
 from longstride.policies.export.labels import Labels
+from longstride.policies.spec_json import spec_to_json
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 from longstride.training.run_directory.checkpoint import save_checkpoint
 
@@ -55,7 +56,7 @@ def write_c(name, folder):
 
 def save_run(directory, model, source, description):
     """Write the last checkpoint of a run with a model, without training it."""
-    metadata = {"simulator": description, "source": source, "policy": model.spec.to_json()}
+    metadata = {"simulator": description, "source": source, "policy": spec_to_json(model.spec)}
     more = {"iteration": 7, "best": 0.0, "grad_scaler": None}
     tensors = {f"model.{name}": tensor for name, tensor in model.tensors.items()}
     (directory / "checkpoints").mkdir(parents=True)

@@ -7,8 +7,10 @@ import torch
 from helpers.toy_runs import SEED
 from oracles.listed_shop import ListedShop
 
+from longstride.policies.families.pointer.family import POINTER
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import PolicySpec, spec_for
+from longstride.policies.spec import PolicySpec
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
@@ -16,7 +18,7 @@ from longstride.simulators.spaces import Discrete
 
 
 def pointer_spec(observations=5, figures=4, actor=(16, 16), activation="relu", actions=9) -> PolicySpec:
-    return PolicySpec(observations, Discrete(actions), actor, (24,), activation, figures, "pointer", 3.0)
+    return PolicySpec(observations, Discrete(actions), actor, (24,), activation, POINTER, figures)
 
 
 def pointer_model(spec: PolicySpec, seed: int = 0) -> ActorCritic:
@@ -54,7 +56,7 @@ def shop_spec(van: int = 3, expected: float | None = None) -> PolicySpec:
     shop = ListedShop(van)
     if expected is not None:
         shop.expected_actions = expected
-    return spec_for(shop, (16, 16), (24,), "relu", "pointer")
+    return spec_for(shop, (16, 16), (24,), "relu", POINTER)
 
 
 def shop_model(seed: int = 0) -> ActorCritic:

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from longstride.policies.families.mingru.family import MINGRU
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
@@ -18,7 +19,7 @@ def memory_spec(
     features: int = 0,
 ) -> PolicySpec:
     """Return a spec; one choice of five by default."""
-    return PolicySpec(observations, space or Discrete(5), actor, critic, activation, features, "mingru")
+    return PolicySpec(observations, space or Discrete(5), actor, critic, activation, MINGRU, features)
 
 
 def memory_model(spec: PolicySpec, seed: int = 0) -> ActorCritic:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.make_spec import spec_for
 from longstride.policies.parameter_layout import layout_of
-from longstride.policies.spec import spec_for
+from longstride.policies.spec_json import spec_to_json
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
@@ -22,8 +24,9 @@ from longstride.training.run_directory.checkpoint import FORMAT, seal
 
 def some_policy(simulator: ProcessSimulator, family: str = "mlp", seed: int = 0) -> TrainedPolicy:
     """Return a policy with random parameters, whose choices depend on everything that it reads."""
-    attention = (5, 2, 2) if family == "transformer" else (0, 0, 0)
-    spec = spec_for(simulator, (8, 8), (8,), "tanh", family, attention)
+    sizes = {"context_length": 5, "attention_heads": 2, "feed_forward_factor": 2}
+    of_family = {name: sizes[name] for name in FAMILIES[family].settings}
+    spec = spec_for(simulator, (8, 8), (8,), "tanh", FAMILIES[family], of_family)
     size = layout_of(spec).actor_size
     return TrainedPolicy(np.random.default_rng(seed).normal(0.0, 0.5, size).astype(np.float32), spec)
 
@@ -50,7 +53,12 @@ def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPo
     }
     content = safetensors.numpy.save(tensors)
     source = {"simulator": "process", "scenario": scenario_content(simulator.scenario)}
-    about = {"simulator": simulator.description(), "source": source, "policy": trained.spec.to_json(), "iteration": 7}
+    about = {
+        "simulator": simulator.description(),
+        "source": source,
+        "policy": spec_to_json(trained.spec),
+        "iteration": 7,
+    }
     digest = hashlib.sha256(content).hexdigest()
     (folder / "policy.safetensors").write_bytes(content)
     sealed = seal({"format": FORMAT, **about, "tensors": "policy.safetensors", "tensors_sha256": digest})

@@ -16,8 +16,8 @@ from helpers.toy_runs import (
 )
 from oracles.toy_simulators import Shop
 
-from longstride.hardware.planning.update_memory import estimate_memory
 from longstride.learning.algorithms.interface import Samples
+from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.policies.networks import ActorCritic, initialise
 
 

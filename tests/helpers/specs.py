@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import ActionSpace, Discrete
@@ -16,7 +17,7 @@ def mlp_spec(
 ) -> PolicySpec:
     """Return a spec from the widths of all layers, outputs included; one choice among the outputs by default."""
     space = space or Discrete(actor[-1])
-    return PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation, action_features)
+    return PolicySpec(actor[0], space, tuple(actor[1:-1]), tuple(critic[1:-1]), activation, MLP, action_features)
 
 
 def actor_spec(simulator: Simulator, actor: Sequence[int], activation: str = "relu") -> PolicySpec:

@@ -2,6 +2,7 @@
 
 from helpers.memory_models import memory_model
 
+from longstride.policies.families.transformer.family import TRANSFORMER
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
@@ -19,7 +20,7 @@ def transformer_spec(
 ) -> PolicySpec:
     """Return a spec with widths of actor and critic; by default it sees 5 observations and has one choice of five."""
     actor, critic = ((width,) * layers for width in widths)
-    kind = activation, features, "transformer"
+    kind = activation, TRANSFORMER, features
     return PolicySpec(observations, space or Discrete(5), actor, critic, *kind, *attention)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from oracles.slow_update import slow_gae
 
 from longstride.learning.advantages import control_variate_coefficient, discount_of, gae, step_discounts
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.spaces import Discrete
@@ -95,7 +96,7 @@ def rollout_with_variate(rng, steps=400):
     """Return what targets are made of, for two trajectories; apart from noise a unit of the variate is worth 3."""
     trajectories, values, following, discounts = [], [], [], []
     for _ in range(2):
-        trajectory = allocate(PolicySpec(1, Discrete(2), (), (), "tanh"), steps)
+        trajectory = allocate(PolicySpec(1, Discrete(2), (), (), "tanh", MLP), steps)
         trajectory.control_variate[:] = rng.normal(size=steps)
         trajectory.rewards[:] = rng.normal(size=steps)
         trajectory.terminated[:] = rng.random(steps) < 0.05

@@ -7,13 +7,14 @@ from helpers.toy_runs import rollout_batch
 from longstride.errors import UserError
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.normalization import AverageReward
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.spaces import Discrete
 
 
 def trajectory(rewards):
-    spec = PolicySpec(1, Discrete(2), (), (), "tanh")
+    spec = PolicySpec(1, Discrete(2), (), (), "tanh", MLP)
     made = allocate(spec, len(rewards), lambda shape, dtype: np.zeros(shape, dtype))
     made.rewards[:] = rewards
     return made

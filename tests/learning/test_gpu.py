@@ -17,10 +17,11 @@ from helpers.toy_runs import (
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.plan import make_plan
 from longstride.hardware.planning.precision import choose_precision
-from longstride.hardware.planning.update_memory import SAFETY, auto_batch_size, bytes_of_a_sample
+from longstride.hardware.planning.update_memory import SAFETY, auto_batch_size
 from longstride.hardware.types import PlanSettings
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import host_allocator
+from longstride.learning.step_costs.update_memory import bytes_of_a_sample
 from longstride.learning.torch_settings import apply_global_settings
 from longstride.policies.networks import ActorCritic
 

@@ -14,6 +14,8 @@ from helpers.toy_runs import (
 )
 
 from longstride.learning.normalization import ObservationScales, RewardScale, rescale_values
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import allocate
@@ -24,7 +26,7 @@ GAMMA = 0.97
 
 def trajectory(rewards, terminated=(), truncated=()):
     """Return decisions with these rewards and with ends after these rows."""
-    t = allocate(PolicySpec(1, Discrete(2), (), (), "tanh"), len(rewards))
+    t = allocate(PolicySpec(1, Discrete(2), (), (), "tanh", MLP), len(rewards))
     t.rewards[:] = rewards
     for ends, rows in ((t.terminated, terminated), (t.truncated, truncated)):
         ends[:] = False
@@ -191,7 +193,7 @@ def learned_scales(family):
 
     The first column has been an indicator so far, the second one constant; the others vary.
     """
-    spec = PolicySpec(4, Discrete(2), (16, 16), (16, 16), "relu", family=family, attention_heads=2)
+    spec = PolicySpec(4, Discrete(2), (16, 16), (16, 16), "relu", FAMILIES[family], attention_heads=2)
     model, rng = ActorCritic(spec), np.random.default_rng(0)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     before, scales = [weight.detach().clone() for weight, _ in first_layers(model)], ObservationScales(model)

@@ -6,9 +6,9 @@ product is turned by their distance in steps.
 
 import numpy as np
 
+from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import OBSERVATION_CLIP
-from longstride.policies.spec import NORM_EPSILON
 
 
 def norm(x):

@@ -7,10 +7,11 @@ from helpers.memory_models import memory_model, memory_spec, some_begins
 from oracles.slow_memory import SlowNetwork, layer_in_order
 
 from longstride.errors import UserError
+from longstride.policies.families.mingru.network import _Scan, remember, scan
 from longstride.policies.memory import Memory, Steps
-from longstride.policies.mingru import _Scan, remember, scan
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.spec import CHUNK, PolicySpec
+from longstride.policies.spec import CHUNK
+from longstride.policies.spec_json import spec_from_json, spec_to_json
 
 BY_ROUNDS, BY_STEPS = "rounds", "steps"
 
@@ -19,7 +20,7 @@ BY_ROUNDS, BY_STEPS = "rounds", "steps"
 def scanned(request, monkeypatch):
     """Choose how the steps of a chunk are scanned."""
     if request.param == BY_ROUNDS:
-        monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
+        monkeypatch.setattr("longstride.policies.families.mingru.network._step_by_step", lambda tensor: False)
     return request.param
 
 
@@ -148,7 +149,9 @@ def test_the_derivatives_of_a_layer_are_those_of_differences(scanned, places):
 def test_both_scans_have_the_same_derivatives(monkeypatch):
     found = []
     for by_steps in (True, False):
-        monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor, chosen=by_steps: chosen)
+        monkeypatch.setattr(
+            "longstride.policies.families.mingru.network._step_by_step", lambda tensor, chosen=by_steps: chosen
+        )
         arguments = [tensor.requires_grad_() for tensor in layer(100, chunks=3)]
         outputs, states = remember(*arguments, torch.from_numpy(some_begins(300, 10, 100, 150, 299)))
         found.append(torch.autograd.grad(outputs.square().sum() + states.sin().sum(), arguments))
@@ -223,9 +226,9 @@ def test_the_blocks_of_a_matrix_are_drawn_each_for_itself():
 
 def test_a_spec_with_memory_goes_through_json_and_one_of_before_has_none():
     spec = memory_spec()
-    assert PolicySpec.from_json(spec.to_json()) == spec
-    values = {name: value for name, value in spec.to_json().items() if name != "family"}
-    assert not PolicySpec.from_json(values).has_memory
+    assert spec_from_json(spec_to_json(spec)) == spec
+    values = {name: value for name, value in spec_to_json(spec).items() if name != "family"}
+    assert not spec_from_json(values).has_memory
     assert (spec.state_size, spec.critic_state_size, spec.chunk) == (32, 48, CHUNK)
     assert spec.matrices["actor"] == [(6, 16), (16, 48), (16, 48), (16, 5)]
 

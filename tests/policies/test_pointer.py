@@ -7,10 +7,10 @@ from helpers.listed import pointer_model, pointer_spec, some_lists
 from oracles.slow_pointer import SlowPointer
 
 from longstride.errors import UserError
+from longstride.policies.candidates import ActionList, one_of_each_list
 from longstride.policies.distributions import discrete
 from longstride.policies.loaded_listed import LoadedListPolicy
 from longstride.policies.parameter_layout import layout_of
-from longstride.policies.pointer import ActionList, one_of_each_list
 
 COUNTS = [3, 1, 7, 2, 1, 5]
 """Feasible actions of each observation: with one of them nothing is to choose."""

@@ -9,11 +9,14 @@ from helpers.memory_models import memory_model, some_begins
 from helpers.transformer_models import transformer_spec
 from oracles.slow_transformer import SlowTransformer, turns_per_step
 
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.families.torch_family import HiddenInputs
+from longstride.policies.families.transformer import network
+from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.memory import Memory, Steps
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.rotary import rotations
-from longstride.policies.spec import CHUNK, PolicySpec
-from longstride.policies.transformer import transform
+from longstride.policies.spec import CHUNK
+from longstride.policies.spec_json import spec_from_json, spec_to_json
 
 SPECS = {
     "usual": transformer_spec(),
@@ -36,7 +39,7 @@ def last_block(model, part, observations, memory, after=None, dtype=torch.float6
     mean, scale = (model.tensors[f"observation_{name}"].to(dtype) for name in ("mean", "scale"))
     normalised = ((torch.from_numpy(observations).to(dtype) - mean) * scale).clamp(-10.0, 10.0)
     memory = memory._replace(states=memory.states.to(dtype))
-    hidden, states = transform(normalised, layers[:-1], model.spec, model.activation, memory, after)
+    hidden, states = network.hidden(HiddenInputs(model.spec, normalised, layers[:-1], model.activation, memory, after))
     return torch.addmm(layers[-1][1], hidden, layers[-1][0]), states
 
 
@@ -150,7 +153,7 @@ def test_no_gradient_crosses_a_reset_and_none_comes_from_later_steps(place):
     state[:, -1] = 9.0
     state.requires_grad_()
     begins = torch.from_numpy(some_begins(32, place))
-    outputs, _ = transform(x, layers, spec, torch.tanh, Memory(state, begins))
+    outputs, _ = network.hidden(HiddenInputs(spec, x, layers, torch.tanh, Memory(state, begins)))
     after = torch.autograd.grad(outputs[place:].cos().sum(), (x, state), retain_graph=True)
     assert not after[0][:place].any()
     assert not after[1].any()
@@ -171,7 +174,7 @@ def test_the_derivatives_are_those_of_differences():
     def outputs(x, state, *tensors):
         pairs = list(zip(tensors[::2], tensors[1::2], strict=True))
         memory = Memory(torch.cat([state, ages], dim=1), begins)
-        return transform(x, pairs, spec, torch.tanh, memory, all_after(2, 5, 4))
+        return network.hidden(HiddenInputs(spec, x, pairs, torch.tanh, memory, all_after(2, 5, 4)))
 
     inputs = [tensor.clone().requires_grad_() for tensor in (x, state[:, :-1], *layers)]
     assert torch.autograd.gradcheck(outputs, inputs)
@@ -225,7 +228,7 @@ def test_initial_blocks_add_little_to_the_residual_values():
 
 def test_a_spec_goes_through_json_and_knows_its_sizes():
     spec = transformer_spec()
-    assert PolicySpec.from_json(spec.to_json()) == spec
+    assert spec_from_json(spec_to_json(spec)) == spec
     assert spec.state_size == 2 * 2 * 5 * 16 + 1
     assert spec.critic_state_size == 2 * 2 * 5 * 24 + 1
     assert spec.matrices["actor"] == [(6, 16), *2 * [(16, 48), (16, 16), (16, 32), (32, 16)], (16, 5)]
@@ -236,4 +239,4 @@ def test_states_are_kept_where_context_would_be_longer_than_a_chunk():
     short, longer = transformer_spec(attention=(65, 2, 1)), transformer_spec(attention=(66, 2, 1))
     assert (short.context, short.kept_states(300), short.kept_states(0)) == (128, 1, 0)
     assert (longer.context, longer.kept_states(300)) == (0, 3)
-    assert replace(short, family="mlp").context == 0
+    assert replace(short, family=MLP).context == 0

@@ -9,8 +9,9 @@ from helpers.listed import pointer_model
 from oracles.process_play import office
 from oracles.slow_pointer import SlowPointer
 
+from longstride.policies.families.pointer.family import POINTER
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
-from longstride.policies.spec import spec_for
 from longstride.process.kernel.action_features import action_features
 from longstride.process.kernel.pairs import figures
 from longstride.process.simulator import ProcessSimulator
@@ -64,7 +65,7 @@ def played(seed=3):
 
 def test_another_order_of_people_and_activities_has_the_same_summaries_and_probabilities():
     """Of each action by its name, by a policy with random parameters."""
-    slow, several = SlowPointer(pointer_model(spec_for(simulators()[0], (16,), (16,), "tanh", "pointer"))), 0
+    slow, several = SlowPointer(pointer_model(spec_for(simulators()[0], (16,), (16,), "tanh", POINTER))), 0
     for states in played():
         seen = [read(simulator, state) for simulator, state in zip(simulators(), states, strict=True)]
         np.testing.assert_allclose(seen[0][0], seen[1][0], rtol=1e-5, atol=1e-6)
@@ -180,7 +181,7 @@ def test_a_person_more_changes_no_parameter():
             "service": [*office().service, office().service[0].model_copy(update={"resource": "new"})],
         }
     )
-    specs = [spec_for(each, (16,), (16,), "relu", "pointer") for each in (simulators()[0], ProcessSimulator(more))]
+    specs = [spec_for(each, (16,), (16,), "relu", POINTER) for each in (simulators()[0], ProcessSimulator(more))]
     models = [ActorCritic(spec) for spec in specs]
     assert models[0].layout == models[1].layout
     assert specs[0].action_space != specs[1].action_space

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import allocate, allocate_plain, pinned_bytes, trajectory_bytes
 from longstride.simulators.spaces import Discrete
 
 
 def spec(action_features=0):
-    return PolicySpec(3, Discrete(2), (), (), "tanh", action_features)
+    return PolicySpec(3, Discrete(2), (), (), "tanh", MLP, action_features)
 
 
 def test_shapes_and_dtypes():

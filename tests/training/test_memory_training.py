@@ -119,7 +119,7 @@ def test_a_loaded_policy_does_in_each_episode_what_that_of_an_evaluation_does(na
 def test_the_policy_of_a_run_is_loaded_with_its_memory(run):
     policy, observation = load_policy(str(run)), np.array([2.0, 0.3, 0.0, -0.5], np.float32)
     features = np.zeros((4, 2), np.float32)
-    assert policy.spec.family == "mingru"
+    assert policy.spec.family.name == "mingru"
     for _ in range(2):
         assert not policy._one.states.any()
         policy.act(observation, None, features)

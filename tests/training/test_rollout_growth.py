@@ -78,11 +78,11 @@ def test_what_is_learned_of_the_noise_is_said():
 def test_the_run_ends_with_its_steps():
     growth = RolloutGrowth(GrowthLimits(2, 40, 100, 100))
     shares = []
-    while growth.share < 1.0:
-        shares.append((round(growth.share, 2), growth.iterations_left))
+    while growth.share() < 1.0:
+        shares.append((round(growth.share(), 2), growth.iterations_left()))
         growth.learn(None)
     assert shares == [(0.0, 3), (0.4, 2), (0.8, 1)]
-    assert growth.iterations_left == 0
+    assert growth.iterations_left() == 0
 
 
 GROWING = {
@@ -155,7 +155,7 @@ def test_where_episodes_are_long_the_horizon_grows_with_the_run_to_the_whole_of_
 def test_the_horizon_is_whole_from_the_beginning_where_that_is_wanted_or_ends_have_a_meaning(changes, tmp_path):
     settings = {**GROWING, "horizon": 20.0, **changes}
     run = new_run(tmp_path / "run", **settings)
-    assert train(run, stop_after=1) is (run.trainer.growth is None)
+    assert train(run, stop_after=1) is (run.trainer.length.steps is None)
     whole = changes.get("gamma", math.exp(-1 / settings["horizon"]))
     assert read_metrics(tmp_path / "run")[0]["gamma"] == pytest.approx(whole)
 
@@ -173,7 +173,7 @@ def test_a_growing_run_resumes_to_the_bit(whole, tmp_path, stop_after):
 def test_a_named_size_or_the_flag_keeps_rollouts_as_they_are(tmp_path):
     for name, changes in {"size": {"episodes_per_update": 2}, "flag": {"grow_rollouts": False}}.items():
         run = new_run(tmp_path / name, **{**GROWING, **changes})
-        assert run.trainer.growth is None
+        assert run.trainer.length.steps is None
         assert run.trainer.settings.iterations == 1
         run.lock.release()
 

@@ -221,7 +221,7 @@ def test_a_run_goes_on_with_the_time_that_is_left(tmp_path):
 
 def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
     run = build_run(Config(**{**SMALL, "run_directory": str(tmp_path), "training_episodes": 1}), {}, False, print)
-    assert run.trainer.budget is None
+    assert not run.trainer.budget.is_limited
     run.train(Console(file=io.StringIO()), lambda: False)
     assert "time_budget" not in load_checkpoint(tmp_path)[1]
 

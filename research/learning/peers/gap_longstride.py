@@ -9,6 +9,7 @@ from longstride.config import Config
 from longstride.policies.loaded_policy import LoadedPolicy
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly.run import build_run
+from longstride.training.rollout_growth import RolloutGrowth
 from research.learning.peers.gap import Choose, GapTask, GapWatch
 from research.learning.peers.worker import main
 
@@ -30,7 +31,7 @@ def run(task: GapTask) -> dict[str, Any]:
         trainer = (built := build_run(config, {}, resume=False, say=lambda line: None)).trainer
 
         def steps_done() -> int:
-            return 0 if trainer.growth is None else trainer.growth.done
+            return trainer.length.done if isinstance(trainer.length, RolloutGrowth) else 0
 
         def policy() -> Choose:
             loaded = LoadedPolicy(trainer.model.spec, trainer.actor_params())

@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from longstride.errors import UserError, suggestion
+from longstride.policies.families.families import FAMILIES
+
+if TYPE_CHECKING:
+    FamilyName = str
+else:
+    FamilyName = Literal[tuple(FAMILIES)]  # the choices of a flag
 
 
 class Config(BaseModel):
@@ -53,7 +59,7 @@ class Config(BaseModel):
     log_max_sheets: int = Field(default=100, ge=1, le=1_000_000)
     log_max_nesting: int = Field(default=100, ge=10, le=100_000)
     log_max_seconds: float = Field(default=60.0, ge=0, le=threading.TIMEOUT_MAX)
-    policy_network: Literal["mlp", "mingru", "transformer", "pointer"] = "mlp"
+    policy_network: FamilyName = "mlp"
     policy_prior: Literal["auto", "rule", "fifo", "spt", "logged"] = "auto"
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)
     critic_hidden_size: int = Field(default=256, ge=1, le=16384)

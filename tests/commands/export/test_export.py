@@ -23,8 +23,8 @@ from longstride.commands.export import command
 from longstride.commands.export.forms import c_compiler, play_torch
 from longstride.commands.export.steps import Steps
 from longstride.policies.export.c_source import CFiles
+from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
-from longstride.policies.spec import spec_for
 from longstride.simulators.loading import from_source
 
 ALL = ["README.md", "policy.c", "policy.h", "policy.json", "policy.onnx", "policy.safetensors"]

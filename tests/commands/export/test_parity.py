@@ -5,11 +5,12 @@ import pytest
 
 from longstride.commands.export.parity import TOLERANCE, differences, limit_of
 from longstride.commands.export.steps import Steps, episodes_of, random_steps
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
-CHOICE = PolicySpec(2, MultiDiscrete([2, 3]), (4,), (4,), "tanh")
-NUMBERS = PolicySpec(2, Box([-1.0, -20.0], [1.0, 20.0]), (4,), (4,), "tanh")
+CHOICE = PolicySpec(2, MultiDiscrete([2, 3]), (4,), (4,), "tanh", MLP)
+NUMBERS = PolicySpec(2, Box([-1.0, -20.0], [1.0, 20.0]), (4,), (4,), "tanh", MLP)
 
 
 def steps_with(masks):
@@ -81,4 +82,8 @@ def test_random_steps_have_the_scales_of_the_policy_and_an_allowed_value_of_each
     assert 0.6 < steps.masks.mean() < 0.9
     lengths = [episode.stop - episode.start for episode in episodes_of(steps)]
     assert (sum(lengths), max(lengths)) == (2000, 64)
-    assert random_steps(PolicySpec(2, Discrete(3), (4,), (4,), "tanh", 2), params, 5, 0).features.shape == (5, 3, 2)
+    assert random_steps(PolicySpec(2, Discrete(3), (4,), (4,), "tanh", MLP, 2), params, 5, 0).features.shape == (
+        5,
+        3,
+        2,
+    )

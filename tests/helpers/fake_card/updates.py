@@ -15,6 +15,7 @@ from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.ppo import Ppo
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.updater import Updater
+from longstride.policies.families.mingru.family import MINGRU
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.rollout.trajectory import Trajectory, allocate
 from longstride.simulators.spaces import Discrete
@@ -93,7 +94,7 @@ def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
     features = 2 if space == "discrete" else 0
     spec = desk if small is None else mlp_spec((6, 16, 24, small.outputs), (6, 20, 1), "tanh", small, features)
     if remembers:
-        spec = replace(spec, actor_hidden=(24, 24), critic_hidden=(20,), family="mingru")
+        spec = replace(spec, actor_hidden=(24, 24), critic_hidden=(20,), family=MINGRU)
     model = ActorCritic(spec)
     initialise(model, "orthogonal", torch.Generator().manual_seed(1))
     samples, rng = random_rollout(model, SAMPLES), np.random.default_rng(2)

@@ -20,7 +20,7 @@ LENGTHS = (300, 1, 128, 40, 500)
 @pytest.fixture(autouse=True)
 def on_a_card(monkeypatch):
     """Scan as on a GPU: in rounds over all steps, of which a capture is made."""
-    monkeypatch.setattr("longstride.policies.mingru._step_by_step", lambda tensor: False)
+    monkeypatch.setattr("longstride.policies.families.mingru.network._step_by_step", lambda tensor: False)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

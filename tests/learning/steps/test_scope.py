@@ -17,6 +17,7 @@ from longstride.hardware.types import Machine
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.steps.cpu_kernels import stepper
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
+from longstride.policies.families.mingru.family import MINGRU
 from longstride.training.assembly import plan as build_plan
 from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.setup import set_up
@@ -44,7 +45,7 @@ def test_a_coefficient_that_is_not_known_must_be_0_all_the_time():
 
 
 def test_another_family_or_algorithm_is_not_for_the_kernels():
-    recurrent = replace(SPEC, family="mingru")
+    recurrent = replace(SPEC, family=MINGRU)
     problem = unsupported(recurrent, toy_algorithm(), [])
     assert problem == "compiled kernels are for multilayer perceptrons, not for mingru"
     assert unsupported(SPEC, object(), []) == "compiled kernels compute the losses of PPO and GRPO, not of object"

@@ -7,10 +7,10 @@ from helpers.listed import pointer_model, pointer_spec, some_lists
 from helpers.toy_runs import actor_weights
 from oracles.slow_pointer import SlowPointer
 
+from longstride.policies.candidates import ActionList
+from longstride.policies.compiled.candidates import build_scorer, greedy_score, sample_score
 from longstride.policies.compiled.forward import align_params, build_forward, new_policy_states, workspace
-from longstride.policies.compiled.pointer import build_scorer, greedy_score, sample_score
 from longstride.policies.compiled.sampling import greedy_masked, sample_masked
-from longstride.policies.pointer import ActionList
 
 CASES = {"usual": pointer_spec(24, 20, (128, 128)), "odd sizes": pointer_spec(7, 70, (37,), "tanh")}
 

@@ -11,9 +11,10 @@ from helpers.transformer_models import transformer_spec
 from oracles.slow_transformer import SlowTransformer
 
 from longstride.policies.compiled.forward import align_params, build_network, new_policy_states, workspace
-from longstride.policies.compiled.transformer import softmax
+from longstride.policies.families.torch_family import HiddenInputs
+from longstride.policies.families.transformer.compiled import softmax
+from longstride.policies.families.transformer.network import hidden
 from longstride.policies.memory import Memory, Steps
-from longstride.policies.transformer import transform
 from longstride.simulators.spaces import Box
 
 CASES = {
@@ -58,7 +59,8 @@ def by_torch(model, observations, begins, state):
     with torch.no_grad():
         normalised = model.normalise(torch.from_numpy(observations))
         after = Steps(torch.tensor([0]), torch.tensor([last]))
-        _, states = transform(normalised, model.layers("actor")[:-1], model.spec, model.activation, memory, after)
+        layers = model.layers("actor")[:-1]
+        _, states = hidden(HiddenInputs(model.spec, normalised, layers, model.activation, memory, after))
         return model.logits(normalised, memory=memory).numpy(), states[0].numpy()
 
 

@@ -13,7 +13,8 @@ pytest.importorskip("pydantic")
 from longstride.errors import UserError
 from longstride.policies.export.contract import contract_bytes, contract_of, safetensors_bytes
 from longstride.policies.export.labels import Label, Labels, read_labels
-from longstride.policies.spec import spec_for
+from longstride.policies.families.pointer.family import POINTER
+from longstride.policies.make_spec import spec_for
 from longstride.process.load import find_scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.classic_control import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
@@ -52,10 +53,9 @@ def test_the_contract_says_what_goes_in_and_comes_out():
 
 def test_a_family_that_cannot_be_exported():
     spec, params, _ = exported("shop")
-    other = replace(spec)
-    object.__setattr__(other, "family", "oracle")
-    with pytest.raises(UserError, match="A policy of the family oracle cannot be exported; train one with"):
-        contract_of(other, params, Labels(), {})
+    message = "family pointer cannot be exported; train one with POLICY_NETWORK mlp, mingru or transformer, or"
+    with pytest.raises(UserError, match=message):
+        contract_of(replace(spec, family=POINTER), params, Labels(), {})
 
 
 def test_labels_are_names_and_units_in_order():

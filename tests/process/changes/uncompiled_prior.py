@@ -12,7 +12,7 @@ from rich.console import Console
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.compiled.forward import align_params
-from longstride.policies.spec import spec_for
+from longstride.policies.make_spec import spec_for
 from longstride.process import choose_prior as choosing
 from longstride.process.choose_prior import choose_prior, simulate
 from longstride.process.kernel import heuristics, policy_prior

@@ -12,6 +12,7 @@ from oracles.toy_simulators import Bandit
 from longstride.cli import main
 from longstride.config import Config, load_config
 from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
+from longstride.policies.families.transformer.family import block
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
@@ -217,7 +218,12 @@ def test_the_large_transformer_is_planned_on_a_card():
     )
     setup = set_up(config, Bandit())
     spec = setup.spec
-    assert (len(spec.actor_hidden), spec.attention_heads, spec.block(1024)[2], spec.context) == (8, 16, (1024, 4096), 0)
+    assert (len(spec.actor_hidden), spec.attention_heads, block(spec, 1024)[2], spec.context) == (
+        8,
+        16,
+        (1024, 4096),
+        0,
+    )
     assert 100e6 < sum((a + 1) * b for a, b in spec.matrices["actor"]) < 102e6
     plan = plan_run(setup, machine_with(next(card for card in CARDS if card.name == "H100 SXM")))
     assert (plan.device, plan.precision, plan.batch_size) == ("cuda", "bf16", 32_768)

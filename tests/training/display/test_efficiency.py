@@ -20,10 +20,6 @@ def test_rates_and_shares_by_hand():
     assert achieved(WORK, 10.0, a40, "bf16", tf32=True).mfu == pytest.approx(0.15)
 
 
-def test_without_a_known_card_only_arithmetic_counts():
-    assert achieved(WORK, 10.0, None, "fp32", tf32=False) == (pytest.approx(18.71e12), None, None, None)
-
-
 @pytest.mark.parametrize(("mfu", "word"), [(0.199, "below good"), (0.2, "good"), (0.299, "good"), (0.3, "excellent")])
 def test_the_marks_of_an_a40(mfu, word):
     assert rate_mfu(find_card("A40"), mfu).startswith(word + ":")

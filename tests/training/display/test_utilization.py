@@ -13,9 +13,9 @@ pytest.importorskip("pydantic")
 from longstride.config import Config
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.gpu_sampler import GpuSampler
-from longstride.hardware.planning.activation_memory import parameter_count
 from longstride.hardware.planning.gpu_catalog import find_card
-from longstride.hardware.planning.work import update_work
+from longstride.learning.step_costs.columns import parameter_count
+from longstride.learning.step_costs.work import update_flops, update_work
 from longstride.training.assembly.run import build_run
 from longstride.training.display import utilization
 from longstride.training.display.utilization import UtilizationTracker, phase_line
@@ -52,7 +52,7 @@ def test_a_run_on_the_cpu_knows_its_arithmetic_and_no_more(run):
     shape = model.spec
     work = []
     for record in records:
-        work.append(total(update_work(shape, False, record["steps"], record["batch_size"], built.plan.microbatch, 2)))
+        work.append(update_flops(shape, False, record["steps"], 2))
         assert record["update_flops_per_second"] == pytest.approx(work[-1] / record["update_seconds"])
         assert [record[name] for name in ("update_bytes_per_second", "mfu", "bandwidth_share", "gpu")] == [None] * 4
     rate = sum(work) / sum(record["update_seconds"] for record in records)

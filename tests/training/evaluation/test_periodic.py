@@ -233,7 +233,7 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
     run = build_run(Config(**values | changes), sources, False, lambda text: None)
     assert run.trainer.judge._evaluation is None
     if "simulator" in changes:
-        assert run.trainer.growth is not None
+        assert run.trainer.length.steps is not None
 
 
 @pytest.mark.parametrize(

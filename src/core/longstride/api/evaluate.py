@@ -12,7 +12,7 @@ from longstride.commands.checkpoint_simulator import require_same_simulator
 from longstride.commands.evaluate.command import closing_lines, compare_policies, episodes_of
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.simulators.loading import from_source
 from longstride.simulators.simulator import Simulator
 from longstride.terminal import make_console, say_on

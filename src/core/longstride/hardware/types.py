@@ -1,5 +1,6 @@
 """What a plan depends on, machine and wishes: plain data, detected or written by hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -97,7 +98,7 @@ class PlanSettings:
     auto_batch: bool  # whether the minibatch is chosen from samples and memory
     largest_batch: int  # most samples in a minibatch
     samples: int  # expected number of samples in a rollout
-    bytes_per_sample: dict[bool, int]  # bytes of a microbatch's sample, by whether half precision is used
+    bytes_per_sample: Mapping[bool, int]  # bytes of a microbatch's sample, by whether half precision is used
     widest_layer: int  # units of the widest layer
     parallel_episodes: int  # episodes played at once
     parallel_reason: str  # reason for that number
@@ -111,7 +112,7 @@ class PlanSettings:
     checkpointing: bool = False  # whether the backward pass computes activations again
     whole_episodes: bool = True  # whether each instance plays one episode from its beginning to its end
     # operations of an eager step in one piece, by whether half precision is used
-    step_launches: dict[bool, int] = field(default_factory=dict)
+    step_launches: Mapping[bool, int] = field(default_factory=dict)
     rollout: HostRollout = HostRollout()  # memory of the trajectories on the host
     collect_on: Literal["auto", "cpu", "gpu", "torch"] = "cpu"  # where the policy answers, or "auto"
     collection: CollectionWork = CollectionWork()  # what it computes there

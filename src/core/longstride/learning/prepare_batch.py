@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.hardware.planning.update_memory import value_rows
 from longstride.learning.advantages import Total, mean_and_deviation, next_values_of
 from longstride.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
 from longstride.learning.device_transfer import DeviceBuffers
@@ -19,6 +18,7 @@ from longstride.learning.memory.values import ValuesInOrder, values_in_order
 from longstride.learning.normalization import renormalise_values
 from longstride.learning.oom_recovery import Chunk
 from longstride.learning.reference_penalty import Penalty
+from longstride.learning.step_costs.update_memory import value_rows
 from longstride.learning.steps.interface import Stepper
 from longstride.policies.networks import ActorCritic
 from longstride.rollout.trajectory import Trajectory

@@ -1,8 +1,8 @@
 """The actor in torch for half-batches of a fixed number of rows: what a batched collector asks.
 
-A family of policies takes part with one function, its step: observations, beginnings of episodes and states of all rows
-in, outputs and new states out. On a GPU the step of a half is captured once, with the copies of its inputs and outputs.
-Draws are made by the collector, from the outputs.
+A step takes observations, beginnings of episodes and states of all rows, and returns outputs and new states. On a GPU
+the step of a half is captured once, with the copies of its inputs and outputs. Draws are made by the collector, from
+the outputs.
 """
 
 import time
@@ -22,9 +22,6 @@ Step = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """``(observations, begins, states) -> (outputs, states)`` of B rows: float32[B, O], bool[B, 1], float32[B, state_size];
 float32[B, outputs] without action features, float32[B, state_size]."""
 
-FAMILIES = "mlp", "mingru", "transformer"
-"""Families with a step."""
-
 
 class Graphs(Protocol):
     """Captures launches."""
@@ -34,7 +31,7 @@ class Graphs(Protocol):
 
 
 def build_step(spec: PolicySpec, actor: Tensor, rows: int) -> Step:
-    """Return the step of so many rows of a policy of FAMILIES, whose actor parameters are float32[*] on any device."""
+    """Return the step of so many rows of a policy that scores no actions, its parameters float32[*] on any device."""
     model = ActorCritic(spec, "meta")  # its structure; the tensors are those of `actor`
     names = (name for name, offset in model.layout.offsets.items() if offset < model.layout.actor_size)
     tensors = {name: model.layout.view(actor, name) for name in names}

@@ -8,9 +8,9 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.jit_cache.cache import compile_for
+from longstride.policies.compiled.candidates import build_act_on_list, build_scorer
 from longstride.policies.compiled.decide import build_decide_on_list
 from longstride.policies.compiled.forward import align_params, new_policy_states, workspace
-from longstride.policies.compiled.pointer import build_act_on_list, build_scorer
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Function
 

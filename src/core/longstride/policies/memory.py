@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from longstride.policies.distributions import to_float32
 
 
 class Memory(NamedTuple):
@@ -22,3 +25,9 @@ class Steps(NamedTuple):
 
     chunks: Tensor
     places: Tensor
+
+
+def no_memory(rows: int, state_size: int, like: Tensor) -> Memory:
+    """Return the memory of rows that each are the first of an episode, without a copy of its zeros for each."""
+    zeros = like.new_zeros(1, state_size, dtype=to_float32(like[:0]).dtype)
+    return Memory(zeros.expand(rows, state_size), like.new_ones(rows, 1, dtype=torch.bool))

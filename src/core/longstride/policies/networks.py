@@ -1,6 +1,5 @@
 """Actor and critic in torch, all of their tensors views of one flat float32 tensor."""
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -8,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from longstride.errors import UserError
+from longstride.policies.candidates import ActionList, initialise_scores, one_of_each_list, scores
 from longstride.policies.distributions import distribution_of
-from longstride.policies.memory import Memory, Steps
-from longstride.policies.mingru import remember_all
+from longstride.policies.families.torch_families import TORCH_FAMILIES
+from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
+from longstride.policies.memory import Memory, Steps, no_memory
 from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
-from longstride.policies.pointer import ActionList, initialise_scores, one_of_each_list, scores
-from longstride.policies.spec import CHUNK, PolicySpec
-from longstride.policies.transformer import no_memory, transform
+from longstride.policies.spec import PolicySpec
 
 
 class ActorCritic(nn.Module):
@@ -32,7 +31,7 @@ class ActorCritic(nn.Module):
 
     def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
         super().__init__()
-        self.spec, self.layout = spec, layout_of(spec)
+        self.spec, self.layout, self._family = spec, layout_of(spec), TORCH_FAMILIES[spec.family.name]
         self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
@@ -123,12 +122,12 @@ class ActorCritic(nn.Module):
     def hidden_outputs(self, part: str, x: Tensor) -> list[Tensor]:
         """Return the outputs of each hidden layer of ``"actor"`` or ``"critic"``, [B, units], for float32[B, O].
 
-        In a network with memory, each row is the first observation of an episode. Of a transformer they are the units
-        of each block's perceptron. The last outputs are those that the head reads.
+        In a network with memory, each row is the first observation of an episode. The last outputs are those that the
+        head reads.
         """
         outputs: list[Tensor] = []
-        last, _ = self._hidden(part, x, self.layers(part)[:-1], None, hidden=outputs)
-        return [*outputs, last] if self.spec.family == "transformer" else outputs
+        self._hidden(part, x, self.layers(part)[:-1], None, hidden=outputs)
+        return outputs
 
     def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None, memory: Memory | None) -> Tensor:
         """Return the outputs of a network."""
@@ -158,15 +157,8 @@ class ActorCritic(nn.Module):
             memory = no_memory(len(x), size, x)
         if layers and len(layers[0][0]) > x.shape[1]:
             x = _with_zeros(x, len(layers[0][0]), layers[0][0].dtype)
-        if memory is not None and self.spec.family == "transformer":
-            return transform(x, layers, self.spec, self.activation, memory, after, hidden)
-        for weight, bias in layers[:1] if memory is not None else layers:
-            x = self.activation(torch.addmm(bias, x.to(weight.dtype), weight))
-            if hidden is not None:
-                hidden.append(x)
-        if memory is None:
-            return x, x[:0]  # a view, where zeros would be a launch
-        return remember_all(x, layers[1:], memory, after, hidden)
+        inputs = HiddenInputs(self.spec, x, layers, self.activation, memory, after, hidden)
+        return self._family.hidden(inputs)
 
 
 def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
@@ -194,19 +186,17 @@ def initialise(
     Biases and the weights of the action features are 0, unless the actor's last bias, float32[outputs], or the weights,
     float32[k], are given. All log-standard deviations of a Gaussian policy are the same.
     """
+    draw = partial(_initialise_matrix, method=method, generator=generator)
     for part, head_gain in (("actor", 0.01), ("critic", 0.0)):
         layers = model.layers(part)
-        for i, (weight, bias) in enumerate(layers):
-            is_hidden = 0 < i < len(layers) - 1
-            threefold = is_hidden and _is_threefold(model.spec, i)
-            with torch.no_grad():
+        with torch.no_grad():
+            for i, (weight, bias) in enumerate(layers):
                 bias.zero_()
-                for block in torch.split(weight, len(weight), dim=1) if threefold else [weight]:
-                    _initialise_matrix(block, method, generator, head_gain if i == len(layers) - 1 else None)
-                if is_hidden and model.spec.family == "mingru":
-                    _spread_memory(bias, generator)
-                if is_hidden and model.spec.family == "transformer" and i % 2 == 0:
-                    weight.mul_((len(layers) / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
+                if 0 < i < len(layers) - 1:
+                    layer = FirstLayer((weight, bias), i, len(layers), draw, generator)
+                    TORCH_FAMILIES[model.spec.family.name].initialise(layer)
+                else:
+                    draw(weight, head_gain=head_gain if i == len(layers) - 1 else None)
     if model.spec.scores_actions:
         initialise_scores(
             model.tensors, model.layers("actor")[-1][0], partial(_initialise_matrix, method=method), generator
@@ -217,11 +207,6 @@ def initialise(
             model.layers("actor")[-1][1].copy_(initial_logits)
         if initial_feature_weights is not None:
             model.tensors[FEATURE_WEIGHTS].copy_(initial_feature_weights)
-
-
-def _is_threefold(spec: PolicySpec, layer: int) -> bool:
-    """Return whether a hidden layer's columns are three matrices: gates and candidate; queries, keys and values."""
-    return spec.family == "mingru" or (spec.family == "transformer" and layer % 4 == 1)
 
 
 def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, head_gain: float | None = None) -> None:
@@ -235,15 +220,6 @@ def _initialise_matrix(weight: Tensor, method: str, generator: torch.Generator, 
         nn.init.kaiming_uniform_(weight.T, nonlinearity="relu", generator=generator)
         if head_gain is not None:
             weight.mul_(head_gain)
-
-
-def _spread_memory(bias: Tensor, generator: torch.Generator) -> None:
-    """Let the units of a layer remember for 1 to CHUNK steps: the gate's bias is minus the logarithm of a time.
-
-    Source: Tallec and Ollivier, "Can recurrent neural networks warp time?", 2018, section 3; but for the logarithms of
-    the times, which are uniform here: half of the units remember for less than a dozen steps.
-    """
-    bias[: len(bias) // 3].uniform_(-math.log(CHUNK), 0.0, generator=generator)
 
 
 def restore_model(model: ActorCritic, tensors: dict[str, Tensor]) -> None:

@@ -23,7 +23,7 @@ FEATURE_WEIGHTS = "actor.feature_weights"
 """Name of the weights of the action features, float32[action features]."""
 
 DESCRIBE, MIX, MIX_BIAS, SCORE = "actor.describe", "actor.mix", "actor.mix_bias", "actor.score"
-"""Names of the matrices and vectors of a network that scores actions (:mod:`longstride.policies.pointer`)."""
+"""Names of the matrices and vectors of a network that scores actions (:mod:`longstride.policies.candidates`)."""
 
 ACTION_MEAN, ACTION_SCALE = "action_mean", "action_scale"
 """Names of mean and 1 / standard deviation of the descriptions of actions, float32[figures]."""

@@ -8,8 +8,8 @@ stops with :data:`LISTS_FULL` before the step; with more room it goes on there a
 import numpy as np
 from numba import njit
 
+from longstride.policies.compiled.candidates import build_scorer, greedy_score, sample_score
 from longstride.policies.compiled.forward import build_forward
-from longstride.policies.compiled.pointer import build_scorer, greedy_score, sample_score
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.observe import all_finite, build_read_summary, new_guarded
 from longstride.simulators.simulator import (

@@ -74,7 +74,8 @@ class CollectorState(NamedTuple):
 class Collector(Protocol):
     """Collects the trajectories of an iteration.
 
-    It is made from these attributes, and perhaps an allocator of the trajectory arrays.
+    It is made from these attributes, and perhaps an allocator of the trajectory arrays. A collector extends this class
+    for what it has not itself: figures, sentences and players.
     """
 
     simulator: Simulator  # simulator whose episodes are collected
@@ -130,7 +131,24 @@ class Collector(Protocol):
         """
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
-        """Return the instances of a collection as they were before it; none where no step can be repeated."""
+        """Return the instances of a collection as they were before it; none if no step can be repeated."""
+
+    @property
+    def playing_threads(self) -> int:
+        """Threads that play rollouts, those of all hosts together."""
+        return self.plan.threads
+
+    def figures(self) -> dict[str, Any]:
+        """Return what metrics.jsonl says of who played the last rollout."""
+        return {}
+
+    def take_lines(self) -> list[str]:
+        """Return the sentences for the user since the last call."""
+        return []
+
+    def close(self) -> None:
+        """End what is played, and let players go."""
+        return
 
 
 def compile_loop(simulator: Simulator, loop: Any, arguments: Sequence[Any]) -> float:

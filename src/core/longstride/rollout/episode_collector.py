@@ -12,6 +12,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.collector import (
     BuildLoop,
+    Collector,
     CollectorState,
     EpisodeOutcome,
     InstanceTrajectory,
@@ -26,7 +27,7 @@ from longstride.seeding import stream
 from longstride.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, naming_the_episode
 
 
-class EpisodeCollector:
+class EpisodeCollector(Collector):
     """Collects whole episodes with the sampled policy, in parallel where there are several.
 
     The random streams of an episode are named by its number, the simulator's by that of its group. The result depends

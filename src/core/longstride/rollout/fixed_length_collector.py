@@ -13,6 +13,7 @@ from longstride.rollout.branches import Branches, BranchPlayer, new_branches
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.collector import (
     BuildLoop,
+    Collector,
     CollectorState,
     EpisodeOutcome,
     InstanceTrajectory,
@@ -42,7 +43,7 @@ from longstride.simulators.simulator import (
 _METADATA = ("number", "age", "total", "over", "terminated")
 
 
-class FixedLengthCollector:
+class FixedLengthCollector(Collector):
     """Collects a number of steps from each of some instances, which play episode after episode.
 
     The random streams of an episode are named by its instance and its number there, the simulator's by the group of the

@@ -8,7 +8,7 @@ import numpy as np
 
 from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.collector import CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
+from longstride.rollout.collector import Collector, CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
 from longstride.rollout.fault_locator import ReplayedInstance, received_action
 from longstride.rollout.fill import fill
 from longstride.rollout.single_step_policy import PolicySlot, build_step_policy
@@ -18,7 +18,7 @@ from longstride.simulators.gym.open_environment import OpenEnvironment, seed_of
 from longstride.simulators.simulator import OK, Simulator
 
 
-class GymnasiumCollector:
+class GymnasiumCollector(Collector):
     """Collects a number of steps from each of some environments, which are stepped one after another.
 
     The random stream of an episode is named by its instance and its number there.

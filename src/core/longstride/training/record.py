@@ -8,8 +8,7 @@ import numpy as np
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.schedule import Coefficients
 from longstride.learning.updater import UpdateReport
-from longstride.rollout.collector import Collector, EpisodeOutcome, InstanceTrajectory
-from longstride.rollout.hosts.collector import HostsCollector
+from longstride.rollout.collector import EpisodeOutcome, InstanceTrajectory
 from longstride.rollout.trajectory import Trajectory, digest, digest_of, digested
 from longstride.simulators.simulator import Simulator
 
@@ -101,11 +100,6 @@ def _digest(trajectories: Sequence[Trajectory], ranks: Ranks) -> str:
         return digest(trajectories)
     parts = ranks.gather_to_first(b"".join(digested(trajectories)))
     return digest_of(parts) if ranks.rank == 0 else ""
-
-
-def hosts_of(collector: Collector) -> tuple[dict[str, Any], list[str]]:
-    """Return what the record of an iteration says of the hosts that played it, and lines; nothing where none did."""
-    return (collector.figures(), collector.take_lines()) if isinstance(collector, HostsCollector) else ({}, [])
 
 
 class Best(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longstride.learning.gradient_noise import GradientNoise
+from longstride.learning.updater import UpdateReport
 
 _MEMORY = 0.8
 """Share of the old noise and signal that a measurement leaves."""
@@ -68,15 +69,26 @@ class RolloutGrowth:
         """Steps of each instance in the next rollout."""
         return max(int(self.size / self.limits.per_step) // self.limits.instances, 1)
 
-    @property
-    def share(self) -> float:
-        """Share of the run that is done, 0 .. 1."""
+    def share(self, iteration: int = 0) -> float:
+        """Return the share of the run's steps that is done, 0 .. 1, whatever the number of iterations."""
         return min(self.done / self.limits.total, 1.0)
 
-    @property
-    def iterations_left(self) -> int:
-        """Number of iterations that are left if none grows any more."""
+    def shown_share(self, iteration: int) -> float:
+        """Return the share of the run's steps that is done."""
+        return self.share()
+
+    def iterations_left(self, iteration: int = 0) -> int:
+        """Return the number of iterations that are left if none grows any more."""
         return max(-(-(self.limits.total - self.done) // self.size), 0)
+
+    def warm_up(self, instances: int) -> int:
+        """Return all of the instances: the first rollout is small."""
+        return instances
+
+    def finish_iteration(self, report: UpdateReport, target_kl: float, epochs: int) -> str | None:
+        """Choose learning rates and size of the next rollout; return a sentence if it collects more."""
+        self.judge(report.losses["approx_kl"], target_kl, report.epochs, epochs)
+        return self.learn(report.gradient_noise)
 
     def learn(self, measured: GradientNoise | None) -> str | None:
         """Take note that an iteration is over, and of its noise; return a sentence if the next one collects more."""
@@ -103,7 +115,7 @@ class RolloutGrowth:
             "noise_scale": wanted_steps(self.noise, self.signal),
             "next_rollout_steps": self.size,
             "learning_rate_factor": self.rate_factor,
-            "share_done": self.share,
+            "share_done": self.share(),
         }
 
     def state_dict(self) -> dict[str, Any]:

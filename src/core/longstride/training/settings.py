@@ -12,7 +12,7 @@ from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.evaluate import PeriodicEvaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
-from longstride.training.time_budget import Budget
+from longstride.training.time_budget import Budget, NoBudget
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Services:
     """Parts of a run beside learning."""
 
     checkpoints: CheckpointWriter
-    budget: Budget | None = None  # None for as long as it takes
+    budget: Budget | NoBudget = field(default_factory=NoBudget)  # time that the run may take
     evaluation: PeriodicEvaluation | None = None  # evaluation at intervals; None for none
     heuristics: Heuristics | None = None  # heuristics to compare with while the run trains; None for none
     utilization: UtilizationTracker = field(default_factory=UtilizationTracker)  # measurements of the machine

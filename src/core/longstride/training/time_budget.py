@@ -35,8 +35,34 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+class NoBudget:
+    """The budget of a run that may take as long as it takes."""
+
+    is_limited, share = False, 0.0
+
+    def another_iteration(self, more: float = 0.0, ratio: float = 1.0) -> bool:
+        """Return that there is time."""
+        return True
+
+    def leave_out(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def iterations_left(self) -> int:
+        """Return more than any run has."""
+        return NO_LIMIT
+
+    def metadata(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Do nothing: the run may have had a budget before."""
+
+
 class Budget:
     """Seconds that a run has, over all of its resumptions; the clock, in seconds, never goes backwards."""
+
+    is_limited = True
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock = seconds, clock
@@ -75,6 +101,10 @@ class Budget:
         """Return about how many more iterations fit, by the mean length of the last ones."""
         lengths, left = self._lengths_so_far(), self.seconds - self.elapsed
         return max(int(left / max(sum(lengths) / len(lengths), 1e-9)), 0) if lengths else 0
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a checkpoint says of the budget."""
+        return {"time_budget": self.state_dict()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the JSON values that a checkpoint keeps."""

@@ -25,11 +25,11 @@ from longstride.training.display.progress import Progress
 from longstride.training.failures import report_update_errors, require_finite_parameters, update_failure_lines
 from longstride.training.judge import Judge
 from longstride.training.learning_advice import Advice
-from longstride.training.record import Best, Collected, Summary, hosts_of, iteration_record, joined, summary_of
+from longstride.training.record import Best, Collected, Summary, iteration_record, joined, summary_of
 from longstride.training.rewards import Rewards, carried_of
-from longstride.training.rollout_growth import RolloutGrowth
 from longstride.training.run_directory.directory import Which
 from longstride.training.run_directory.metrics_log import Log
+from longstride.training.run_length import run_length
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.shared_state import CRITIC_STATES, PartState, joined_state, own_state, require_same_parameters
 from longstride.training.time_budget import NO_LIMIT
@@ -59,7 +59,7 @@ class Trainer:
         self.model = updater.host
         self.scales = ObservationScales(self.model)
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
-        self.growth = RolloutGrowth(settings.growth) if settings.growth else None
+        self.length = run_length(settings.iterations, settings.growth)
         self.judge = Judge(simulator, services, self.actor_params, lambda: self.save("best"))
         self.iteration = 0
         self._advice = Advice()
@@ -99,7 +99,7 @@ class Trainer:
         if self.iteration == 0 or not self.rewards.is_ready:
             self._warm_up()
         if self.iteration == 0:
-            self._leave_out(self.judge.see_start(progress))
+            self.budget.leave_out(self.judge.see_start(progress))
         collected = self._collect(self.settings.instances)
         self.judge.see_iteration(collected.whole.finished)  # before the update
         self._begin_phase("updating", progress)
@@ -113,30 +113,25 @@ class Trainer:
         require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
-        hosts, lines = hosts_of(self.collector)
-        lines += iteration_lines(self.iteration, report, failures, collected.whole.finished)
-        for line in [*lines, *self._grow(report)]:
+        lines = iteration_lines(self.iteration, report, failures, collected.whole.finished)
+        grown = self.length.finish_iteration(report, self.updater.settings.target_kl, self.updater.settings.epochs)
+        for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
-        growth = {} if self.growth is None else self.growth.figures()
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        return record | {"units": units, "gamma": self.rewards.discount, **growth, **health._asdict(), **hosts}
+        record |= {"units": units, "gamma": self.rewards.discount, **self.length.figures(), **health._asdict()}
+        return record | self.collector.figures()
 
     @property
     def unfinished(self) -> bool:
         """Whether the run has iterations to do; its time may be over before."""
-        return self.iteration < self.settings.iterations if self.growth is None else self.growth.share < 1.0
+        return self.length.share(self.iteration) < 1.0
 
     def _has_time(self) -> bool:
         """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
         more = self.judge.seconds_after(self.iteration + 1, self.iterations_left == 1)
-        return self.budget is None or self.budget.another_iteration(more, self.growth.ratio if self.growth else 1.0)
-
-    def _leave_out(self, seconds: float) -> None:
-        """Count seconds that no later iteration needs as none of this one."""
-        if self.budget is not None:
-            self.budget.leave_out(seconds)
+        return self.budget.another_iteration(more, self.length.ratio)
 
     def _warm_up(self) -> None:
         """Play one instance, or a first rollout that will grow, for the scales of the observations and the horizon."""
@@ -145,19 +140,19 @@ class Trainer:
         if self.rewards.is_ready and not normalises:
             return
         before = self.collector.state_dict()
-        collected = self._collect(1 if self.growth is None else self.settings.instances)
+        collected = self._collect(self.length.warm_up(self.settings.instances))
         if normalises:
             self.scales.learn(collected.trajectories, self.ranks)
         self.rewards.choose_discount_by_time(collected.trajectories)
-        self._leave_out(collected.whole.seconds)
+        self.budget.leave_out(collected.whole.seconds)
         if self.simulator.resumable:  # an environment cannot go back: it continues
             self.collector.load_state_dict(before)
 
     def _collect(self, instances: int) -> Collected:
         """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
         fallbacks: list[dict[str, Any]] = []
-        if self.growth is not None:
-            self.collector.resize(self.growth.steps)
+        if self.length.steps is not None:
+            self.collector.resize(self.length.steps)
         while True:
             before = self.collector.state_dict()
             trajectories, part = self._collect_part(self.share.of(instances))
@@ -185,26 +180,13 @@ class Trainer:
 
     def _share_done(self) -> float:
         """Return the share of the run that is over: of its iterations, or of its time where that is more."""
-        iterations = self.iteration / self.settings.iterations if self.growth is None else self.growth.share
-        budget = self.budget
-        return iterations if budget is None else max(iterations, self.ranks.from_first(lambda: budget.share))
+        return max(self.length.share(self.iteration), self.ranks.from_first(lambda: self.budget.share))
 
     def _coefficients(self, share_done: float) -> Coefficients:
         """Return the coefficients of the next update."""
         coefficients = self.settings.schedule.at(share_done)
-        if self.growth is None:
-            return coefficients
-        factor = coefficients.learning_rate_factor * self.growth.rate_factor
+        factor = coefficients.learning_rate_factor * self.length.rate_factor
         return coefficients._replace(learning_rate_factor=factor)
-
-    def _grow(self, report: UpdateReport) -> list[str]:
-        """Choose the size of the next rollout and its learning rates; return a line where the size changes."""
-        if self.growth is None:
-            return []
-        settings = self.updater.settings
-        self.growth.judge(report.losses["approx_kl"], settings.target_kl, report.epochs, settings.epochs)
-        line = self.growth.learn(report.gradient_noise)
-        return [line] if line else []
 
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
@@ -212,16 +194,14 @@ class Trainer:
         with report_update_errors(self.updater, self.iteration, self.settings):
             batch = self.rewards.batch(collected, self.iteration + 1, share_done)
             report = self.updater.update(batch, coefficients, rng)
-        self._leave_out(report.execution_seconds)
+        self.budget.leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
 
     def _show(self, record: dict[str, Any], progress: Progress) -> None:
         for line in [*self.checkpoints.retry.lines(), *self._advice.on(record)]:
             progress.say(line)
-        if self.budget is not None:
-            progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()))
-        elif self.growth is not None:
-            progress.expect(self.iteration + self.iterations_left, self.growth.share)
+        share = 0.0 if self.budget.is_limited else self.length.shown_share(self.iteration)
+        progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()), share)
         progress.iteration(record)
 
     def _begin_phase(self, name: str, progress: Progress) -> None:
@@ -235,7 +215,7 @@ class Trainer:
     @property
     def iterations_left(self) -> int:
         """Number of iterations to do, as far as it is known."""
-        return self.settings.iterations - self.iteration if self.growth is None else self.growth.iterations_left
+        return self.length.iterations_left(self.iteration)
 
     @property
     def iterations_done(self) -> str:
@@ -264,11 +244,11 @@ class Trainer:
             "iteration": self.iteration,
             "ranks": self.ranks.size,
             **self.rewards.metadata(),
-            "growth": {} if self.growth is None else self.growth.state_dict(),
+            "growth": self.length.state_dict(),
             "best": self.judge.best.value,
             "best_judged_by": self.judge.best.judged_by,
             "main_metric": self.simulator.main_metric,
-            **({} if self.budget is None else {"time_budget": self.budget.state_dict()}),
+            **self.budget.metadata(),
         }
         return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
 
@@ -290,9 +270,7 @@ class Trainer:
         continues = bool(records.keys() - {PLAYING})  # environments begin new episodes
         self.rewards.restore(arrays, part.carried, metadata, episodes_continue=continues)
         self.iteration = metadata["iteration"]
-        if self.growth is not None:
-            self.growth.load_state_dict(metadata.get("growth", {}))
+        self.length.load_state_dict(metadata.get("growth", {}))
         self.judge.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
-        if self.budget is not None:
-            self.budget.load_state_dict(metadata.get("time_budget", {}))
+        self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration

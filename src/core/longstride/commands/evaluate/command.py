@@ -10,7 +10,7 @@ from longstride.commands.report.command import report_at_the_end
 from longstride.config import Config, load_values
 from longstride.errors import UserError, suggestion
 from longstride.hardware.cpu import detect_cores
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say

@@ -101,7 +101,7 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str
         lacks = "no recorded steps" if any(labels) else "no names and no recorded steps"
         say(f"The run's simulator is not at hand, so there are {lacks}: {str(error).rstrip('.')}.")
     name, iteration = metadata["simulator"].get("simulator"), metadata["iteration"]
-    title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family}."
+    title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family.name}."
     contract = contract_of(spec, params, labels, {"simulator": name, "iteration": iteration})
     folder = ExportFolder(Path(output) if output else run_directory_of(checkpoint).export)
     return _Exported(spec, params, simulator, labels, title, contract, folder)

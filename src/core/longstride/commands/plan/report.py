@@ -12,11 +12,12 @@ from longstride.hardware.planning.choices import has_room, room_for_samples
 from longstride.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.precision import choose_precision
-from longstride.hardware.planning.prediction import Prediction, predict_update, second_gpu_of
 from longstride.hardware.planning.second_gpu import SecondGpu
-from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, MemoryEstimate, auto_batch_size
+from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Gpu, Machine
+from longstride.learning.step_costs.prediction import Prediction, predict_update, second_gpu_of
+from longstride.learning.step_costs.update_memory import MemoryEstimate
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
@@ -172,6 +173,7 @@ def _memory_table(report: PlanReport) -> Table:
 def _time_table(report: PlanReport) -> Table:
     table = Table("resource", "time", "", title="Predicted time of an update", title_justify="left")
     prediction, work = report.prediction, report.prediction.work
+    assert work is not None
     card = card_of(report.gpu) if report.gpu else None
     bus = format_bytes(roofline.bus_bytes_per_second(card) if card else roofline.BUS_BYTES_PER_SECOND)
     details = {

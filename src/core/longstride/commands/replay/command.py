@@ -9,7 +9,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
 from longstride.text import Say
-from longstride.training.assembly.components import build_trainer, close_collector
+from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.hosts import played_here
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
@@ -59,7 +59,7 @@ def run_replay(
             trainer.checkpoints = CheckpointWriter(Path(folder))
             same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
             trainer.checkpoints.close()
-        close_collector(trainer.collector)  # which may play the next rollout already
+        trainer.collector.close()  # which may play the next rollout already
     return 0 if all(same) else 1
 
 

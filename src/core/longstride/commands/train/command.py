@@ -27,6 +27,7 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy, load_tr
 from longstride.training.run_directory.checkpoint import checkpoint_folder
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import is_locked
+from longstride.training.time_budget import Budget
 
 EXIT_INTERRUPTED = 130
 
@@ -138,7 +139,7 @@ def _last_lines(run: Run, done: bool) -> list[str]:
         resume = f"Resume with: {trainer.settings.resume_command}"
         return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
     lines = [f"Trained {counted(trainer.iteration, 'iteration')}; everything is in {run.directory}."]
-    if budget is not None and trainer.unfinished:
+    if isinstance(budget, Budget) and trainer.unfinished:
         spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
         lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
     if not trainer.iteration:

@@ -196,6 +196,8 @@ def compile_steps(settings: PlanSettings, gpu: Gpu | None, usual: TierDefaults) 
 
 def graph_capture(settings: PlanSettings, gpu: Gpu | None, half: bool) -> tuple[bool, str]:
     """Choose whether a step is captured once and replayed as a CUDA graph, or that is tried."""
+    if gpu is None and settings.update_execution not in CAPTURED:  # nobody asks how many launches there are
+        return False, "no GPU"
     launches = settings.step_launches.get(half)
     return _part_of(CAPTURED, settings, gpu, True, f"one launch a step in place of about {launches or 'two hundred'}")
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.policies.pointer import ActionList
+from longstride.policies.candidates import ActionList
 from longstride.rollout.trajectory import Trajectory
 
 

@@ -1,6 +1,6 @@
 """One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -34,7 +34,12 @@ class TorchStepper:
     """
 
     def __init__(
-        self, model: ActorCritic, algorithm: Algorithm, settings: UpdateSettings, ranks: Ranks = ALONE
+        self,
+        model: ActorCritic,
+        algorithm: Algorithm,
+        settings: UpdateSettings,
+        ranks: Ranks = ALONE,
+        new_optimizer: Callable[..., ClippedAdam] = ClippedAdam,
     ) -> None:
         self.model, self.algorithm, self.settings, self.ranks = model, algorithm, settings, ranks
         self.device = model.flat.device
@@ -43,7 +48,7 @@ class TorchStepper:
         self._names = [name for part in parts for name in model.layout.names(part)]
         flat = model.flat.detach()
         held = {part: flat[where] for part, where in self._slices.items()}
-        self.optimizer = ClippedAdam(held, settings.adam, settings.max_grad_norm)
+        self.optimizer = new_optimizer(held, settings.adam, settings.max_grad_norm)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
         self._columns = (TOTAL, *algorithm.terms)
@@ -116,7 +121,7 @@ class TorchStepper:
 
     def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
-        return self._apply(*self._with_retry(rollout, indices, weights))
+        return self.apply(*self._with_retry(rollout, indices, weights))
 
     def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
@@ -131,7 +136,7 @@ class TorchStepper:
 
     def step_without_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
-        return self._apply(*self.gradients(rollout, indices, weights))
+        return self.apply(*self.gradients(rollout, indices, weights))
 
     def gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
@@ -139,31 +144,50 @@ class TorchStepper:
         The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
         It changes nothing, so that it can be tried again. Arguments are those of :meth:`step`.
         """
-        self._read.refresh()
-        gradient, report = None, None
+        self.refresh()
+        found: tuple[Tensor, Tensor] | None = None
         parts = self.memory.map_microbatches(
-            lambda part: self._gradients(rollout, *part), indices, weights, unit=rollout.chunk
+            lambda part: self.microbatch_gradient(rollout, *part), indices, weights, unit=rollout.chunk
         )
-        for flat, part in parts:
-            gradient = flat if gradient is None else gradient.add_(flat)
-            report = part if report is None else self._joined(report, part)
-        assert gradient is not None
-        assert report is not None
-        return gradient, report
+        for part in parts:
+            found = part if found is None else self.added(found, part)
+        assert found is not None
+        return found
 
-    def _joined(self, report: Tensor, part: Tensor) -> Tensor:
-        """Return the report of two parts of a minibatch."""
-        return torch.where(self._is_maximum, torch.maximum(report, part), report + part)
+    def refresh(self) -> None:
+        """Let the next microbatches read the parameters as they are now."""
+        self._read.refresh()
 
-    def _gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of one microbatch and its report."""
-        leaves = self._read.leaves
+    def added(self, found: tuple[Tensor, Tensor], part: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return gradient and report of some microbatches and of one more; the first gradient is changed."""
+        (gradient, report), (flat, other) = found, part
+        gradient.add_(flat)
+        return gradient, torch.where(self._is_maximum, torch.maximum(report, other), report + other)
+
+    def microbatch_gradient(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of one microbatch and its report; see :meth:`gradients`."""
+        loss = self.loss_of(rollout, indices, weights)
+        return self.report_of(loss, self.gradients_of(loss))
+
+    def loss_of(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Loss:
+        """Return the loss of one microbatch."""
         # No name holds the gathered samples: most of them are free before the backward pass.
-        loss = (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), leaves)
-        gradients = torch.autograd.grad(self.scaler.scale(loss.total), [leaves[name] for name in self._names])
+        return (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves)
+
+    @property
+    def leaves(self) -> Mapping[str, Tensor]:
+        """What the loss is differentiated by, by name."""
+        return self._read.leaves
+
+    def gradients_of(self, loss: Loss) -> tuple[Tensor, ...]:
+        """Return the gradient of a loss by each of :attr:`leaves`, scaled in FP16."""
+        return torch.autograd.grad(self.scaler.scale(loss.total), [self.leaves[name] for name in self._names])
+
+    def report_of(self, loss: Loss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return a loss and its gradient as :meth:`gradients` does."""
         return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
-    def _apply(self, gradient: Tensor, report: Tensor) -> Tensor:
+    def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
         """Clip the gradient and step; return the report with 1 where the step was skipped."""
         parts = {part: gradient[where] for part, where in self._slices.items()}
         if self.ranks.size > 1:

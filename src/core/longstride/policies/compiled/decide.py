@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from longstride.jit_cache.cache import cached
+from longstride.policies.compiled.candidates import build_scorer, greedy_score
 from longstride.policies.compiled.forward import build_forward
-from longstride.policies.compiled.pointer import build_scorer, greedy_score
 from longstride.policies.compiled.sampling import add_action_features, greedy_masked
 from longstride.policies.parameter_layout import feature_weights_offset
 from longstride.policies.spec import PolicySpec
@@ -60,7 +60,7 @@ def build_decide(spec: PolicySpec) -> Function:
 def build_decide_on_list(spec: PolicySpec) -> Function:
     """Compile ``decide(params, observation, features, probabilities, state, workspace, scratch) -> place``.
 
-    The arguments are those of :func:`longstride.policies.compiled.pointer.build_act_on_list`; probabilities,
+    The arguments are those of :func:`longstride.policies.compiled.candidates.build_act_on_list`; probabilities,
     float32[n], are those of the n listed actions.
     """
     forward, score = build_forward(spec), build_scorer(spec).score

@@ -1,6 +1,6 @@
 """The actor's forward pass on the CPU, compiled by Numba; :mod:`longstride.policies.compiled.sampling` draws actions.
 
-Each family has a file of its own, all of them are made of :mod:`longstride.policies.compiled.products`.
+Each family builds its own network, all of them are made of :mod:`longstride.policies.compiled.products`.
 """
 
 from collections.abc import Callable
@@ -11,21 +11,11 @@ import numpy as np
 from numba import njit
 
 from longstride.errors import UserError
-from longstride.policies.compiled.mingru import build_mingru
-from longstride.policies.compiled.mlp import build_mlp
 from longstride.policies.compiled.network import Network
-from longstride.policies.compiled.transformer import build_transformer
-from longstride.policies.spec import Family, PolicySpec
+from longstride.policies.spec import PolicySpec
 
 _CACHE_LINE = 16
 """Float32 values of a cache line."""
-
-_BUILDERS: dict[Family, Callable[[PolicySpec], Network]] = {
-    "mlp": build_mlp,
-    "pointer": build_mlp,  # of the summary; its outputs go to the scores of actions
-    "mingru": build_mingru,
-    "transformer": build_transformer,
-}
 
 
 class ActorArrays(NamedTuple):
@@ -76,7 +66,8 @@ def build_network(spec: PolicySpec) -> Network:
         raise UserError(
             f"The compiled actor needs hidden layers of one width, not {spec.actor_sizes}; make them equal."
         )
-    return _BUILDERS[spec.family](spec)
+    network: Network = spec.family.build_network(spec)
+    return network
 
 
 def workspace(spec: PolicySpec, instances: int = 1) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The compiled actor as its callers see it, whatever its family."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from longstride.simulators.simulator import Function
+Function = Callable[..., Any]
 
 
 class Network(NamedTuple):

@@ -113,7 +113,7 @@ def _recommenders(
     trained = trained_policy(tensors, metadata)
     about = {
         "scenario": simulator.scenario.name,
-        "policy": trained.spec.family,
+        "policy": trained.spec.family.name,
         "iteration": int(metadata["iteration"]),
         "policy_sha256": str(metadata["tensors_sha256"]),
         "saved": checkpoint_files(checkpoint_folder(folder))[0].stat().st_mtime,

@@ -9,7 +9,7 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.policies.loaded_listed import LoadedListPolicy
 from longstride.policies.loaded_policy import LoadedPolicy
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.process.recommend.advice import Advice, Reasons
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.described import describe

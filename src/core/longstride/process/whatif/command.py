@@ -13,7 +13,7 @@ from longstride.commands.report.command import report_at_the_end
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
 from longstride.process.scenario.scenario import Scenario

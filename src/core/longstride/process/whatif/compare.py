@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from longstride.policies.spec import spec_on
+from longstride.policies.make_spec import spec_on
 from longstride.process.changes.alike import same_sizes
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.scenario.scenario import Scenario

@@ -19,7 +19,7 @@ def why_not(spec: PolicySpec, own: ProcessSimulator, other: ProcessSimulator) ->
     """
     if spec.scores_actions or all(own.labels[part] == other.labels[part] for part in _PARTS):
         return ""
-    family = spec.family
+    family = spec.family.name
     there, here = set(other.scenario.resources), set(own.scenario.resources)
     if there != here:
         names = sorted(there ^ here)

@@ -18,7 +18,7 @@ from longstride.rollout.batched.play_turns import build_play_turns
 from longstride.rollout.batched.swapped_generator import SwappedGenerator, require_known_layout
 from longstride.rollout.batched.threads import BlockPlayer, Rollout, Threads
 from longstride.rollout.batched.turns import HALVES
-from longstride.rollout.collector import CollectorState, InstanceTrajectory, RolloutPlan, compile_loop
+from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory, RolloutPlan, compile_loop
 from longstride.rollout.fault_locator import ReplayedInstance
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.simulators.simulator import Simulator
@@ -27,7 +27,7 @@ INSTANCES_OF_A_THREAD = 8
 """Fewest instances of a half that a thread is worth: handing a turn to a thread takes microseconds, too."""
 
 
-class BatchedCollector:
+class BatchedCollector(Collector):
     """Collects whole episodes, or a fixed number of steps of each instance, as the plan says.
 
     The result depends neither on the threads nor on the other instances, because each keeps its row of a batch of fixed
@@ -64,6 +64,11 @@ class BatchedCollector:
         self._play(self._players(actor_params))
         collected = self.instances.end_rollout(count)
         return collected, time.perf_counter() - begin
+
+    def take_lines(self) -> list[str]:
+        """Return why the forward pass is not captured, once."""
+        note, self.forward.note = self.forward.note, ""
+        return [note] if note else []
 
     def _play(self, players: list[BlockPlayer]) -> None:
         """Make turns until no instance goes on."""

@@ -13,6 +13,7 @@ class BatchedForward(Protocol):
 
     observations: np.ndarray  # float32[halves, rows, O], not normalised; the collector writes them
     begins: np.ndarray  # bool[halves, rows, 1], whether an observation is the first of an episode
+    note: str  # sentence about a forward pass that could not be captured, or empty
     outputs: np.ndarray  # float32[halves, rows, outputs], logits without action features, or means
 
     def prepare(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.errors import PolicyNotFiniteError
-from longstride.rollout.collector import CollectorState, InstanceTrajectory
+from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from longstride.rollout.fault_locator import ReplayedInstance
 from longstride.rollout.hosts.choose_form import FormChoice, Wanted
 from longstride.rollout.hosts.dispatch import Dispatcher, Traffic
@@ -44,7 +44,7 @@ class _Rollout(NamedTuple):
     form: Form
 
 
-class HostsCollector:
+class HostsCollector(Collector):
     """Collects on the players of a pool.
 
     The learner holds the memory of all trajectories and all unfinished episodes, as a local collector does. With
@@ -120,13 +120,13 @@ class HostsCollector:
 
     def _units(self, count: int) -> list[range]:
         """Return which instances are played by one task."""
-        threads = max(self.threads, 1)
+        threads = max(self.playing_threads, 1)
         wanted = max(-(-count // (_TASKS_OF_A_THREAD * threads)), min(self.plan.side_by_side, -(-count // threads)))
         size = min(wanted, largest_task(self.plan))
         return [range(begin, min(begin + size, count)) for begin in range(0, count, size)]
 
     @property
-    def threads(self) -> int:
+    def playing_threads(self) -> int:
         """Threads of all hosts that are there."""
         return sum(host.threads for host in self._pool.hosts())
 

@@ -13,6 +13,7 @@ import numpy as np
 from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
 from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
+from longstride.policies.spec_json import spec_from_json, spec_to_json
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.hosts.parts import Parts, parts_of_host
 from longstride.rollout.hosts.same_code import Code, code_here, file_digest, simulator_digest
@@ -92,7 +93,7 @@ class Player:
             raise UserError(
                 "its simulator is another one, by its file or its parameters; install the same on all hosts"
             )
-        self.begin(simulator, PolicySpec.from_json(order.spec), RolloutPlan(*order.plan), order.places)
+        self.begin(simulator, spec_from_json(order.spec), RolloutPlan(*order.plan), order.places)
         self.compile(actor_params)
 
     def compile(self, actor_params: np.ndarray) -> None:
@@ -137,7 +138,7 @@ def order_of(simulator: Simulator, source: dict[str, Any], spec: PolicySpec, pla
     """Return the JSON text of an :class:`Order`; the source is that of ``portable_source``."""
     fields = list(plan._replace(branches=None, threads=1))
     digests = file_digest(source), simulator_digest(simulator)
-    return json.dumps(Order(source, *digests, spec.to_json(), fields, places, os.getcwd())._asdict())
+    return json.dumps(Order(source, *digests, spec_to_json(spec), fields, places, os.getcwd())._asdict())
 
 
 _ERRORS = {kind.__name__: kind for kind in (PolicyNotFiniteError, SimulatorError, UserError)}

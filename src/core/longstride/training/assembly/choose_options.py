@@ -10,7 +10,10 @@ from longstride.hardware.cpu import detect_cores
 from longstride.hardware.types import Machine
 from longstride.learning.distributed.ranks import Ranks
 from longstride.policies.compiled.forward import align_params
-from longstride.policies.spec import PolicySpec, spec_for
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.make_spec import spec_for
+from longstride.policies.spec import PolicySpec
 from longstride.simulators.hooks import Chosen, Records, Trial
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
@@ -51,7 +54,7 @@ def choose_options(
     first = set_up(config, given.simulator, given.source)
     require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
     resumed = values_of_a_run(directory.path) if resume else None
-    trial = Trial(resumed, config.policy_network == "pointer", partial(play_untrained, config), say)
+    trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
     return ranks.from_first(lambda: given.simulator.hooks.choose_options(given.simulator, trial))
 
 
@@ -76,7 +79,8 @@ def play_untrained(
         streams: name of the random streams.
     """
     first = next(iter(simulators.values()))
-    spec = spec_for(first, _NETWORK, _NETWORK, "tanh", "pointer" if config.policy_network == "pointer" else "mlp")
+    family = FAMILIES[config.policy_network]
+    spec = spec_for(first, _NETWORK, _NETWORK, "tanh", family if family.scores_actions else MLP)
     player = CompiledPlayer(first, spec, config.simulation_threads or detect_cores().usable)
     return {name: _play(config, player, each, spec, episodes, streams) for name, each in simulators.items()}
 

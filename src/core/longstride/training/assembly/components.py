@@ -17,13 +17,13 @@ from longstride.learning.updater import Updater
 from longstride.policies.batched_forward import TorchForward
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
+from longstride.policies.spec_json import spec_to_json
 from longstride.rollout.batched.arrays import half_batches
 from longstride.rollout.batched.collector import BatchedCollector
 from longstride.rollout.collector import Collector, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
-from longstride.rollout.hosts.collector import HostsCollector
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
@@ -79,7 +79,7 @@ def build_trainer(
     metadata = {
         "simulator": simulator.description(),
         "source": setup.source,
-        "policy": setup.spec.to_json(),
+        "policy": spec_to_json(setup.spec),
         "update_threads": plan.update_threads,
     }
     if setup.source and not is_built_in(str(setup.source["simulator"])):
@@ -138,25 +138,6 @@ def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
     device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
     graphs = CudaGraphs(device) if plan.collect_on == "gpu" else None
     return TorchForward(setup.spec, *half_batches(instances), device, graphs)
-
-
-def collector_lines(collector: Collector) -> list[str]:
-    """Return what a user should read of a collector that was compiled: why its forward pass is not captured; hosts."""
-    if isinstance(collector, HostsCollector):
-        return collector.take_lines()
-    forward = collector.forward if isinstance(collector, BatchedCollector) else None
-    return [forward.note] if isinstance(forward, TorchForward) and forward.note else []
-
-
-def playing_threads(collector: Collector, plan: Plan) -> int:
-    """Return the threads that play rollouts, those of all hosts together."""
-    return collector.threads if isinstance(collector, HostsCollector) else plan.simulation_threads
-
-
-def close_collector(collector: Collector) -> None:
-    """Let the players of a collector go, where it has some."""
-    if isinstance(collector, HostsCollector):
-        collector.close()
 
 
 def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:

@@ -9,21 +9,20 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.planning.host_memory import has_room, require_room
 from longstride.hardware.planning.plan import Plan, make_plan
-from longstride.hardware.planning.update_memory import (
-    BESIDE_A_GPU,
+from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_bytes
+from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
+from longstride.learning.distributed.ranks import Ranks
+from longstride.learning.distributed.shares import share_of
+from longstride.learning.step_costs.count import count_answers
+from longstride.learning.step_costs.update_memory import (
     MemoryEstimate,
     bytes_of_a_sample,
     estimate_memory,
     fixed_bytes,
-    workspace_bytes,
 )
-from longstride.hardware.planning.work import forward_operations, step_launches
-from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
-from longstride.learning.distributed.ranks import Ranks
-from longstride.learning.distributed.shares import share_of
+from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
-from longstride.policies.batched_forward import FAMILIES
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
@@ -106,7 +105,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         auto_batch=config.auto_batch_size,
         largest_batch=config.batch_size,
         samples=size.samples,
-        bytes_per_sample={half: bytes_of_a_sample(spec, half, config.gradient_checkpointing) for half in (False, True)},
+        bytes_per_sample=ByPrecision(lambda half: bytes_of_a_sample(spec, half, config.gradient_checkpointing)),
         fixed_bytes=fixed_bytes(spec, size.samples),
         joining_bytes=whole.held + whole.rollout + whole.before_steps,
         widest_layer=max(*spec.actor_sizes, *spec.critic_sizes),
@@ -119,7 +118,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         varying_shapes="lists of actions differ in length from step to step" if spec.scores_actions else "",
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,
-        step_launches={half: step_launches(spec, half) for half in (False, True)},
+        step_launches=ByPrecision(lambda half: step_launches(spec, half)),
         rollout=memory_of_players(setup),
         collect_on=config.collect_on,
         collection=collection_work(setup),
@@ -136,11 +135,11 @@ def collection_work(setup: Setup) -> CollectionWork:
         problem = "the environments are Gymnasium's, which Python steps one after another"
     elif config.algorithm == "grpo":
         problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
-    elif spec.family not in FAMILIES:
-        problem = f"POLICY_NETWORK is {spec.family}, which has no forward pass for batches of single steps"
+    elif spec.scores_actions:
+        problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
     return CollectionWork(
         weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
-        operations=forward_operations(spec),
+        operations=0 if problem else count_answers(spec),
         row_bytes=4 * (spec.observation_size + spec.action_space.outputs),
         problem=problem,
     )

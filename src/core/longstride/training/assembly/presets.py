@@ -6,6 +6,7 @@ They adjust what the user left at its default. They know no machine and contain 
 from typing import Any, NamedTuple
 
 from longstride.config import Config
+from longstride.policies.families.families import FAMILIES
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
 from longstride.training.assembly.setup import (
@@ -16,7 +17,7 @@ from longstride.training.assembly.setup import (
     names_a_size,
     whole_groups,
 )
-from longstride.training.time_budget import NO_LIMIT, Budget, parse_duration
+from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
 
 
 class Preset(NamedTuple):
@@ -90,7 +91,7 @@ def with_prior(
 
     Sources are ``"prior"`` for what changed, and a line for people says so.
     """
-    scores_actions = config.policy_network == "pointer"
+    scores_actions = FAMILIES[config.policy_network].scores_actions
     rules = simulator.initial_logits, simulator.initial_feature_weights
     if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
         return config, sources, []
@@ -178,9 +179,9 @@ def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[s
     return changed, {**sources, "training_episodes": "time_budget"}, lines
 
 
-def budget_of(config: Config) -> Budget | None:
-    """Return the time budget of a run, which begins now; None without one."""
-    return Budget(parse_duration(config.time_budget)) if config.time_budget else None
+def budget_of(config: Config) -> Budget | NoBudget:
+    """Return the time budget of a run, which begins now."""
+    return Budget(parse_duration(config.time_budget)) if config.time_budget else NoBudget()
 
 
 def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:

@@ -13,12 +13,12 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
 from longstride.hardware.planning.plan import Plan
-from longstride.hardware.planning.prediction import predict_update, second_gpu_of
 from longstride.hardware.planning.second_gpu import in_words
 from longstride.hardware.types import Machine
 from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
+from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.output import note_losses
 from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.check import check_simulator
@@ -31,9 +31,6 @@ from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
     build_trainer,
-    close_collector,
-    collector_lines,
-    playing_threads,
 )
 from longstride.training.assembly.open_directory import open_directory, run_directory_for
 from longstride.training.assembly.plan import (
@@ -90,7 +87,7 @@ class Run:
             checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
             return done
         finally:
-            close_collector(self.trainer.collector)
+            self.trainer.collector.close()
             if self.lock is not None:
                 self.lock.release()
 
@@ -103,7 +100,7 @@ class Run:
         kept = KeptFiles([paths.config, paths.plan, *self.own_files], retry)
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
-        share = trainer.growth.share if trainer.growth else 0.0
+        share = trainer.length.shown_share(trainer.iteration)
         with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
             progress.remember(whole_records(self.directory))
             if log.note:
@@ -188,14 +185,14 @@ def build_run(
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
         services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
-        on_error.callback(close_collector, trainer.collector)
+        on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(config, sources, directory.path) if resume and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         seconds = host_first(ranks, trainer.compile)
-        trainer.utilization.play_with(playing_threads(trainer.collector, plan))
-        _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *collector_lines(trainer.collector)], say)
+        trainer.utilization.play_with(trainer.collector.playing_threads)
+        _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *trainer.collector.take_lines()], say)
         own: Sequence[Path] = ()
         if lock:
             _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)

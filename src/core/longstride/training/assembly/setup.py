@@ -6,7 +6,9 @@ from typing import Any
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.types import HostRollout
-from longstride.policies.spec import PolicySpec, spec_for
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.make_spec import spec_for
+from longstride.policies.spec import PolicySpec
 from longstride.rollout.branches import BranchPlan
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.simulators.simulator import Simulator
@@ -114,25 +116,9 @@ def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
     """Return the spec of the policy that settings ask for."""
     widths = config.actor_hidden_size, config.critic_hidden_size
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
-    return spec_for(simulator, actor, critic, config.activation, config.policy_network, _attention(config))
-
-
-def _attention(config: Config) -> tuple[int, int, int]:
-    """Return context length, heads and the factor of the perceptrons of a transformer; zeros for other networks.
-
-    Raises:
-        UserError: a width cannot be divided among the heads.
-    """
-    if config.policy_network != "transformer":
-        return 0, 0, 0
-    for name in ("actor_hidden_size", "critic_hidden_size"):
-        width = getattr(config, name)
-        if width % (2 * config.attention_heads):
-            raise UserError(
-                f"{name.upper()} is {width}, but a transformer with ATTENTION_HEADS = {config.attention_heads} needs a "
-                f"multiple of {2 * config.attention_heads}, an even part for each head; change one of them."
-            )
-    return config.context_length, config.attention_heads, config.feed_forward_factor
+    family = FAMILIES[config.policy_network]
+    settings = {name: getattr(config, name) for name in family.settings}
+    return spec_for(simulator, actor, critic, config.activation, family, settings)
 
 
 def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> RolloutSize:
@@ -195,11 +181,11 @@ def require_groups(config: Config, simulator: Simulator) -> None:
     Raises:
         UserError: they cannot.
     """
-    if config.policy_network != "mlp":
-        _require_no_comparison_of_states(
-            config,
-            "scores lists of actions" if config.policy_network == "pointer" else "learns from many steps together",
-        )
+    family = FAMILIES[config.policy_network]
+    if family.scores_actions:
+        _require_no_comparison_of_states(config, "scores lists of actions")
+    if family.memory:
+        _require_no_comparison_of_states(config, "learns from many steps together")
     if config.algorithm != "grpo":
         return
     if config.group_method == "branch" and config.kl_coefficient > 0.0:

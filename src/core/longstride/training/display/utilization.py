@@ -5,18 +5,19 @@ from typing import Any, NamedTuple
 
 from longstride.hardware.diagnostics import measure_cache_bandwidth
 from longstride.hardware.gpu_sampler import GpuSampler
-from longstride.hardware.planning.activation_memory import parameter_count
 from longstride.hardware.planning.gpu_catalog import MODEL_FLOPS_UTILISATION, Card, card_of
 from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.roofline import seconds as seconds_at_peak
-from longstride.hardware.planning.work import Work, update_work
+from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Machine, Precision
+from longstride.learning.step_costs.columns import parameter_count
+from longstride.learning.step_costs.work import update_flops, update_work
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 
 
 class Achieved(NamedTuple):
-    """Rates that an update achieved; None where the card's figures are not known, and on the CPU."""
+    """Rates that an update achieved; without figures of the card, and on the CPU, only that of the arithmetic."""
 
     update_flops_per_second: float  # floating-point operations of matrix products a second
     # bytes that operations read and wrote a second, as if nothing stayed in a cache
@@ -47,9 +48,13 @@ class UtilizationTracker:
     def figures(self, record: dict[str, Any], spec: PolicySpec, microbatch: int) -> dict[str, Any]:
         """End an iteration with these other values of its record; return what the record says of the machine."""
         precision, seconds = record["precision"], record["update_seconds"]
-        here = (-(-record[name] // self._ranks) for name in ("steps", "batch_size"))  # of this rank, about
-        sizes = *here, microbatch, record["epochs"]
-        rates = achieved(update_work(spec, precision != "fp32", *sizes), seconds, self._card, precision, self._tf32)
+        samples, batch = (-(-record[name] // self._ranks) for name in ("steps", "batch_size"))  # of this rank, about
+        if self._card is None:
+            flops = update_flops(spec, precision != "fp32", samples, record["epochs"])
+            rates = Achieved(flops / seconds, None, None, None)
+        else:
+            work = update_work(spec, precision != "fp32", samples, batch, microbatch, record["epochs"])
+            rates = achieved(work, seconds, self._card, precision, self._tf32)
         for name in ("steps", "simulation_seconds", "update_seconds"):
             self._sums[name] += record[name]
         for name, rate in rates._asdict().items():
@@ -110,15 +115,9 @@ def build_utilization_tracker(plan: Plan, machine: Machine, ranks: int = 1) -> U
     return UtilizationTracker(GpuSampler(gpu), card, plan.tf32, ranks)
 
 
-def achieved(work: Work, seconds: float, card: Card | None, precision: Precision, tf32: bool) -> Achieved:
-    """Compare the work of updates with the seconds that they took, transfers left out.
-
-    Without a card (on the CPU, or where it is not known) only the arithmetic counts, as the traffic is that of a GPU's
-    operations.
-    """
+def achieved(work: Work, seconds: float, card: Card, precision: Precision, tf32: bool) -> Achieved:
+    """Compare the work of updates with the seconds that they took, transfers left out."""
     flops = (work.flops + work.wide_flops) / seconds
-    if card is None:
-        return Achieved(flops, None, None, None)
     at_peak = seconds_at_peak(work, card, precision, tf32)
     return Achieved(flops, work.traffic / seconds, at_peak["arithmetic"] / seconds, at_peak["traffic"] / seconds)
 

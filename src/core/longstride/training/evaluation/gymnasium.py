@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from longstride.policies.compiled.forward import new_policy_states
-from longstride.policies.spec import PolicySpec, spec_for
+from longstride.policies.make_spec import spec_for
+from longstride.policies.spec import PolicySpec
 from longstride.rollout.single_step_policy import build_step_policy
 from longstride.rollout.trajectory import allocate
 from longstride.seeding import stream

@@ -11,6 +11,7 @@ from longstride.errors import UserError
 from longstride.policies.compiled.forward import align_params
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
+from longstride.policies.spec_json import spec_from_json
 from longstride.text import Say
 from longstride.training.run_directory.checkpoint import load_arrays, policy_folder
 
@@ -40,7 +41,7 @@ def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> T
         UserError: the policy is not described, or a tensor is missing or has another shape than described.
     """
     try:
-        spec = PolicySpec.from_json(metadata["policy"])
+        spec = spec_from_json(metadata["policy"])
         layout = layout_of(spec)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise UserError("The checkpoint is damaged: it does not describe its policy.") from None

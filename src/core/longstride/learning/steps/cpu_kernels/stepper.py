@@ -189,8 +189,8 @@ class KernelStepper:
 
 def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[Any]) -> str:
     """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
-    if spec.family != "mlp":
-        return f"compiled kernels are for multilayer perceptrons, not for {spec.family}"
+    if not spec.family.update_kernels:
+        return f"compiled kernels are for multilayer perceptrons, not for {spec.family.name}"
     if not isinstance(algorithm, Ppo | Grpo | BranchGrpo):
         return f"compiled kernels compute the losses of PPO and GRPO, not of {type(algorithm).__name__}"
     used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}

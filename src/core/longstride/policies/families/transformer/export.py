@@ -1,4 +1,4 @@
-"""A causal transformer for other programs: one step of :mod:`longstride.policies.transformer`, with its state."""
+"""A causal transformer for other programs: one step of ``network.py``, with its state."""
 
 import math
 from collections.abc import Mapping
@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from longstride.policies.export.c_text import array_text
-from longstride.policies.export.mlp import NUMPY_ACTIVATION, activated, c_activation, c_layer, linear
-from longstride.policies.rotary import rotations
-from longstride.policies.spec import NORM_EPSILON, PolicySpec
+from longstride.policies.families.export_layers import NUMPY_ACTIVATION, activated, c_activation, c_layer, linear
+from longstride.policies.families.torch_family import FamilyExport
+from longstride.policies.families.transformer.norm import NORM_EPSILON
+from longstride.policies.families.transformer.rotary import rotations
+from longstride.policies.spec import PolicySpec
 
 
 def torch_step(spec: PolicySpec, tensors: Mapping[str, Tensor], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -263,3 +265,6 @@ def description(spec: PolicySpec) -> dict[str, Any]:
             f"step t is in column t mod {window}, and {4 * window} goes back to {2 * window}; all 0 at the beginning",
         ],
     }
+
+
+TRANSFORMER_EXPORT = FamilyExport(torch_step, c_source, numpy_source, description)

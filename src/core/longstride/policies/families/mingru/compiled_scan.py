@@ -1,4 +1,4 @@
-"""The scan of a layer with memory on the CPU, one step after the other; see :mod:`longstride.policies.mingru`."""
+"""The scan of a layer with memory on the CPU, one step after the other; see ``network.py``."""
 
 from numba import njit
 

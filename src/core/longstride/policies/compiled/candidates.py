@@ -1,4 +1,4 @@
-"""Scores of feasible actions on the CPU, compiled by Numba; :mod:`longstride.policies.pointer` has the formula.
+"""Scores of feasible actions on the CPU, compiled by Numba; :mod:`longstride.policies.candidates` has the formula.
 
 The encoding of the observation is computed by :mod:`longstride.policies.compiled.forward`, once a decision. Then the
 descriptions go through the two small layers in blocks, which read each matrix once for a block.

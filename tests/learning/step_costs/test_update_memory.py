@@ -9,19 +9,12 @@ from helpers.specs import mlp_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.hardware.planning.activation_memory import column_bytes
-from longstride.hardware.planning.update_memory import (
-    LARGEST_BATCH,
-    SAFETY,
-    auto_batch_size,
-    bytes_of_a_sample,
-    estimate_memory,
-    fixed_bytes,
-    workspace_bytes,
-)
+from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size, workspace_bytes
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import upload
 from longstride.learning.prepare_batch import _values
+from longstride.learning.step_costs.columns import column_bytes
+from longstride.learning.step_costs.update_memory import bytes_of_a_sample, estimate_memory, fixed_bytes
 from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 

@@ -11,14 +11,16 @@ h_{t-1}, so that all steps of a chunk are a scan of linear functions. It is comp
 logarithms lose three digits in float32 and have none for a reset.
 """
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from longstride.policies.compiled.scan import scan_gradients, scan_steps
-from longstride.policies.memory import Memory, Steps
+from longstride.policies.families.mingru.compiled_scan import scan_gradients, scan_steps
+from longstride.policies.families.mingru.export import MINGRU_EXPORT
+from longstride.policies.families.torch_family import FirstLayer, HiddenInputs, TorchFamily
+from longstride.policies.spec import CHUNK
 
 
 def remember(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,32 +45,40 @@ def remember(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, begins: Ten
     return gate * states.reshape(x.shape) + (1.0 - gate) * x, states
 
 
-def remember_all(
-    x: Tensor,
-    layers: Sequence[tuple[Tensor, Tensor]],
-    memory: Memory,
-    after: Steps | None = None,
-    hidden: list[Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the outputs of layers one after the other, and the states after some steps, float[N, S].
+def hidden(inputs: HiddenInputs) -> tuple[Tensor, Tensor]:
+    """Return the outputs of the last layer, and the states after some steps, float[N, S].
 
-    Args:
-        x: float[B, H], inputs of the first one.
-        layers: weight and bias of each.
-        memory: the states of all layers before the chunks, one layer after the other, and where episodes begin.
-        after: the steps; without them there are no states.
-        hidden: list to which the outputs of each layer are appended.
+    The states of all layers lie one after the other.
     """
-    begin, states = 0, list[Tensor]()
+    (weight, bias), *layers = inputs.layers
+    memory, after, begin, states = inputs.memory, inputs.after, 0, list[Tensor]()
+    assert memory is not None
+    x = inputs.activation(torch.addmm(bias, inputs.x.to(weight.dtype), weight))
+    outputs = [x]
     for weight, bias in layers:
         start = memory.states[:, begin : begin + len(weight)]
         x, of_layer = remember(x.to(start.dtype), weight, bias, start, memory.begins)
         begin += len(weight)
         if after is not None:
             states.append(of_layer[after.chunks, after.places])
-        if hidden is not None:
-            hidden.append(x)
+        if inputs.hidden is not None:
+            outputs.append(x)
+    if inputs.hidden is not None:
+        inputs.hidden.extend(outputs)
     return x, torch.cat(states, dim=1) if states else memory.states[:0]
+
+
+def initialise(layer: FirstLayer) -> None:
+    """Draw the matrices of gates and candidate, and let the units remember for 1 to CHUNK steps.
+
+    The gate's bias is minus the logarithm of a time. Source: Tallec and Ollivier, "Can recurrent neural networks warp
+    time?", 2018, section 3; but for the logarithms of the times, which are uniform here: half of the units remember for
+    less than a dozen steps.
+    """
+    weight, bias = layer.layer
+    for block in torch.split(weight, len(weight), dim=1):
+        layer.draw(block)
+    bias[: len(bias) // 3].uniform_(-math.log(CHUNK), 0.0, generator=layer.generator)
 
 
 class _Scan(torch.autograd.Function):
@@ -120,3 +130,6 @@ def scan(kept: Tensor, added: Tensor, start: Tensor) -> Tensor:
             kept = torch.cat([kept[:, :distance], kept[:, distance:] * kept[:, :-distance]], dim=1)
         distance *= 2
     return added
+
+
+MINGRU_IN_TORCH = TorchFamily(hidden, initialise, MINGRU_EXPORT)

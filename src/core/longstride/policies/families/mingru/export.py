@@ -1,4 +1,4 @@
-"""Minimal gated recurrent units for other programs: one step of :mod:`longstride.policies.mingru`."""
+"""Minimal gated recurrent units for other programs: one step of :mod:`longstride.policies.families.mingru.network`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longstride.policies.export.mlp import NUMPY_ACTIVATION, activated, c_activation, c_layer, linear
+from longstride.policies.families.export_layers import NUMPY_ACTIVATION, activated, c_activation, c_layer, linear
+from longstride.policies.families.torch_family import FamilyExport
 from longstride.policies.spec import PolicySpec
 
 
@@ -95,3 +96,6 @@ def description(spec: PolicySpec) -> dict[str, Any]:
             f"outputs = x @ actor.{last}.weight + actor.{last}.bias",
         ],
     }
+
+
+MINGRU_EXPORT = FamilyExport(torch_step, c_source, numpy_source, description)

@@ -15,8 +15,9 @@ from longstride.policies.compiled.products import (
     whole_groups,
 )
 from longstride.policies.compiled.sparse_matvec import INPUTS, unsigned
-from longstride.policies.rotary import rotations
-from longstride.policies.spec import NORM_EPSILON, PolicySpec
+from longstride.policies.families.transformer.norm import NORM_EPSILON
+from longstride.policies.families.transformer.rotary import rotations
+from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Function
 
 
@@ -31,7 +32,7 @@ class _Places(NamedTuple):
 
 
 def build_transformer(spec: PolicySpec) -> Network:
-    """Compile a causal transformer, as :mod:`longstride.policies.transformer` defines it and its state."""
+    """Compile a causal transformer, as ``network.py`` defines it and its state."""
     width, hidden = spec.actor_hidden[0], spec.feed_forward_factor * spec.actor_hidden[0]
     n_observation, n_layers, n_outputs = spec.observation_size, len(spec.actor_hidden), spec.action_space.outputs
     inputs, residual, products, _, stride = _places(spec)

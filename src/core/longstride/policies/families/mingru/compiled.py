@@ -10,7 +10,7 @@ from longstride.policies.spec import PolicySpec
 
 
 def build_mingru(spec: PolicySpec) -> Network:
-    """Compile minimal gated recurrent units, as :mod:`longstride.policies.mingru` defines them.
+    """Compile minimal gated recurrent units, as :mod:`longstride.policies.families.mingru.network` defines them.
 
     The workspace has a block for each instance: inputs of a layer, its outputs, and the three products of a layer with
     memory or the outputs of the network.

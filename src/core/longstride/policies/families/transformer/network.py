@@ -7,7 +7,7 @@ matrix can learn. A layer reads the observation, then each block of width D adds
     x = x + heads(norm(x) A) B,    x = x + g(norm(x) C) E,    norm(x) = x / sqrt(mean(x^2) + epsilon)
 
 A has 3 D columns: queries, keys and values of all heads. A query sees the keys of the last W steps of its episode, its
-own among them. Queries and keys are turned by their step in the episode (:mod:`longstride.policies.rotary`).
+own among them. Queries and keys are turned by their step in the episode (``rotary.py``).
 
 The state of a stream is a ring: for each block the keys, [heads, D / heads, W], and the values, [heads, W, D / heads],
 of the last W steps, and at the end the number of steps t that the episode has made. Step t lies in column t mod W.
@@ -16,7 +16,6 @@ From 4 W on t goes back to 2 W, which changes nothing, as turns repeat after 2 W
 A step depends on W - 1 steps before it by each block, so after L (W - 1) steps nothing depends on the state before.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,13 +23,14 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from longstride.policies.distributions import to_float32
+from longstride.policies.families.torch_family import FirstLayer, HiddenInputs, Layer, TorchFamily
+from longstride.policies.families.transformer.export import TRANSFORMER_EXPORT
+from longstride.policies.families.transformer.norm import NORM_EPSILON
+from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.memory import Memory, Steps
-from longstride.policies.rotary import rotations
-from longstride.policies.spec import NORM_EPSILON, PolicySpec
+from longstride.policies.spec import PolicySpec
 
-Layer = tuple[Tensor, Tensor]
-"""Weight, float[inputs, outputs], and bias of a product."""
-
+_KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 _TABLES: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
 
@@ -53,28 +53,17 @@ class _View(NamedTuple):
     sines: Tensor
 
 
-def transform(
-    x: Tensor,
-    layers: Sequence[Layer],
-    spec: PolicySpec,
-    activate: Callable[[Tensor], Tensor],
-    memory: Memory,
-    after: Steps | None = None,
-    hidden: list[Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
+def hidden(inputs: HiddenInputs) -> tuple[Tensor, Tensor]:
     """Return the normalised outputs of the last block, float[B, D], and states after some steps, float[N, S].
 
-    Args:
-        x: float[B, O], normalised observations of C chunks of K steps, one chunk after another.
-        layers: the layer that reads the observation, then four products for each block.
-        spec: architecture; its context length, heads and feed-forward multiple are those of both networks.
-        activate: g.
-        memory: states before the chunks, and where episodes begin; states have the dtype of the residual values.
-        after: the steps; without them there are no states.
-        hidden: list to which the activated units of each block are appended, float[B, units].
+    The layers are the one that reads the observation, then four products for each block. States have the dtype of the
+    residual values. The hidden outputs are the activated units of each block's perceptron, float[B, units], then the
+    result.
     """
-    (weight, bias), *others = layers
-    x = to_float32(torch.addmm(bias, x.to(weight.dtype), weight))
+    spec, memory, after = inputs.spec, inputs.memory, inputs.after
+    assert memory is not None
+    (weight, bias), *others = inputs.layers
+    x = to_float32(torch.addmm(bias, inputs.x.to(weight.dtype), weight))
     view = _view(memory, spec, x.shape[1], weight.dtype)
     rings = memory.states[:, :-1].reshape(len(memory.states), len(others) // 4, -1)
     kept: list[Tensor] = []
@@ -83,10 +72,10 @@ def transform(
         past = _in_order(rings[:, block], view.columns, spec.attention_heads)
         heads, steps = _attend(_product(_norm(x), attention), past, view, attention[0].dtype)
         x = x + _product(heads, found)
-        units = activate(_product(_norm(x), up))
+        units = inputs.activation(_product(_norm(x), up))
         x = x + _product(units, down)
-        if hidden is not None:
-            hidden.append(units)
+        if inputs.hidden is not None:
+            inputs.hidden.append(units)
         if after is not None:
             kept.append(_ring_after(steps, after, view, spec.context_length))
     ages = (
@@ -94,13 +83,19 @@ def transform(
         if after is not None
         else view.ages[:0, 0]
     )
-    return _norm(x), torch.cat([*kept, ages.unsqueeze(1).to(x.dtype)], dim=1)
+    outputs = _norm(x)
+    if inputs.hidden is not None:
+        inputs.hidden.append(outputs)
+    return outputs, torch.cat([*kept, ages.unsqueeze(1).to(x.dtype)], dim=1)
 
 
-def no_memory(rows: int, state_size: int, like: Tensor) -> Memory:
-    """Return the memory of rows that each are the first of an episode, without a copy of its zeros for each."""
-    zeros = like.new_zeros(1, state_size, dtype=to_float32(like[:0]).dtype)
-    return Memory(zeros.expand(rows, state_size), like.new_ones(rows, 1, dtype=torch.bool))
+def initialise(layer: FirstLayer) -> None:
+    """Draw a matrix of a block: queries, keys and values each for themselves, scaled where it adds to the residual."""
+    weight, place = layer.layer[0], layer.number % 4
+    for each in torch.split(weight, len(weight), dim=1) if place == 1 else [weight]:
+        layer.draw(each)
+    if place % 2 == 0:
+        weight.mul_((layer.products / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -164,8 +159,16 @@ def _attend(
     keys = torch.cat([past[0], _turned(key, view)], dim=2)
     values = torch.cat([past[1], value], dim=2)
     query, k, v = (each.to(dtype) for each in (_turned(query, view), keys, values))
-    found = scaled_dot_product_attention(query, k, v, attn_mask=view.hidden)
+    found = _heads(query, k, v, view.hidden)
     return found.transpose(1, 2).reshape(len(product), -1), (keys, values)
+
+
+def _heads(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """Return what the heads find; see :func:`scaled_dot_product_attention`."""
+    if query.is_meta:  # where costs are counted torch would take its way without a kernel
+        found: Tensor = _KERNEL(query, keys, values, attn_mask=hidden)[0]
+        return found
+    return scaled_dot_product_attention(query, keys, values, attn_mask=hidden)
 
 
 def _turned(x: Tensor, view: _View) -> Tensor:
@@ -189,3 +192,6 @@ def _ring_after(steps: tuple[Tensor, Tensor], after: Steps, view: _View, window:
 def _wrapped(ages: Tensor, window: int) -> Tensor:
     """Return ages as a state keeps them."""
     return torch.where(ages < 4 * window, ages, 2 * window + ages % (2 * window))
+
+
+TRANSFORMER_IN_TORCH = TorchFamily(hidden, initialise, TRANSFORMER_EXPORT)

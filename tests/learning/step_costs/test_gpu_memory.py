@@ -6,7 +6,7 @@ import torch
 from helpers.real_steps import prepared_step, prepared_update
 from helpers.specs import mlp_spec
 
-from longstride.hardware.planning.update_memory import estimate_memory
+from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 pytestmark = [

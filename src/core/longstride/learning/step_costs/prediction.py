@@ -6,8 +6,9 @@ from longstride.hardware.planning import roofline
 from longstride.hardware.planning.gpu_catalog import card_of
 from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.second_gpu import SecondGpu, second_gpu
-from longstride.hardware.planning.work import Work, update_work
+from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Execution, Gpu
+from longstride.learning.step_costs.work import update_work
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
@@ -17,7 +18,7 @@ class Prediction:
     """Predicted time of an update on a card."""
 
     execution: Execution  # of the executions that the plan tries, the one with the shortest update
-    work: Work  # work of an update with that execution
+    work: Work | None  # work of an update with that execution; None where no figures of the card are known
     seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
     # seconds of an update for each execution that the plan tries; empty in that case
     by_execution: dict[Execution, float]
@@ -36,10 +37,10 @@ class Prediction:
 def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, epochs: int) -> Prediction:
     """Return the predicted time of an update."""
     half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
+    if card is None:
+        return Prediction(plan.executions[0], None, {}, {})
     sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
     works = {e: update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
-    if card is None:
-        return Prediction(plan.executions[0], works[plan.executions[0]], {}, {})
     seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
     by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
     best = min(by_execution, key=by_execution.__getitem__)
@@ -49,4 +50,5 @@ def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, 
 def second_gpu_of(prediction: Prediction, spec: PolicySpec, gpu: Gpu | None) -> SecondGpu | None:
     """Return what a second GPU of the kind would bring; None where its figures are not known."""
     card = card_of(gpu) if gpu else None
-    return second_gpu(prediction.seconds, prediction.work, layout_of(spec).size, card) if card else None
+    work = prediction.work
+    return second_gpu(prediction.seconds, work, layout_of(spec).size, card) if card and work else None

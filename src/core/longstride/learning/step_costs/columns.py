@@ -1,0 +1,51 @@
+"""Bytes of a rollout's columns on the device, and of what depends on the parameters alone."""
+
+import math
+from collections.abc import Sequence
+
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.spaces import Box
+
+
+def parameter_count(matrices: Sequence[tuple[int, int]]) -> int:
+    """Return the number of parameters of layers whose weights have so many rows and columns."""
+    return sum((inputs + 1) * outputs for inputs, outputs in matrices)
+
+
+def column_bytes(spec: PolicySpec) -> dict[str, int]:
+    """Return the bytes of a sample in each column of a rollout on the device, in the order in which they go up."""
+    space, listed = spec.action_space, spec.expected_actions if spec.scores_actions else spec.mask_size
+    numbers = space.outputs if isinstance(space, Box) else 2 * len(space.choices)  # float32 numbers or int64 choices
+    return {
+        "observations": 4 * spec.actor_sizes[0],
+        "actions": 4 * numbers,
+        "log_probs": 4,
+        "masks": spec.mask_size,
+        "features": round(4 * listed * spec.action_features),
+        "advantages": 4,
+        "returns": 4,
+        "values": 4,
+        **({"lists": 24} if spec.scores_actions else {}),
+        **(
+            {"begins": 1, "chunks": math.ceil(12 * spec.rows_per_sample + 8 / spec.chunk) + _kept_bytes(spec)}
+            if spec.has_memory
+            else {}
+        ),
+    }
+
+
+def _kept_bytes(spec: PolicySpec) -> int:
+    """Return the bytes a sample of states that are kept before every chunk; with steps of context none are."""
+    return 0 if spec.context else 4 * -(-state_sizes(spec) // spec.chunk)
+
+
+def state_sizes(spec: PolicySpec) -> int:
+    """Return the values of the states before a chunk, of actor and critic."""
+    return spec.state_size + spec.critic_state_size
+
+
+def half_copies(spec: PolicySpec) -> int:
+    """Return the bytes of the copies of all hidden layers in half precision."""
+    layers = [matrix for matrices in spec.matrices.values() for matrix in matrices[:-1]]
+    filled = -spec.observation_size % 8 * (spec.actor_sizes[1] + spec.critic_sizes[1])
+    return 2 * (sum((inputs + 1) * units for inputs, units in layers) + filled)

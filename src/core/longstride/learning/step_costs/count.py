@@ -1,0 +1,167 @@
+"""Runs a real minibatch step, and the forward passes around updates, once under the counter of operations."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from longstride.learning.algorithms.interface import AnySamples, Loss
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.step_costs.counter import Amount, OperationCounter, Total, total
+from longstride.learning.step_costs.fusion import fused
+from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
+from longstride.learning.steps.clipped_adam import ClippedAdam
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.batched_forward import build_step
+from longstride.policies.memory import Memory
+from longstride.policies.networks import ActorCritic
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+
+_PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_coefficient=0.5))
+"""The algorithm whose loss is counted, with all of its usual terms."""
+
+
+class Costs(NamedTuple):
+    """What some operations cost, and the bytes that they hold at their peaks beside what was there before."""
+
+    total: Total
+    peaks: tuple[Amount, ...]
+
+    def peak(self, rows: float) -> int:
+        """Return the most bytes that the operations hold with a number of rows."""
+        return max(each.of(rows) for each in self.peaks)
+
+
+class GradientCosts(NamedTuple):
+    """What a microbatch's gradient costs, operation by operation, and with loss and gradient compiled by torch."""
+
+    eager: Costs
+    compiled: Total
+
+
+@cache
+def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> GradientCosts:
+    """Return the costs of a microbatch's gradient, in half precision or not.
+
+    With ``checkpointing`` the backward pass computes activations again.
+    """
+    sizes = sizes_for(spec)
+    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam)
+    rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
+    with _counter(spec, sizes, half) as counter, torch.enable_grad():
+        begins: list[int] = []
+
+        def loss_of(samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
+            begins.append(len(counter.operations))
+            return stepper.loss(samples, weights, tensors)
+
+        stepper.use_loss(loss_of)
+        loss = stepper.loss_of(rollout, indices, weights)
+        gradients = stepper.gradients_of(loss)
+        end = len(counter.operations)
+        stepper.report_of(loss, gradients)
+    [begin] = begins
+    compiled = fused(counter.operations[begin:end])
+    outside = (*counter.operations[:begin], *counter.operations[end:])
+    return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
+
+
+class StepCosts(NamedTuple):
+    """What a step costs beside the gradients of its microbatches: once, and for each of them but the first."""
+
+    once: Total
+    joining: Total
+
+
+@cache
+def count_step(spec: PolicySpec, half: bool) -> StepCosts:
+    """Return the costs of a step beside its gradients: copies of parameters, clipping, Adam, its report."""
+    sizes = sizes_for(spec)
+    stepper = _stepper(spec, sizes, half, False)
+    found, other = (
+        (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
+    )
+    with _counter(spec, sizes, half) as counter:
+        stepper.added(found, other)
+        end = len(counter.operations)
+        stepper.refresh()
+        stepper.apply(*found)
+    return StepCosts(once=total(counter.operations[end:]), joining=total(counter.operations[:end]))
+
+
+@cache
+def count_values(spec: PolicySpec) -> Costs:
+    """Return the costs of the critic's values of observations, in float32 and without a gradient."""
+    sizes = sizes_for(spec)
+    model, samples = ActorCritic(spec, sizes.device), new_samples(spec, sizes)
+    memory = None
+    if spec.has_memory:
+        states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
+        memory = Memory(states, torch.zeros(len(samples.observations), 1, dtype=torch.bool, device=sizes.device))
+    with OperationCounter({sizes.units: 1.0 / spec.chunk}, half=False) as counter, torch.no_grad():
+        model.values(model.normalise(samples.observations), memory=memory)
+    return Costs(total(counter.operations), _peaks(counter.alive))
+
+
+@cache
+def count_answers(spec: PolicySpec) -> int:
+    """Return the operations of the actor's answers to a batch of single steps, copies over the bus included."""
+    sizes = sizes_for(spec)
+    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device), sizes.units)
+    observations, states = (
+        torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)
+    )
+    begins = torch.zeros(sizes.units, 1, dtype=torch.bool, device=sizes.device)
+    with _counter(spec, sizes, half=False) as counter, torch.no_grad():
+        step(observations, begins, states)
+    copies = 2 + 2 * spec.has_memory  # observations and outputs; the beginnings of episodes, and states to their place
+    return len(counter.operations) + copies
+
+
+class _NoAdam:
+    """Stands for the optimiser where none is counted: making torch's own imports its compiler."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def set_rates(self, rates: object) -> None:
+        """Do nothing."""
+
+
+def _stepper(
+    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, optimizer: Any = ClippedAdam
+) -> TorchStepper:
+    """Return a stepper of a policy whose parameters are zeros."""
+    settings = UpdateSettings(
+        epochs=1,
+        batch_size=sizes.units,
+        learning_rate_actor=1e-3,
+        learning_rate_critic=1e-3,
+        max_grad_norm=0.5,
+        microbatch=sizes.units,
+        precision="bf16" if half else "fp32",
+        checkpointing=checkpointing,
+    )
+    return TorchStepper(ActorCritic(spec, sizes.device), _PPO, settings, new_optimizer=optimizer)
+
+
+def _minibatch(sizes: Sizes) -> tuple[Tensor, Tensor]:
+    """Return indices and weights of all samples."""
+    return torch.arange(sizes.units, device=sizes.device), torch.zeros(sizes.units, device=sizes.device)
+
+
+def _counter(spec: PolicySpec, sizes: Sizes, half: bool) -> OperationCounter:
+    return OperationCounter(rows_of(spec, sizes), half, sizes.listed)
+
+
+def _peaks(alive: Iterable[Amount]) -> tuple[Amount, ...]:
+    """Return the amounts that are the largest ones for some number of rows, and perhaps others."""
+    peaks: list[Amount] = []
+    for each in sorted(alive, reverse=True):
+        if not peaks or each.fixed > peaks[-1].fixed:
+            peaks.append(each)
+    return tuple(peaks)

@@ -1,0 +1,100 @@
+"""Samples of any policy whose sizes tell what grows with their number."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from longstride.learning.algorithms.interface import AnySamples, Samples
+from longstride.learning.listed.samples import ListedSamples
+from longstride.learning.memory.chunks import ChunkedSamples
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+
+_LARGE, _FEW = 1_000_000, 100
+"""About how many samples tensors without numbers have, and those with numbers."""
+
+_MOST_PARAMETERS = 1_000_000
+"""Parameters of a policy whose step is counted with numbers, in some ten milliseconds."""
+
+
+class Sizes(NamedTuple):
+    """Where costs are counted, and with how many samples.
+
+    Attributes:
+        device: the meta device, whose tensors have no numbers, or the CPU.
+        units: samples of the minibatch, or chunks for a policy with memory: a prime that divides no size of the policy.
+        listed: feasible actions in the lists of all samples, another such prime.
+    """
+
+    device: torch.device
+    units: int
+    listed: int
+
+
+def sizes_for(spec: PolicySpec) -> Sizes:
+    """Return where and with how many samples a policy's costs are counted.
+
+    The first operations on the meta device make torch import its compiler, a second that runs with compiled update
+    kernels do not need. So their policies are counted with numbers, if they are small.
+    """
+    is_small = spec.family.update_kernels and layout_of(spec).size <= _MOST_PARAMETERS
+    units, listed = _primes(spec, _FEW if is_small else _LARGE)
+    return Sizes(torch.device("cpu" if is_small else "meta"), units, listed)
+
+
+def _primes(spec: PolicySpec, least: int) -> tuple[int, int]:
+    """Return two primes from a number on that divide no size of the policy."""
+    layout = layout_of(spec)
+    parts = (layout.slice_of(part) for part in ("actor", "critic"))
+    sizes = {layout.size, *(part.stop - part.start for part in parts), spec.state_size, spec.critic_state_size}
+    sizes |= {size for shape in layout.shapes.values() for size in shape} | {spec.context + spec.chunk, spec.mask_size}
+    fitting = (p for p in _primes_from(least) if all(size % p or not size for size in sizes))
+    return next(fitting), next(fitting)
+
+
+def _primes_from(least: int) -> Iterator[int]:
+    return (n for n in count(least) if all(n % d for d in range(2, int(n**0.5) + 1)))
+
+
+def rows_of(spec: PolicySpec, sizes: Sizes) -> dict[int, float]:
+    """Return for both sizes the part of it that is a row, of which a chunk has some for its context, too."""
+    return {sizes.units: 1.0 / (spec.chunk + spec.context), sizes.listed: max(spec.expected_actions, 1.0)}
+
+
+def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
+    """Return a rollout of zeros that is one minibatch."""
+
+    def new(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=sizes.device)
+
+    steps, kept = sizes.units * spec.chunk, 1 if spec.context else sizes.units
+    columns = {
+        "observations": new(steps, spec.observation_size),
+        "actions": new(steps, *spec.action_space.shape, dtype=_dtype_of_actions(spec)),
+        "masks": new(steps, spec.mask_size, dtype=torch.bool),
+        "features": new(steps, spec.mask_size, spec.action_features),
+        "states": new(kept, spec.state_size),
+        **{name: new(steps) for name in ("log_probs", "advantages", "returns", "values")},
+    }
+    if spec.scores_actions:
+        places = {name: new(steps, dtype=torch.int64) for name in ("actions", "begins", "counts")}
+        lists = {"features": new(sizes.listed, spec.action_features), "masks": new(0, dtype=torch.int64)}
+        return ListedSamples(**{**columns, **lists, **places})
+    if not spec.has_memory:
+        return Samples(**columns)
+    rows = sizes.units, spec.context + spec.chunk
+    return ChunkedSamples(
+        **columns,
+        begins=new(steps, 1, dtype=torch.bool),
+        critic_states=new(kept, spec.critic_state_size),
+        rows=new(*rows, dtype=torch.int64),
+        valid=new(*rows),
+        starts=new(sizes.units, dtype=torch.int64),
+    )
+
+
+def _dtype_of_actions(spec: PolicySpec) -> torch.dtype:
+    return torch.int64 if spec.action_space.choices else torch.float32

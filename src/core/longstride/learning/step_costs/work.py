@@ -1,0 +1,101 @@
+"""Work of an update by the policy and the way of its steps.
+
+The work is that of eager steps: operations and the bytes that each reads and writes, as if nothing stayed in the cache.
+Captured steps differ by their launches, compiled ones by launches and by what their fused kernels do not write and read
+again. All of it is counted (:mod:`longstride.learning.step_costs.count`) and grows with the rows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from longstride.hardware.planning.work import Work
+from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
+from longstride.learning.step_costs.columns import column_bytes
+from longstride.learning.step_costs.count import count_gradient, count_step, count_values
+from longstride.learning.step_costs.counter import Total
+from longstride.learning.step_costs.update_memory import value_rows
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+
+
+def step_work(
+    spec: PolicySpec,
+    half: bool,  # whether matrix products run in BF16 or FP16
+    batch: int,  # samples of the minibatch
+    microbatch: int,  # most samples in one forward pass
+    execution: Execution = "eager",
+    checkpointing: bool = False,  # whether the backward pass computes activations again
+) -> Work:
+    """Return the work of one minibatch."""
+    parts, rows = -(-batch // microbatch), batch * spec.rows_per_sample
+    part, step = _part(spec, half, execution, checkpointing), count_step(spec, half)
+    further = Total(part.launches, *(each._replace(per_row=0.0) for each in part[1:]))
+    whole = step.once.plus(part).plus(further.plus(step.joining), parts - 1)
+    captured = execution in CAPTURED
+    return Work(
+        flops=whole.flops.of(rows),
+        wide_flops=whole.wide_flops.of(rows),
+        traffic=whole.traffic.of(rows),
+        launches=1 if captured else whole.launches,
+        steps=1,
+        transfers=0,
+        replayed=whole.launches if captured else 0,
+    )
+
+
+def _part(spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool) -> Total:
+    """Return the costs of a microbatch."""
+    costs = count_gradient(spec, half, checkpointing)
+    return costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
+
+
+def update_work(
+    spec: PolicySpec,
+    half: bool,
+    samples: int,
+    batch: int,
+    microbatch: int,
+    epochs: int,
+    execution: Execution = "eager",
+    checkpointing: bool = False,
+) -> Work:
+    """Return the work of an update: the critic's values of all samples, then the epochs; see :func:`step_work`."""
+    steps = epochs * -(-samples // batch)
+    step = step_work(spec, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
+    values = count_values(spec).total
+    return Work(
+        flops=step.flops * steps,
+        wide_flops=step.wide_flops * steps + values.flops.of(samples),
+        traffic=step.traffic * steps + values.traffic.of(samples),
+        launches=step.launches * steps + values.launches * -(-samples // value_rows(spec, samples)),
+        steps=steps,
+        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * layout_of(spec).size,
+        replayed=step.replayed * steps,
+    )
+
+
+def update_flops(spec: PolicySpec, half: bool, samples: int, epochs: int) -> int:
+    """Return the floating-point operations of an update, the critic's values of all samples included."""
+    part, values = count_gradient(spec, half, False).eager.total, count_values(spec).total
+    rows = epochs * samples * spec.rows_per_sample
+    return part.flops.of(rows) + part.wide_flops.of(rows) + values.flops.of(samples)
+
+
+def step_launches(spec: PolicySpec, half: bool) -> int:
+    """Return the operations of an eager step in one piece."""
+    return step_work(spec, half, 1, 1).launches
+
+
+class ByPrecision(Mapping[bool, int]):
+    """A figure by whether half precision is used, counted when it is asked for."""
+
+    def __init__(self, figure: Callable[[bool], int]) -> None:
+        self._figure = figure
+
+    def __getitem__(self, half: bool) -> int:
+        return self._figure(half)
+
+    def __iter__(self) -> Iterator[bool]:
+        return iter((False, True))
+
+    def __len__(self) -> int:
+        return 2

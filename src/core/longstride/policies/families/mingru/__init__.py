@@ -1,0 +1,1 @@
+"""A layer that reads the observation, then minimal gated recurrent units, which remember."""

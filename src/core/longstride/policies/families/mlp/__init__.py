@@ -1,0 +1,1 @@
+"""Multilayer perceptrons for actor and critic, without memory."""
