@@ -24,8 +24,8 @@ def test_by_hand():
         "lower_bound": [{"return": 0.0}, times(6, 4, 0, 2)],
     }
     assert external_share_sentence(played, scenario(time_unit="hours")) == (
-        "Of the cycle time under logged, 10.0 hours, 20.0% is work, 30.0% waits for people and 50.0% is external delay: "
-        "allocation can change at most 4.0 hours of 10.0 hours."
+        "Of the cycle time under logged, 10.0 hours, 20.0% is work, 30.0% waits for people and 50.0% is external "
+        "delay: allocation can change at most 4.0 hours of 10.0 hours."
     )
 
 

@@ -48,9 +48,9 @@ def test_the_equivalent_is_where_the_difference_is_zero():
     sentence = equivalent_sentence(BASE, equivalent(120.0, 40.0, -40.0), 1000.0)
     assert sentence == (
         "spt would need about 1.5 more analysts to match the policy (95 % interval 1.12 to 1.88). The mean cycle time "
-        "of spt is 8.000 h with the people of today, 6.667 h with one more, 5.333 h with two more; that of the policy is 6.000 h "
-        "with the people of today. Of all kinds of people, one more analyst helps spt most. At 1,000 a person that is "
-        "1,125 to 1,875 for the length of an episode."
+        "of spt is 8.000 h with the people of today, 6.667 h with one more, 5.333 h with two more; that of the policy "
+        "is 6.000 h with the people of today. Of all kinds of people, one more analyst helps spt most. At 1,000 a "
+        "person that is 1,125 to 1,875 for the length of an episode."
     )
 
 
