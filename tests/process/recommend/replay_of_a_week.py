@@ -10,9 +10,9 @@ import numpy as np
 from helpers.played_states import decisions, some_policy
 from oracles.process_play import office, scenario, service
 
+from benchmarks.dump_state import dump_state
 from longstride.process.recommend.recommender import Recommender
 from longstride.process.simulator import ProcessSimulator
-from longstride.process.snapshots.dump_state import dump_state
 from longstride.process.snapshots.schema import parse_state
 
 
