@@ -25,10 +25,13 @@ import psutil
 
 from longstride.config import load_config
 from longstride.process.recommend.command import recommender_of
-from longstride.process.snapshots.dump_state import dump_state
 from longstride.process.snapshots.schema import parse_state
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.dump_state import dump_state
 
 WARM_UP, STATES = 400, 400
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "train.py"

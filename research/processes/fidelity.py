@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from longstride.process.event_logs.event_log import EventLog, read_event_log
 from longstride.process.fidelity.log_distances import Events, cycle_time_distance, log_distances
-from longstride.process.fidelity.temporal_split import SimulatedLogs, cases_within, logged_events, split_log
 from longstride.process.mining.mine_scenario import mine_scenario
+from research.processes.temporal_split import SimulatedLogs, cases_within, logged_events, split_log
 
 PUBLISHED = {  # CTD
     "loanapp_synthetic": {"Simod": 20.4, "DGEN": 9.4, "AgentSimulator": 2.7},

@@ -154,7 +154,7 @@ REFUSED = [
     (nested(60), r"the flow is nested more than 50 deep"),
     # Markov flows
     (markov(to("A"), A=to("A")), r"flow: a case can never end; give some activity on every path a way to null"),
-    (markov(to("A")), r"flow\.next: nothing is said about what follows 'A'; null ends the case"),
+    (markov(to("A")), r"flow\.next: the entry for 'A' is missing; null ends the case"),
     (markov(to("X"), A=to(None)), r"flow\.start\[0\]\.activity: 'X' is not one of"),
     (markov(to("A"), A=to(None), X=to(None)), r"flow\.next: 'X' is not one of"),
     (markov(to("A"), A=to("X")), r"flow\.next\.A\[0\]\.activity: 'X' is not one of"),

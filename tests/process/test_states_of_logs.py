@@ -228,7 +228,7 @@ def test_strangers_and_ways_that_the_flow_does_not_have(tmp_path):
         [("a", "pay", 9.0), ("d", "check", pytest.approx(8 + 11 / 12))],
     )
     assert state.on_shift == ["bob"]
-    assert any("1 case: on a way that the scenario's flow does not have" in note for note in notes)
+    assert any("1 case: on a path that the scenario's flow does not have" in note for note in notes)
     assert any("check by eve, talk by ann" in note for note in notes)
 
 

@@ -156,7 +156,7 @@ def test_every_example_works(example):
         ("holiday day 99999999999999999999", "neither dates like"),
         ("holiday 2026-04-06", "does not give the date of time 0; name days"),
         ("kim learns assess", "can do it already"),
-        (" ; ", "says nothing"),
+        (" ; ", "is empty; changes are like"),
     ],
 )
 def test_what_is_wrong_is_said(text, message):

@@ -10,9 +10,9 @@ import numpy as np
 from helpers.played_states import decisions, some_policy
 from oracles.process_play import office, scenario, service
 
+from benchmarks.dump_state import dump_state
 from longstride.process.recommend.recommender import Recommender
 from longstride.process.simulator import ProcessSimulator
-from longstride.process.snapshots.dump_state import dump_state
 from longstride.process.snapshots.schema import parse_state
 
 
@@ -62,7 +62,7 @@ def replay(simulator: ProcessSimulator, family: str, most: int) -> dict[str, int
         described = {**dump_state(state, simulator), "memory": memory}
         advice = recommender.advise(parse_state(json.dumps(described), "state"))
         simulator.observe(state, simulator.parameters, observation)
-        same = trained.spec.scores_actions or np.array_equal(observation, recommender._lookout._observation)
+        same = trained.spec.scores_actions or np.array_equal(observation, recommender._reader._observation)
         found["decisions"] += 1
         found[f"action {action}"] += 1
         found["other actions"] += action != advice.action

@@ -80,7 +80,7 @@ def client(recommender):
 def replays(tmp_path_factory):
     """Return the states and actions of an evaluation's episode, and how other policies' episodes were repeated."""
     file, script = tmp_path_factory.mktemp("week") / "week.json", Path(__file__).with_name("replay_of_a_week.py")
-    paths = os.pathsep.join([str(ROOT / "src" / "core"), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT / "src" / "core"), str(ROOT / "tests"), str(ROOT)])
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths}
     command = [sys.executable, "-W", "ignore", str(script), str(file), *REPLAYS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""A log split in time, as the field does it, and simulated events beside logged ones."""
+"""Splits a log in time, as the literature does, and simulates events for comparison with logged ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ class SimulatedLogs:
 
 
 def cases_within(events: Events, end: float) -> Events:
-    """Return the events of the cases that end by a time; all of them where none does."""
+    """Return the events of the cases that end by a time; all of them if none does."""
     _, case = np.unique(events.case, return_inverse=True)
     kept = (events.first_and_last()[1] <= end)[case]
     return Events(*(column[kept] for column in events)) if kept.any() else events

@@ -1,4 +1,4 @@
-"""The state of a running simulation as the JSON that describes a state: for tests, examples and programs."""
+"""Describes the state of a running simulation as JSON, for tests and benchmarks."""
 
 import math
 from typing import Any
