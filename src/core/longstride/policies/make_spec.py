@@ -37,7 +37,7 @@ def spec_for(
         if not (features and simulator.compiled):
             raise UserError(
                 f"POLICY_NETWORK = '{family.name}' scores actions by their descriptions, but "
-                f"{type(simulator).__name__} has no describe_actions; set it to another network, or write that "
+                f"{type(simulator).__name__} has no describe_actions; set it to '{MLP.name}', or write that "
                 "function (docs/reference/simulator-contract.md)."
             )
     spec = PolicySpec(

@@ -11,11 +11,13 @@ from longstride.learning.algorithms.interface import AnySamples, Loss
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.step_costs.counter import Amount, OperationCounter, Total, total
 from longstride.learning.step_costs.fusion import fused
+from longstride.learning.step_costs.line import Line
 from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
+from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import layout_of
@@ -49,7 +51,20 @@ def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> Gradien
 
     With ``checkpointing`` the backward pass computes activations again.
     """
-    sizes = sizes_for(spec)
+
+    def counted(steps: int) -> GradientCosts:
+        return _gradient(spec, sizes_for(spec, steps), half, checkpointing)
+
+    if not TORCH_FAMILIES[spec.family.name].loops:
+        return counted(spec.chunk)
+    line = Line(spec.chunk)
+    few, more = (counted(steps) for steps in line.counted)
+    eager = Costs(line.total(few.eager.total, more.eager.total), line.peaks(few.eager.peaks, more.eager.peaks))
+    return GradientCosts(eager, line.total(few.compiled, more.compiled))
+
+
+def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -> GradientCosts:
+    """Return the same, counted with some samples."""
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam)
     rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
     with _counter(spec, sizes, half) as counter, torch.enable_grad():
@@ -80,7 +95,7 @@ class StepCosts(NamedTuple):
 @cache
 def count_step(spec: PolicySpec, half: bool) -> StepCosts:
     """Return the costs of a step beside its gradients: copies of parameters, clipping, Adam, its report."""
-    sizes = sizes_for(spec)
+    sizes = sizes_for(spec, spec.chunk)
     stepper = _stepper(spec, sizes, half, False)
     found, other = (
         (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
@@ -96,21 +111,29 @@ def count_step(spec: PolicySpec, half: bool) -> StepCosts:
 @cache
 def count_values(spec: PolicySpec) -> Costs:
     """Return the costs of the critic's values of observations, in float32 and without a gradient."""
-    sizes = sizes_for(spec)
+    if not TORCH_FAMILIES[spec.family.name].loops:
+        return _values(spec, sizes_for(spec, spec.chunk))
+    line = Line(spec.chunk)
+    few, more = (_values(spec, sizes_for(spec, steps)) for steps in line.counted)
+    return Costs(line.total(few.total, more.total), line.peaks(few.peaks, more.peaks))
+
+
+def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
+    """Return the same, counted with some samples."""
     model, samples = ActorCritic(spec, sizes.device), new_samples(spec, sizes)
-    memory = None
+    observations, memory = samples.observations, None
     if spec.has_memory:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
-        memory = Memory(states, torch.zeros(len(samples.observations), 1, dtype=torch.bool, device=sizes.device))
-    with OperationCounter({sizes.units: 1.0 / spec.chunk}, half=False) as counter, torch.no_grad():
-        model.values(model.normalise(samples.observations), memory=memory)
+        memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
+    with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=False) as counter, torch.no_grad():
+        model.values(model.normalise(observations), memory=memory)
     return Costs(total(counter.operations), _peaks(counter.alive))
 
 
 @cache
 def count_answers(spec: PolicySpec) -> int:
     """Return the operations of the actor's answers to a batch of single steps, copies over the bus included."""
-    sizes = sizes_for(spec)
+    sizes = sizes_for(spec, spec.chunk)
     step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device), sizes.units)
     observations, states = (
         torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)

@@ -1,4 +1,4 @@
-"""Counts what torch operations compute, read, write and hold, on tensors of the meta device, which have no numbers."""
+"""Counts what torch operations compute, read, write and hold, on the CPU or on tensors without numbers."""
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,9 +85,9 @@ def total_of(amounts: Iterable[Amount | None]) -> Amount:
 
 
 class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations of the meta device that are no views.
+    """Counts the operations that are no views.
 
-    Sizes that are a large prime tell what grows with the rows of a minibatch: only that is a multiple of them.
+    Sizes that are a prime tell what grows with the rows of a minibatch: only that is a multiple of them.
 
     Args:
         factors: rows of the minibatch, or parts of one, for each unit of such a size.

@@ -27,22 +27,24 @@ class Sizes(NamedTuple):
         device: the meta device, whose tensors have no numbers, or the CPU.
         units: samples of the minibatch, or chunks for a policy with memory: a prime that divides no size of the policy.
         listed: feasible actions in the lists of all samples, another such prime.
+        steps: of a chunk, 1 for a policy without memory.
     """
 
     device: torch.device
     units: int
     listed: int
+    steps: int
 
 
-def sizes_for(spec: PolicySpec) -> Sizes:
-    """Return where and with how many samples a policy's costs are counted.
+def sizes_for(spec: PolicySpec, steps: int) -> Sizes:
+    """Return where and with how many samples a policy's costs are counted, for chunks of so many steps.
 
     The first operations on the meta device make torch import its compiler, a second that runs with compiled update
     kernels do not need. So their policies are counted with numbers, if they are small.
     """
     is_small = spec.family.update_kernels and layout_of(spec).size <= _MOST_PARAMETERS
     units, listed = _primes(spec, _FEW if is_small else _LARGE)
-    return Sizes(torch.device("cpu" if is_small else "meta"), units, listed)
+    return Sizes(torch.device("cpu" if is_small else "meta"), units, listed, steps)
 
 
 def _primes(spec: PolicySpec, least: int) -> tuple[int, int]:
@@ -61,7 +63,7 @@ def _primes_from(least: int) -> Iterator[int]:
 
 def rows_of(spec: PolicySpec, sizes: Sizes) -> dict[int, float]:
     """Return for both sizes the part of it that is a row, of which a chunk has some for its context, too."""
-    return {sizes.units: 1.0 / (spec.chunk + spec.context), sizes.listed: max(spec.expected_actions, 1.0)}
+    return {sizes.units: 1.0 / (sizes.steps + spec.context), sizes.listed: max(spec.expected_actions, 1.0)}
 
 
 def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
@@ -70,7 +72,7 @@ def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
     def new(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=sizes.device)
 
-    steps, kept = sizes.units * spec.chunk, 1 if spec.context else sizes.units
+    steps, kept = sizes.units * sizes.steps, 1 if spec.context else sizes.units
     columns = {
         "observations": new(steps, spec.observation_size),
         "actions": new(steps, *spec.action_space.shape, dtype=_dtype_of_actions(spec)),
@@ -85,7 +87,7 @@ def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
         return ListedSamples(**{**columns, **lists, **places})
     if not spec.has_memory:
         return Samples(**columns)
-    rows = sizes.units, spec.context + spec.chunk
+    rows = sizes.units, spec.context + sizes.steps
     return ChunkedSamples(
         **columns,
         begins=new(steps, 1, dtype=torch.bool),

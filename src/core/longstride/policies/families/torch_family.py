@@ -86,3 +86,4 @@ class TorchFamily:
     hidden: Callable[[HiddenInputs], tuple[Tensor, Tensor]]
     initialise: Callable[[FirstLayer], None] = _draw  # draws a hidden layer behind the first one, without gradients
     export: FamilyExport | None = None  # None: it cannot be exported
+    loops: bool = False  # whether it takes the steps of a chunk one after the other, each with operations of its own
