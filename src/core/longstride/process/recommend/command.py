@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from longstride.commands.checkpoint_simulator import names_simulator, simulator_of, source_of_checkpoint
+from longstride.api.checkpoint_simulator import names_simulator, simulator_of, source_of_checkpoint
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.escaping import json_text
@@ -21,6 +21,7 @@ from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.from_log import state_of_log
 from longstride.process.snapshots.schema import ProcessState, parse_state
+from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
@@ -48,13 +49,13 @@ class Asked:
     access_log: str | None = None  # file for a line of each answer, "-" for the standard output
 
 
-def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console: Console, say: Say) -> int:
+def run_recommend(settings: Settings, asked: Asked, console: Console, say: Say) -> int:
     """Print a recommendation, or serve them until a signal ends it; return the exit code.
 
     Raises:
         UserError: the run, the state or the address is not what it should be.
     """
-    directory = asked.checkpoint or config.run_directory
+    directory = asked.checkpoint or settings.config.run_directory
     if not directory:
         raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
     if (asked.state is None) == (asked.serve is None):
@@ -67,11 +68,11 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
         raise UserError(f"--workers is {asked.workers}; expected 1 to {MOST_WORKERS}.")
     if asked.serve is not None:
-        _serve(Path(directory), config, sources, asked, say)
+        _serve(Path(directory), settings, asked, say)
         return 0
     of_the_run = list[str]()  # with --json nothing else is printed
-    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if asked.json else say)
-    state, notes = read_state(Path(str(asked.state)), asked, recommender, config)
+    recommender, about = recommender_of(Path(directory), settings, of_the_run.append if asked.json else say)
+    state, notes = read_state(Path(str(asked.state)), asked, recommender, settings.config)
     advice = recommender.advise(state, TOP if asked.top is None else asked.top)
     if asked.json:
         identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
@@ -83,20 +84,18 @@ def run_recommend(config: Config, sources: dict[str, str], asked: Asked, console
     return 0
 
 
-def recommender_of(
-    directory: Path, config: Config, sources: dict[str, str], say: Say
-) -> tuple[Recommender, dict[str, Any]]:
+def recommender_of(directory: Path, settings: Settings, say: Say) -> tuple[Recommender, dict[str, Any]]:
     """Return what recommends, and what the service's health page says of it.
 
     Raises:
         UserError: there is no intact checkpoint, or it is of no process.
     """
-    recommenders, about = _recommenders(directory, config, sources, say, 1)
+    recommenders, about = _recommenders(directory, settings, say, 1)
     return recommenders[0], about
 
 
 def _recommenders(
-    directory: Path, config: Config, sources: dict[str, str], say: Say, count: int
+    directory: Path, settings: Settings, say: Say, count: int
 ) -> tuple[list[Recommender], dict[str, Any]]:
     """Return some recommenders with the same policy, one for each thread, and what the service says of it."""
     folder = policy_folder(directory, say)
@@ -105,10 +104,11 @@ def _recommenders(
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
     purpose = "--mode recommend is for processes, of scenarios or event logs."
-    name = config.simulator if names_simulator(sources) else source_of_checkpoint(metadata, directory).get("simulator")
+    named = names_simulator(settings)
+    name = settings.config.simulator if named else source_of_checkpoint(metadata, directory).get("simulator")
     if name != PROCESS:
         raise UserError(f"The run in {directory} is of {str(name).rpartition(':')[2]}; {purpose}")
-    simulator = simulator_of(config, sources, metadata, directory).simulator
+    simulator = simulator_of(settings, metadata, directory).simulator
     assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
     about = {
@@ -151,7 +151,7 @@ def read_state(path: Path, asked: Asked, recommender: Recommender, config: Confi
     return state, [summary, *events.notes, *found.notes]
 
 
-def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Asked, say: Say) -> None:
+def _serve(directory: Path, settings: Settings, asked: Asked, say: Say) -> None:
     from longstride.process.recommend.service.guard import guard_of
 
     host = asked.host or LOCALHOST
@@ -165,13 +165,14 @@ def _serve(directory: Path, config: Config, sources: dict[str, str], asked: Aske
         ) from None
 
     def load() -> Served:
-        (recommender, other), about = _recommenders(directory, config, sources, say, 2)
+        (recommender, other), about = _recommenders(directory, settings, say, 2)
         return Served(recommender, about, other)
 
     def fingerprint() -> object:
         newest = checkpoint_files(checkpoint_folder(policy_folder(directory)))[0]
         return newest, newest.stat().st_mtime_ns
 
+    config = settings.config
     limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)
     wanted = Wanted(
         host, asked.serve or 0, asked.workers or 1, asked.access_log or "", limits, config.service_reload_seconds
