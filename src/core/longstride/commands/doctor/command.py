@@ -40,7 +40,7 @@ def run_doctor(settings: Settings, trust: bool, console: Console, say: Say) -> i
     """
     of_a_run = settings_of_a_run(settings)
     if of_a_run.is_complete:
-        require_trusted_run(of_a_run.config, Path(settings.config.run_directory), settings, trust)
+        require_trusted_run(of_a_run.config, settings, trust)
     run = _examine(of_a_run.told(say))
     findings = [check(run) for check in CHECKS]
     wide = console.width >= _WIDE

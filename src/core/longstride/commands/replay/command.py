@@ -50,7 +50,7 @@ def run_replay(given: Settings, iteration: int | None, trust: bool, console: Con
     hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory.path)}
     kept = [iteration_of(path) for path in checkpoint_files(directory.checkpoints("last"))]
     _require_reachable(config, iteration, max(hashes, default=0), kept)
-    require_trusted_run(config, directory.path, given, trust)
+    require_trusted_run(config, given, trust)
     settings = settings.told(say)
     with report_gpu_loss():
         trainer = _build(settings, iteration, min(kept, default=iteration) < iteration, say)

@@ -53,7 +53,7 @@ def _begin(given: Settings, options: TrainOptions, resume: bool, ranks: Ranks, s
     if not resume:
         return Start(given)
     resumed = ranks.from_first(lambda: _settings_to_resume(given, options))
-    require_trusted_run(resumed.config, Path(given.config.run_directory), given, options.trust)
+    require_trusted_run(resumed.config, given, options.trust)
     return Start(resumed.told(say), is_named=given.is_flag("simulator"))
 
 

@@ -71,18 +71,18 @@ def require_trusted(source: Mapping[str, Any], where: Path | str, consent: Conse
     raise UserError(f"{why}; if you trust it, {_ways(name, consent, same)}.")
 
 
-def require_trusted_run(config: Config, directory: Path, named: Settings, trust: bool) -> None:
+def require_trusted_run(config: Config, named: Settings, trust: bool) -> None:
     """Check that the simulator that a run's settings name may run, as :func:`require_trusted` does.
 
     Args:
         config: settings of the run, whose names are not the user's words.
-        directory: run directory.
         named: settings of this command.
         trust: whether the command has --trust-simulator.
 
     Raises:
         UserError: it may not.
     """
+    directory = Path(config.run_directory)
     same = named.config.simulator == config.simulator and named.sources["simulator"] in ("flag", "file")
     source = {"options": config.simulator_options, **saved_digest(directory, config.simulator)}
     require_trusted(source | {"simulator": config.simulator}, directory, Consent(same, trust))
