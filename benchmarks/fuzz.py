@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 
 from benchmarks import fuzz_many, fuzz_tables
 from benchmarks.fuzz_inputs import LOG, mutate, mutate_values, ocel, xes
-from longstride.config import Config, load_config
+from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.types import Machine
 from longstride.process.event_logs.event_log import read_event_log
@@ -42,6 +42,7 @@ from longstride.process.load import bundled_scenarios
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.scenario_file import load_scenario
 from longstride.process.simulator import ProcessSimulator
+from longstride.settings import Settings, load_settings
 from longstride.simulators.loading import from_source, load_simulator
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import plan_run
@@ -79,7 +80,7 @@ def trainer():
     config = Config(simulator="cartpole", device="cpu", **small)
     loaded = load_simulator("cartpole")
     machine = Machine(physical_cores=1, usable_cores=1, total_bytes=2**34, free_bytes=2**34)
-    setup = set_up(config, loaded.simulator, loaded.source)
+    setup = set_up(Settings(config), loaded)
     built = build_trainer(setup, plan_run(setup, machine), Path("runs/fuzz"))
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder), *built.state_dict())
@@ -119,7 +120,7 @@ def read_values(content: bytes, folder: Path) -> None:
     if not isinstance(values, dict):
         raise UserError("not what flags can give")
     values.pop("simulator_options", None)
-    load_config(None, {str(name): str(value).replace("None", "") for name, value in values.items()})
+    load_settings(None, {str(name): str(value).replace("None", "") for name, value in values.items()})
 
 
 LOGS = (*fuzz_tables.KINDS, "csv", "xes", "ocel")

@@ -23,6 +23,8 @@ from benchmarks.long_queue import LongQueue
 from longstride.commands.plan.report import make_report
 from longstride.config import Config
 from longstride.hardware.detect import detect_machine
+from longstride.settings import Settings
+from longstride.simulators.loading import LoadedSimulator
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan
 from longstride.training.assembly.setup import set_up
@@ -79,9 +81,10 @@ def measure(episode: int, rounds: int, with_floor: bool, settings: dict[str, Any
 
 def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
     """Return the trainer that the settings give here, and what ``--mode plan`` says of it."""
-    report = make_report(config, simulator, detect_machine())
+    setup = set_up(Settings(config), LoadedSimulator(simulator, {}))
+    report = make_report(setup, detect_machine())
     plan = apply_plan(report.plan)
-    return build_trainer(set_up(config, simulator), plan, Path(tempfile.gettempdir())), report
+    return build_trainer(setup, plan, Path(tempfile.gettempdir())), report
 
 
 def _round(trainer: Trainer) -> dict[str, float]:

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from longstride.config import load_config
 from longstride.process.recommend.command import recommender_of
 from longstride.process.snapshots.schema import parse_state
 from longstride.seeding import stream
+from longstride.settings import load_settings
 from longstride.simulators.simulator import compile_functions, new_state
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -139,8 +139,7 @@ def measure(name: str, server: Server, run: Callable[[], Coroutine[Any, Any, lis
 
 def states_of(directory: str) -> list[bytes]:
     """Return states of an evaluation's episode in which the recommendations are followed."""
-    config, sources = load_config(None, {})
-    recommender, _ = recommender_of(Path(directory), config, sources, print)
+    recommender, _ = recommender_of(Path(directory), load_settings(None, {}), print)
     simulator, functions = recommender.simulator, compile_functions(recommender.simulator)
     states, rng, found = new_state(simulator), stream(0, "evaluation", 0), list[bytes]()
     functions.reset(states[0], simulator.parameters, rng)

@@ -27,11 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.same_bits import parameters_sha256
-from longstride.config import load_config
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.process.load import bundled_scenarios
 from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.trajectory import Trajectory
+from longstride.settings import load_settings
 from longstride.training.assembly.run import Run, build_run
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.statistics import Paired, paired_difference
@@ -119,8 +119,8 @@ def variant_of(variant: str) -> AbstractContextManager[Any]:
 def build(scenario: str, seed: int, directory: Path, **settings: str) -> Run:
     """Build a run with the defaults of the project, on one core."""
     flags = {"scenario": scenario, "seed": str(seed), "run_directory": str(directory), **settings}
-    config, sources = load_config(ROOT / "hyperparameters.py", {**flags, **ONE_CORE})
-    return build_run(config, sources, resume=False, say=lambda text: None)
+    settings = load_settings(ROOT / "hyperparameters.py", {**flags, **ONE_CORE})
+    return build_run(settings, resume=False, say=lambda text: None)
 
 
 def mean_of_episodes(run: Run, episodes: int, greedy: bool) -> float:

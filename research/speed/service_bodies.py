@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longstride.config import load_config
 from longstride.process.recommend.command import recommender_of
 from longstride.process.recommend.service.app import LARGE_BYTES, answer_to
 from longstride.process.recommend.service.guard import RefusedError
 from longstride.process.recommend.service.limits import MOST_BYTES
+from longstride.settings import load_settings
 
 SIZES = 8_000, LARGE_BYTES, MOST_BYTES
 
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-directory", type=Path, required=True)
     options = parser.parse_args()
-    recommender, _ = recommender_of(options.run_directory, *load_config(None, {}), print)
+    recommender, _ = recommender_of(options.run_directory, load_settings(None, {}), print)
     recommender.compile()
     scenario, rows = recommender.simulator.scenario, []
     for size in SIZES:

@@ -220,11 +220,12 @@ def test_a_missing_hyperparameters_file(refused, tmp_path):
 
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, refused):
-    from longstride.config import load_config
+    from longstride.settings import load_settings
 
     file = tmp_path / "mine.py"
     file.write_text("GAMMA = 0.5\nNUM_EPOCHS = 7\nlowercase = 3\n_PRIVATE = 4\n")
-    config, sources = load_config(file, {"gamma": "0.25"})
+    settings = load_settings(file, {"gamma": "0.25"})
+    config, sources = settings.config, settings.sources
     assert (config.gamma, config.num_epochs, config.seed) == (0.25, 7, 0)
     assert (sources["gamma"], sources["num_epochs"], sources["seed"]) == ("flag", "file", "default")
 
@@ -488,11 +489,13 @@ def test_options_where_there_are_none(refused, finished):
 def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
     import argparse
 
-    from longstride.config import add_flags, load_config
+    from longstride.config import add_flags
+    from longstride.settings import load_settings
 
     parser = argparse.ArgumentParser()
     add_flags(parser)
-    config, _ = load_config(None, vars(parser.parse_args([OPTION, "x=1", OPTION, f"x={text}", OPTION, "y=1"])))
+    flags = vars(parser.parse_args([OPTION, "x=1", OPTION, f"x={text}", OPTION, "y=1"]))
+    config = load_settings(None, flags).config
     assert config.simulator_options == {"x": value, "y": 1}
     assert type(config.simulator_options["x"]) is type(value)
 

@@ -22,12 +22,13 @@ from longstride import cli
 from longstride.cli import main
 from longstride.commands import gpu_monitor
 from longstride.commands.flags import read_flags
-from longstride.config import Config, load_config
+from longstride.config import Config
 from longstride.learning.divergence import Fallback
 from longstride.learning.oom_recovery import OutOfMemory
 from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
 from longstride.process.scenario_file import parse_scenario
+from longstride.settings import load_settings
 from longstride.simulators.classic_control import CartPole
 from longstride.simulators.simulator import Compiled, Simulator
 from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth
@@ -53,7 +54,7 @@ def test_every_command_is_understood():
         for program, *flags in commands(path.read_text(encoding="utf-8")):
             if program == "longstride":
                 mode, own = read_flags(flags, cli.MODES)
-                load_config(None, {name: value for name, value in own.items() if name in Config.model_fields})
+                load_settings(None, {name: value for name, value in own.items() if name in Config.model_fields})
                 modes.add(mode.name)
             elif program == "make":
                 targets = [flag for flag in flags if "=" not in flag]

@@ -10,6 +10,8 @@ from helpers.toy_runs import toy_episodes, toy_model, toy_update, toy_updater
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
+
 from longstride.cli import main
 from longstride.commands import gpu_monitor
 from longstride.commands.doctor.checks import CHECKS
@@ -152,4 +154,4 @@ def test_the_figures_of_a_record_are_in_the_reference(monkeypatch):
 def test_launches_bind_on_every_card_as_the_guide_says():
     desk = load_simulator("process").simulator
     for card in CARDS:
-        assert make_report(Config(), desk, machine_with(card)).prediction.binding == "launches", card.name
+        assert make_report(set_up(Config(), desk), machine_with(card)).prediction.binding == "launches", card.name

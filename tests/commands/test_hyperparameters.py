@@ -7,16 +7,17 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from longstride.config import Config, load_config
+from longstride.config import Config
+from longstride.settings import load_settings
 
 FILE = Path(__file__).resolve().parents[2] / "hyperparameters.py"
 ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]*) = ")
 
 
 def test_values_are_the_defaults_of_config():
-    config, sources = load_config(FILE, {})
-    assert config == Config()
-    assert set(sources.values()) == {"file"}, "every name is in the file"
+    settings = load_settings(FILE, {})
+    assert settings.config == Config()
+    assert set(settings.sources.values()) == {"file"}, "every name is in the file"
 
 
 def test_every_name_has_a_comment_above_it():

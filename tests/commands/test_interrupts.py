@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride import cli
-from longstride.commands.interrupts import Interrupt, StopOnInterrupt, ending_signals, remembered_interrupt
+from longstride.api.interrupts import Interrupt, StopOnInterrupt, ending_signals, remembered_interrupt
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 

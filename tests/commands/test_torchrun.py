@@ -19,9 +19,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from benchmarks.kill import compare
 from benchmarks.ranks import SMALL
 from longstride import cli
+from longstride.api.interrupts import StopOnInterrupt
+from longstride.api.training import stop_on_interrupt
 from longstride.cli import main
-from longstride.commands.interrupts import StopOnInterrupt
-from longstride.commands.train.command import stop_on_interrupt
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import read_metrics
 

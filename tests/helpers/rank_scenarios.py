@@ -17,6 +17,7 @@ from longstride.learning.distributed.join import joined_ranks
 from longstride.learning.distributed.launch import Launch
 from longstride.learning.distributed.ranks import ALONE
 from longstride.learning.distributed.shared_sums import can_share_memory
+from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 
 SHOP = {
@@ -63,7 +64,7 @@ SIZES = {name: 3 if name in ("episodes", "branches") else 2 for name in CASES}
 def train_case(directory, ranks=ALONE, resume=False, stop_after=None, **changes):
     """Train; return the actor and critic after every optimiser step, and the updates' loss figures."""
     config = Config(**{**SHOP, **changes, "run_directory": str(directory)})
-    run = build_run(config, {}, resume, lambda text: None, ranks=ranks)
+    run = build_run(Settings(config), resume, lambda text: None, ranks=ranks)
     stepper, steps = run.trainer.updater.stepper, []
     step, model = stepper.step, stepper.model
 

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 from helpers.pages import ReportPage
 from oracles.toy_simulators import Shop
 
-from longstride.commands.report.command import report_on
+from longstride.api.report import report_on
 from longstride.config import Config
 from longstride.simulators.described import described
 from longstride.simulators.simulator import Simulator

@@ -17,8 +17,8 @@ pytest.importorskip("matplotlib")
 
 from helpers.pages import ReportPage
 
+from longstride.api.report import report_on
 from longstride.cli import main
-from longstride.commands.report.command import report_on
 from longstride.process.load import bundled_scenarios, find_scenario, with_hooks
 from longstride.process.report.people import hours_of_day, utilisation_by_hour, work_by_activity
 from longstride.process.report.section import cycle_times, day_of, mean_waiting, waiting_tasks

@@ -11,6 +11,7 @@ import torch
 pytest.importorskip("pydantic")
 
 from commands.test_cli import train_arguments
+from helpers.setups import set_up
 from oracles.toy_simulators import Bandit, Shop
 from training.test_trainer import assert_same_state, figures, new_run, train
 
@@ -28,12 +29,12 @@ from longstride.process import choose_prior
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.trajectory import trajectory_bytes
+from longstride.settings import Settings
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly import components
 from longstride.training.assembly import run as run_builder
 from longstride.training.assembly.components import build_collector
 from longstride.training.assembly.plan import plan_run
-from longstride.training.assembly.setup import set_up
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
 from longstride.training.run_directory.metrics_log import MetricsLog
 
@@ -190,7 +191,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
     config |= {"update_execution": execution}
     for name in ("here", "there"):
         values = {**config, "run_directory": str(tmp_path / name)}
-        assert train(run_builder.build_run(Config(**values), {}, True, said.append)) is True
+        assert train(run_builder.build_run(Settings(Config(**values)), True, said.append)) is True
     assert any("DEVICE 'cpu' by flag, 'cuda' in the run" in line for line in said)
     assert_same_state(tmp_path / "here", tmp_path / "there")
     assert figures(tmp_path / "here") == figures(tmp_path / "there")
@@ -329,4 +330,4 @@ def test_what_a_container_leaves_is_what_is_free(tmp_path, monkeypatch):
     monkeypatch.setattr(cpu, "ROOT", tmp_path)
     config = Config(simulator="cartpole", rollout_steps=1_500_000, device="cpu", run_directory=str(tmp_path / "run"))
     with pytest.raises(UserError, match=r"need 72.0 MB of memory .* but 70.0 MB are free"):
-        run_builder.build_run(config, {}, False, lambda text: None)
+        run_builder.build_run(Settings(config), False, lambda text: None)

@@ -9,6 +9,7 @@ pytest.importorskip("pydantic")
 
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
@@ -34,7 +35,7 @@ GROWING = {"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 
 
 def new_run(directory, resume=False, **changes):
     config = Config(**{**CONFIG, "run_directory": str(directory), **changes})
-    return build_run(config, {}, resume, lambda text: None)
+    return build_run(Settings(config), resume, lambda text: None)
 
 
 def train(run, stop_after=None):

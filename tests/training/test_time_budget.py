@@ -10,7 +10,8 @@ pytest.importorskip("pydantic")
 from longstride.cli import main
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.training.assembly.presets import with_budget
+from longstride.settings import Settings
+from longstride.training.assembly.presets import budget_lines, with_budget
 from longstride.training.assembly.run import build_run
 from longstride.training.display.progress import Progress
 from longstride.training.run_directory.checkpoint import load_checkpoint
@@ -154,10 +155,12 @@ def test_a_resumed_run_has_what_is_left():
     ],
 )
 def test_time_alone_ends_a_run_whose_episodes_nobody_chose(config, sources, episodes):
-    changed, where, lines = with_budget(config, sources)
-    assert changed.training_episodes == episodes
-    assert (where.get("training_episodes") == "time_budget") == (episodes == NO_LIMIT)
+    changed = with_budget(Settings(config, sources))
+    assert changed.config.training_episodes == episodes
+    assert (changed.sources.get("training_episodes") == "time_budget") == (episodes == NO_LIMIT)
+    lines = budget_lines(changed)
     assert len(lines) == bool(config.time_budget)
+    assert all((" alone: " in line) == (episodes == NO_LIMIT) for line in lines)
 
 
 # Whole runs
@@ -166,7 +169,7 @@ def test_time_alone_ends_a_run_whose_episodes_nobody_chose(config, sources, epis
 def new_run(directory, clock, seconds, resume=False, round_seconds=10.0, **changes):
     """Return a run whose rounds take so many seconds of a clock that does not run by itself."""
     config = Config(**{**SMALL, "run_directory": str(directory), "time_budget": "1h", **changes})
-    run = build_run(config, dict.fromkeys(changes, "flag"), resume, lambda text: None)
+    run = build_run(Settings(config, dict.fromkeys(changes, "flag")), resume, lambda text: None)
     run.trainer.budget = Budget(seconds, clock)
     if resume:
         run.trainer.budget.load_state_dict(load_checkpoint(directory)[1]["time_budget"])
@@ -220,7 +223,7 @@ def test_a_run_goes_on_with_the_time_that_is_left(tmp_path):
 
 
 def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
-    run = build_run(Config(**{**SMALL, "run_directory": str(tmp_path), "training_episodes": 1}), {}, False, print)
+    run = build_run(Settings(Config(**{**SMALL, "run_directory": str(tmp_path), "training_episodes": 1})), False, print)
     assert not run.trainer.budget.is_limited
     run.train(Console(file=io.StringIO()), lambda: False)
     assert "time_budget" not in load_checkpoint(tmp_path)[1]

@@ -16,6 +16,7 @@ from helpers.slow_cases import mostly_slow
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.networks import restore_model
+from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 from longstride.training.run_directory import checkpoint_writer
 from longstride.training.run_directory.checkpoint import load_checkpoint
@@ -44,7 +45,7 @@ def no_tensorboard(monkeypatch):
 
 def new_run(directory, resume=False, **changes):
     config = Config(**{**CONFIG, "run_directory": str(directory), **changes})
-    return build_run(config, {}, resume, lambda text: None)
+    return build_run(Settings(config), resume, lambda text: None)
 
 
 def train(run, stop_after=None):
@@ -130,7 +131,7 @@ def test_a_damaged_checkpoint_is_passed_over_to_the_bit(uninterrupted, tmp_path,
         damage(file)
     said = []
     config = Config(**{**CONFIG, "run_directory": str(directory)})
-    resumed = build_run(config, {}, True, said.append)
+    resumed = build_run(Settings(config), True, said.append)
     sentences = [line for line in said if "is damaged" in line]
     assert len(sentences) == damaged
     for iteration, sentence in zip((4, 3), sentences, strict=False):
@@ -333,7 +334,7 @@ def test_a_resume_says_which_settings_differ(tmp_path):
     said = []
     train(new_run(tmp_path / "run"), stop_after=1)
     changes = {"learning_rate_actor": 2e-3, "training_episodes": 4, "simulation_threads": 2}
-    build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "run"), **changes}), {}, True, said.append)
+    build_run(Settings(Config(**{**CONFIG, "run_directory": str(tmp_path / "run"), **changes})), True, said.append)
     assert (
         "Other settings from here on: TRAINING_EPISODES 4 by flag, 6 in the run; LEARNING_RATE_ACTOR 0.002 by flag, "
         "0.003 in the run." in said
@@ -343,7 +344,7 @@ def test_a_resume_says_which_settings_differ(tmp_path):
     )
     train(new_run(tmp_path / "other"), stop_after=1)
     said.clear()
-    build_run(Config(**{**CONFIG, "run_directory": str(tmp_path / "other")}), {}, True, said.append)
+    build_run(Settings(Config(**{**CONFIG, "run_directory": str(tmp_path / "other")})), True, said.append)
     assert not any("Other settings" in line for line in said)
 
 

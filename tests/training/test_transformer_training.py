@@ -19,6 +19,7 @@ from longstride.errors import UserError
 from longstride.learning.policy_health import policy_health
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import CHUNK
+from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
@@ -33,7 +34,7 @@ TRANSFORMER = {
 
 def new_run(directory, resume=False, **flags):
     config = Config(**{**CONFIG, "run_directory": str(directory), **flags})
-    return build_run(config, dict.fromkeys(flags, "flag"), resume, lambda text: None)
+    return build_run(Settings(config, dict.fromkeys(flags, "flag")), resume, lambda text: None)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from longstride.config import Config
 from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.settings import Settings
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly.run import build_run
 from longstride.training.rollout_growth import RolloutGrowth
@@ -28,7 +29,7 @@ def run(task: GapTask) -> dict[str, Any]:
             training_episodes=task.budget // 50_000,
             **task.settings,
         )
-        trainer = (built := build_run(config, {}, resume=False, say=lambda line: None)).trainer
+        trainer = (built := build_run(Settings(config), resume=False, say=lambda line: None)).trainer
 
         def steps_done() -> int:
             return trainer.length.done if isinstance(trainer.length, RolloutGrowth) else 0

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from longstride.config import Config
 from longstride.rollout.collector import InstanceTrajectory
+from longstride.settings import Settings
 from longstride.training.assembly.run import Run, build_run
 from longstride.training.evaluation.evaluate import evaluate
 from longstride.training.evaluation.trained_policy import TrainedPolicy
@@ -66,7 +67,7 @@ def run(task: Task) -> dict[str, Any]:
         begin, begin_cpu = time.perf_counter(), time.process_time()
         settings = longstride_settings(task.settings, task.budget)
         config = Config(seed=task.seed, simulator=task.simulator, run_directory=directory, **settings)
-        built = build_run(config, {}, resume=False, say=lambda line: None)
+        built = build_run(Settings(config), resume=False, say=lambda line: None)
         ready = time.perf_counter()
         watched = Watched(built.trainer.collector, threshold)
         built.trainer.collector = watched

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from longstride.api.interrupts import Interrupt, remembered_interrupt
 from longstride.commands.ab.mode import AB
 from longstride.commands.doctor.mode import DOCTOR
 from longstride.commands.evaluate.mode import EVALUATE
 from longstride.commands.export.mode import EXPORT
 from longstride.commands.flags import asks_for_overview, overview, own_flags, read_flags
-from longstride.commands.interrupts import Interrupt, remembered_interrupt
 from longstride.commands.mode import Call
 from longstride.commands.plan.mode import PLAN
 from longstride.commands.replay.mode import REPLAY
@@ -20,7 +20,6 @@ from longstride.commands.report.mode import REPORT
 from longstride.commands.sweep.mode import SWEEP
 from longstride.commands.track.mode import TRACK
 from longstride.commands.train.mode import TRAIN
-from longstride.config import load_config
 from longstride.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -38,6 +37,7 @@ from longstride.learning.distributed.launch import Launch
 from longstride.output import keep_output, lost_output, note_error
 from longstride.process.recommend.mode import RECOMMEND
 from longstride.process.whatif.mode import WHATIF
+from longstride.settings import load_settings
 from longstride.terminal import console_of_output, say_error, say_on
 from longstride.text import Say
 
@@ -138,12 +138,12 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     own = own_flags(options)
     named = own.pop("hyperparameters")
     default_file = default_file if mode.reads_settings(own) and not named else None
-    config, sources = load_config(named or default_file, options)
+    settings = load_settings(named or default_file, options)
     if mode is not TRAIN:
         Launch.from_environment().require_one_process(mode.name)
     say = say_on(console := console_of_output())
     _say_settings(default_file, say)
-    code = mode.run(Call(config, sources, own, options, named, named or default_file, console, say))
+    code = mode.run(Call(settings, own, options, named, named or default_file, console, say))
     return code if mode.has_a_result(own) else _unless_lost(code)
 
 

@@ -1,12 +1,10 @@
-"""hyperparameters.py and flags become one validated, frozen Config."""
+"""Every knob of a run as one validated, frozen Config, and a flag for each."""
 
 import argparse
 import json
 import math
-import runpy
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -151,33 +149,13 @@ PROCESS_OPTIONS = (
 """Settings that are options of the simulator ``process``, and have flags and names of their own."""
 
 
-def load_config(file: Path | None, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
-    """Merge defaults, a hyperparameters file and flags (text or bool by lower-case name).
-
-    Returns:
-        The Config, and for each name the origin of its value: ``"default"``, ``"file"`` or ``"flag"``.
-
-    Raises:
-        UserError: an unknown name, a wrong type or a value out of range.
-    """
-    values: dict[str, Any] = {}
-    if file is not None:
-        values = {name.lower(): value for name, value in _read_hyperparameters(file).items()}
-        _validate(values, {name: f"{file}: {name.upper()}" for name in values})
-    config = _validate({**values, **flags}, {name: flag_of(name) for name in Config.model_fields})
-    sources = {
-        name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
-    }
-    return config, sources
-
-
 def load_values(values: Mapping[str, Any], where: str) -> Config:
     """Return the Config of some lower-case names, which come from somewhere; the others have their defaults.
 
     Raises:
         UserError: an unknown name, a wrong type or a value out of range.
     """
-    return _validate(dict(values), {name: f"{where}: {name}" for name in values})
+    return validated(dict(values), {name: f"{where}: {name}" for name in values})
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -258,9 +236,16 @@ class Parser(argparse.ArgumentParser):
         """
         namespace, unknown = self.parse_known_args(arguments)
         if unknown:
-            known = [option for action in self._actions for option in action.option_strings]
-            raise UserError(f"Unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], known, 'see --help')}")
+            raise UserError(self.not_known(unknown[0]))
         return namespace
+
+    def not_known(self, word: str, otherwise: str = "see --help") -> str:
+        """Return the sentence about a word that is no flag: the nearest one, or what helps otherwise."""
+        return f"Unknown argument {word}{suggestion(word.split('=')[0], self.flags(), otherwise)}"
+
+    def flags(self) -> list[str]:
+        """Return all flags."""
+        return [option for action in self._actions for option in action.option_strings]
 
 
 def _scalar(text: str) -> JsonValue:
@@ -277,19 +262,16 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _read_hyperparameters(file: Path) -> dict[str, Any]:
-    """Run a hyperparameters file, which is the user's own Python, and return its UPPERCASE names."""
-    if not file.is_file():
-        raise UserError(f"There is no hyperparameters file {file}.")
-    try:
-        names = runpy.run_path(str(file))
-    except Exception as error:
-        raise UserError(f"{file} does not run as Python: {type(error).__name__}: {error}.") from None
-    return {name: value for name, value in names.items() if name.isupper() and not name.startswith("_")}
+def validated(values: dict[str, Any], where: Mapping[str, str]) -> Config:
+    """Return the Config of some lower-case names.
 
+    Args:
+        values: name -> value.
+        where: name -> what a sentence calls it.
 
-def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
-    """Build a Config, or say in one sentence what is wrong with which name."""
+    Raises:
+        UserError: an unknown name, a wrong type or a value out of range.
+    """
     _refuse_unknown(values, where, str.upper)
     try:
         return Config(**values)

@@ -12,6 +12,8 @@ from rich.console import Console
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
+
 from longstride.cli import main
 from longstride.commands.doctor import checks
 from longstride.commands.doctor.checks import CHECKS
@@ -24,7 +26,6 @@ from longstride.hardware.diagnostics import Diagnostics, run_diagnostics
 from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.hardware.planning.plan import make_plan
 from longstride.training.assembly.plan import plan_settings
-from longstride.training.assembly.setup import set_up
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
 WELL = Diagnostics("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)

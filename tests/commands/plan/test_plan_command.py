@@ -10,6 +10,8 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
+
 from longstride.cli import main
 from longstride.commands.plan import time_estimate
 from longstride.commands.plan.report import make_report
@@ -37,7 +39,7 @@ def no_cuda(monkeypatch):
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
 def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
-    report = make_report(Config(), desk, machine_with(card))
+    report = make_report(set_up(Config(), desk), machine_with(card))
     assert report.fits
     assert report.plan.device_name == card.driver_name
     assert report.memory.peak < report.room < card.gigabytes * 1e9 - 2**29
@@ -48,15 +50,15 @@ def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
 def test_what_does_not_fit_and_what_would(desk):
     """512 copies of 62,000 decisions of 1,246 bytes are 39.5 GB; 64 are 5 GB and joined with a second copy."""
     card = machine_with(find_card("RTX 3080"))
-    report = make_report(Config(episodes_per_update=512, device="cuda"), desk, card)
+    report = make_report(set_up(Config(episodes_per_update=512, device="cuda"), desk), card)
     assert not report.fits
     assert report.memory.peak > report.room
     assert report.largest_minibatch == 0
     copies = int(report.enough.removeprefix("--episodes-per-update "))
-    assert make_report(Config(episodes_per_update=copies), desk, card).fits
-    assert not make_report(Config(episodes_per_update=2 * copies), desk, card).fits
+    assert make_report(set_up(Config(episodes_per_update=copies), desk), card).fits
+    assert not make_report(set_up(Config(episodes_per_update=2 * copies), desk), card).fits
     tiny = card.with_gpu(replace(card.gpu, free_bytes=2**29))
-    assert make_report(Config(), desk, tiny).enough == ""
+    assert make_report(set_up(Config(), desk), tiny).enough == ""
 
 
 def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that_fits(tmp_path, capsys):
@@ -75,17 +77,17 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
 def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     machine = machine_with(find_card("A40"))
     config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4, batch_size=1024)
-    report = make_report(config, desk, machine)
+    report = make_report(set_up(config, desk), machine)
     saved = {change.flag: change.saves for change in report.changes}
     assert "--precision bf16" not in saved, "it saves nothing: the peak is where the episodes are joined"
-    fewer = make_report(config.model_copy(update={"episodes_per_update": 2}), desk, machine)
+    fewer = make_report(set_up(config.model_copy(update={"episodes_per_update": 2}), desk), machine)
     assert saved["--episodes-per-update 2"] == pytest.approx(report.memory.peak - fewer.memory.peak, rel=0.01)
     large = config.model_copy(update={"episodes_per_update": 1, "batch_size": 32_768})  # the peak is in a step
-    alone = make_report(large, desk, machine)
+    alone = make_report(set_up(large, desk), machine)
     saved = {change.flag: change.saves for change in alone.changes}
-    half = make_report(large.model_copy(update={"precision": "bf16"}), desk, machine)
+    half = make_report(set_up(large.model_copy(update={"precision": "bf16"}), desk), machine)
     assert saved["--precision bf16"] == alone.memory.peak - half.memory.peak > 0
-    again = make_report(large.model_copy(update={"gradient_checkpointing": True}), desk, machine)
+    again = make_report(set_up(large.model_copy(update={"gradient_checkpointing": True}), desk), machine)
     assert saved["--gradient-checkpointing"] == alone.memory.peak - again.memory.peak > 0
     assert again.prediction.seconds["arithmetic"] > alone.prediction.seconds["arithmetic"]
     assert not any("--gradient-checkpointing" in change.flag for change in again.changes), "it is on"

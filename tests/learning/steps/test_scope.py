@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
 from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_algorithm
 from oracles.toy_simulators import Bandit
@@ -20,7 +21,6 @@ from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.policies.families.mingru.family import MINGRU
 from longstride.training.assembly import plan as build_plan
 from longstride.training.assembly.plan import plan_run
-from longstride.training.assembly.setup import set_up
 
 SPEC = mlp_spec((4, 8, 2), (4, 8, 1))
 HOST = Machine(2, 2, 8 * 10**9, 4 * 10**9, gpu_note="no GPU")

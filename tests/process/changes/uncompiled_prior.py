@@ -21,6 +21,7 @@ from longstride.process.load import with_hooks
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
+from longstride.settings import Settings
 from longstride.simulators.hooks import Trial
 from longstride.simulators.loading import LoadedSimulator, from_source
 from longstride.simulators.simulator import new_state
@@ -28,6 +29,7 @@ from longstride.training.assembly.choose_options import play_untrained, with_cho
 from longstride.training.assembly.components import new_model
 from longstride.training.assembly.last_check import sentences
 from longstride.training.assembly.run import build_run
+from longstride.training.assembly.setup import set_up
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation
 
@@ -142,7 +144,7 @@ def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
     small |= {"num_hidden_layers": 1, "update_execution": "eager", "simulation_threads": 1}
     (tmp_path / "desk.json").write_text(json.dumps(scenario_content(sparse())))
     values = {**small, "scenario": str(tmp_path / "desk.json"), "run_directory": str(tmp_path / "run")}
-    run = build_run(Config(**values), {}, False, lambda line: None)
+    run = build_run(Settings(Config(**values)), False, lambda line: None)
     run.train(Console(file=io.StringIO()), lambda: False)
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
     assert saved["values"]["policy_prior"] in ("fifo", "spt")
@@ -151,7 +153,7 @@ def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
     assert from_source(run.trainer.metadata["source"]).simulator.prior == saved["values"]["policy_prior"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "simulate", None)  # a resume asks nobody
-        again = build_run(Config(**{**values, "training_episodes": 2}), {}, True, lambda line: None)
+        again = build_run(Settings(Config(**{**values, "training_episodes": 2})), True, lambda line: None)
         again.lock.release()
     assert again.trainer.iteration == 1
     assert again.trainer.simulator.prior == saved["values"]["policy_prior"]
@@ -160,10 +162,12 @@ def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
 def test_priors_belong_to_processes():
     with pytest.raises(UserError, match="has no habits of a log"):
         choose_prior(with_hooks(sparse(), "logged"), False, TRIAL)
-    named, given = Config(policy_prior="logged"), loaded(habits(), "logged")
+    given = loaded(habits(), "logged")
     start = choose_prior(given.simulator, False, TRIAL)
-    config, sources, with_habits = with_choice(start, named, {}, given)
-    assert (config.policy_prior, sources, start.lines, with_habits.simulator.prior) == ("logged", {}, [], "logged")
+    found = with_choice(start, set_up(Settings(Config(policy_prior="logged")), given))
+    settings, with_habits = found.settings, found.loaded
+    assert (settings.config.policy_prior, settings.sources, start.lines) == ("logged", {}, [])
+    assert with_habits.simulator.prior == "logged"
     assert with_habits.source["prior"] == "logged"
     assert with_habits.with_options({"policy_prior": "rule"}).source == loaded(habits()).source
 

@@ -9,6 +9,7 @@ import torch
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
 from oracles.toy_simulators import Bandit, Shop
 
 from longstride.config import Config
@@ -18,7 +19,6 @@ from longstride.simulators.loading import load_simulator
 from longstride.text import counted, format_bytes
 from longstride.training.assembly import plan as build_plan
 from longstride.training.assembly.plan import announce, apply_plan, plan_settings, write_plan
-from longstride.training.assembly.setup import set_up
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))

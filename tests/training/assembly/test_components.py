@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
 from oracles.toy_simulators import Shop
 
 from longstride.config import Config
 from longstride.training.assembly.components import _run_steps
-from longstride.training.assembly.setup import set_up
 from longstride.training.time_budget import NO_LIMIT
 
 

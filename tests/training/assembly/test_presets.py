@@ -7,27 +7,28 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
 from oracles.toy_simulators import Bandit
 
 from longstride.cli import main
-from longstride.config import Config, load_config
+from longstride.config import Config
 from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
 from longstride.policies.families.transformer.family import block
-from longstride.simulators.loading import load_simulator
+from longstride.settings import Settings, load_settings
+from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.training.assembly.plan import plan_run
-from longstride.training.assembly.presets import PRESETS, WITH_PRIOR, with_defaults, with_preset, with_prior
-from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.presets import PRESETS, WITH_PRIOR, complete, with_defaults, with_preset, with_prior
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.time_budget import NO_LIMIT
 
 ITERATION_STEPS = 62_000
 
 
 def preset(name, file="", **flags):
     """Return the values after a preset, where they come from, and the lines."""
-    config, sources = load_config(file or None, {"preset": name, **flags})
-    config, sources, lines = with_preset(config, sources, ITERATION_STEPS)
+    found = with_preset(load_settings(file or None, {"preset": name, **flags}), ITERATION_STEPS)
     names = ("training_episodes", "num_epochs", "evaluate_every")
-    return [getattr(config, n) for n in names], [sources[n] for n in names], lines
+    return [getattr(found.config, n) for n in names], [found.sources[n] for n in names], list(found.notes)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +53,8 @@ def test_each_preset_by_hand(name, values):
 
 
 def test_no_preset_changes_nothing():
-    config, sources = load_config(None, {})
-    assert with_preset(config, sources, ITERATION_STEPS) == (config, sources, [])
+    settings = load_settings(None, {})
+    assert with_preset(settings, ITERATION_STEPS) == settings
 
 
 def test_a_flag_is_never_overruled_not_even_one_that_repeats_the_default():
@@ -76,8 +77,7 @@ def test_a_file_counts_where_it_differs_from_the_default(tmp_path):
 def test_a_preset_in_the_file(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("PRESET = 'quick_test'\n")
-    config, sources = load_config(file, {})
-    assert with_preset(config, sources, ITERATION_STEPS)[0].num_epochs == 10
+    assert with_preset(load_settings(file, {}), ITERATION_STEPS).config.num_epochs == 10
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -86,8 +86,9 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
     """A preset that replaced what a card needs by something generic is how ten times the time was once lost."""
     simulator = Bandit()
     machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
-    plain, sources = load_config(None, {"episodes_per_update": "4"})  # a longer run may otherwise grow larger rollouts
-    adjusted, _, _ = with_preset(plain.model_copy(update={"preset": name}), sources, ITERATION_STEPS)
+    settings = load_settings(None, {"episodes_per_update": "4"})  # a longer run may otherwise grow larger rollouts
+    plain = settings.config
+    adjusted = with_preset(settings.changed({"preset": name}, "flag"), ITERATION_STEPS).config
     assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
     assert plan_run(set_up(adjusted, simulator), machine) == plan_run(set_up(plain, simulator), machine)
     changed = {n for n in Config.model_fields if getattr(adjusted, n) != getattr(plain, n)}
@@ -123,14 +124,15 @@ def test_an_unknown_preset_is_a_sentence(capsys):
 def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     """The loan desk's does, the bandit's does not; a value that somebody chose stays."""
     loan_desk = load_simulator("process").simulator
-    config, sources, (line,) = with_prior(Config(gamma=0.9), {"num_epochs": "flag"}, loan_desk)
+    found = with_prior(Settings(Config(gamma=0.9), {"num_epochs": "flag"}), loan_desk)
+    config, sources, (line,) = found.config, found.sources, found.notes
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
     changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"episodes_per_update"}
     assert sources == {"num_epochs": "flag", **dict.fromkeys(changed, "prior")}
     assert config.episodes_per_update == 1
     assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
-    assert with_prior(Config(), {}, Bandit()) == (Config(), {}, [])
+    assert with_prior(Settings(Config()), Bandit()) == Settings(Config())
 
 
 def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
@@ -139,7 +141,7 @@ def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
     def chosen(steps, sources=None, **values):
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps = [0.0] * 4, steps
-        return with_prior(Config(**values), sources or {}, ruled)[0].episodes_per_update
+        return with_prior(Settings(Config(**values), sources or {}), ruled).config.episodes_per_update
 
     assert [chosen(steps) for steps in (62_000, 27_500, 5_000, 500_000, 10)] == [1, 2, 12, 1, 1024]
     assert chosen(62_000, algorithm="grpo") == 8
@@ -154,8 +156,8 @@ def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
     def chosen(steps, size=100_000, **values):
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps, ruled.observation_size = [0.0] * 4, steps, size
-        config, _, lines = with_prior(Config(**values), {}, ruled)
-        return config.episodes_per_update, config.rollout_steps, lines[1:]
+        found = with_prior(Settings(Config(**values)), ruled)
+        return found.config.episodes_per_update, found.config.rollout_steps, list(found.notes[1:])
 
     episodes, steps, (line,) = chosen(1_000)
     assert steps == 0
@@ -182,41 +184,42 @@ def _huge():
 def test_without_a_discount_a_rule_brings_none():
     ruled = Bandit()
     ruled.initial_logits = [0.0] * 4
-    assert with_prior(Config(average_reward=True), {}, ruled)[0].gamma == 0.0
-    assert with_prior(Config(average_reward=True, gamma=0.9), {"gamma": "flag"}, ruled)[0].gamma == 0.9
-    assert with_prior(Config(), {}, ruled)[0].gamma == 0.99
+    assert with_prior(Settings(Config(average_reward=True)), ruled).config.gamma == 0.0
+    both = Settings(Config(average_reward=True, gamma=0.9), {"gamma": "flag"})
+    assert with_prior(both, ruled).config.gamma == 0.9
+    assert with_prior(Settings(Config()), ruled).config.gamma == 0.99
 
 
 def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
-    config, sources = load_config(None, {"preset": "guide", "num_epochs": "3"})
-    found, origins, lines = with_defaults(config, sources, Bandit())
+    settings = with_defaults(load_settings(None, {"preset": "guide", "num_epochs": "3"}), Bandit())
+    found = settings.config
     assert (found.episodes_per_update, found.num_epochs, found.batch_size) == (1, 3, 65_536)
-    assert (origins["batch_size"], origins["num_epochs"]) == ("preset", "flag")
-    assert lines == [
+    assert (settings.sources["batch_size"], settings.sources["num_epochs"]) == ("preset", "flag")
+    (note,) = settings.notes
+    assert note == (
         "Preset guide sets sizes of learning, for comparisons of speed, not for results: EPISODES_PER_UPDATE 1, "
         "BATCH_SIZE 65,536."
-    ]
-    assert with_preset(found, origins, ITERATION_STEPS) == (found, origins, [])
+    )
+    assert with_preset(settings, ITERATION_STEPS) == settings
 
 
 def test_the_guides_preset_stays_where_a_policy_starts_from_a_rule():
     """Its number of epochs and its minibatches are not those of such policies' defaults."""
-    config, sources = load_config(None, {"preset": "guide"})
     desk = load_simulator("process").simulator
-    found, _, lines = with_defaults(config, sources, desk)
+    settings = with_defaults(load_settings(None, {"preset": "guide"}), desk)
+    found = settings.config
     assert (found.num_epochs, found.batch_size, found.learning_rate_actor) == (10, 65_536, 1.5e-3)
-    assert len(lines) == 2
+    assert len(settings.notes) == 2
 
 
 def test_the_large_transformer_is_planned_on_a_card():
     """100 million parameters of the actor; what it remembers is kept before every chunk, and the plan says so."""
-    config, sources = load_config(None, {"preset": "large_transformer"})
-    config, _, lines = with_defaults(config, sources, Bandit())
-    assert lines[0].startswith(
+    setup = complete(load_settings(None, {"preset": "large_transformer"}), LoadedSimulator(Bandit(), {}))
+    (note,) = setup.settings.notes
+    assert note.startswith(
         "Preset large_transformer sets sizes of a large policy for a GPU, on which it has not run yet: POLICY_NETWORK "
         "transformer, ACTOR_HIDDEN_SIZE 1,024,"
     )
-    setup = set_up(config, Bandit())
     spec = setup.spec
     assert (len(spec.actor_hidden), spec.attention_heads, block(spec, 1024)[2], spec.context) == (
         8,
@@ -229,3 +232,18 @@ def test_the_large_transformer_is_planned_on_a_card():
     assert (plan.device, plan.precision, plan.batch_size) == ("cuda", "bf16", 32_768)
     assert plan.microbatch == plan.batch_size
     assert "what the policy remembers" in plan.reasons["trajectory_bytes"]
+
+
+def test_settings_are_completed_once_in_one_order():
+    """Defaults of a rule, then the preset, then the budget; what is complete stays, and a run stays as it was."""
+    desk = load_simulator("process")
+    flags = {"preset": "standard", "time_budget": "1h", "num_epochs": "5"}
+    setup = complete(load_settings(None, flags), desk)
+    names = ("batch_size", "evaluate_every", "num_epochs", "training_episodes")
+    assert [setup.settings.sources[name] for name in names] == ["prior", "preset", "flag", "preset"]
+    assert setup.config.training_episodes == -(-50_000_000 // setup.size.samples)
+    assert complete(setup.settings, desk) == setup
+    alone = complete(load_settings(None, {"time_budget": "1h"}), desk)
+    assert (alone.config.training_episodes, alone.settings.sources["training_episodes"]) == (NO_LIMIT, "time_budget")
+    plain = complete(replace(load_settings(None, flags), is_complete=True), desk)
+    assert (plain.config.num_epochs, plain.config.batch_size, plain.settings.notes) == (5, Config().batch_size, ())

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from longstride.config import Config, load_config
+from longstride.config import Config
 from longstride.errors import UserError
+from longstride.settings import Settings, load_settings
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import resumes_of
 
@@ -23,14 +24,14 @@ def resume(tmp_path):
 
     def resumed(began_file, began_flags, file, flags, **changes):
         run = {"run_directory": str(tmp_path / "run")}
-        config, sources = load_config(write("began.py", began_file), {**began_flags, **run})
-        content = {"values": config.model_dump() | changes.get("values", {}), "sources": sources}
+        began = load_settings(write("began.py", began_file), {**began_flags, **run})
+        content = {"values": began.config.model_dump() | changes.get("values", {}), "sources": dict(began.sources)}
         content["sources"] |= changes.get("sources", {})
         for name in changes.get("without", ()):
             del content["values"][name], content["sources"][name]
         (tmp_path / "run").mkdir(exist_ok=True)
         (tmp_path / "run" / "config.json").write_text(json.dumps(content))
-        return resumed_settings(*load_config(write("now.py", file), {**flags, **run}))
+        return resumed_settings(load_settings(write("now.py", file), {**flags, **run}))
 
     return resumed
 
@@ -41,19 +42,19 @@ def test_flags_win_over_the_run_and_the_run_over_the_file(resume):
     origins = [found.sources[name] for name in ("gamma", "num_epochs", "seed", "horizon")]
     assert origins == ["file", "flag", "flag", "default"]
     said = "The run keeps its own settings; hyperparameters.py differs (a flag wins): GAMMA 0.5 there, 0.9 in the run."
-    assert found.lines == [said]
+    assert found.notes == (said,)
 
 
 def test_a_default_in_the_file_is_no_change_where_a_flag_or_a_rule_chose_the_value(resume):
     prior = {"values": {"num_epochs": 1}, "sources": {"num_epochs": "prior"}}
     shipped = {"GAMMA": 0.0, "NUM_EPOCHS": 3, "SIMULATOR": "process"}
     began = {"gamma": "0.9", "simulator": "cartpole"}
-    assert resume(shipped, began, shipped, {}, **prior).lines == []
+    assert resume(shipped, began, shipped, {}, **prior).notes == ()
     edited = resume(shipped, began, {**shipped, "NUM_EPOCHS": 2}, {}, **prior)
     assert edited.config.num_epochs == 1
-    assert edited.lines[0].endswith(": NUM_EPOCHS 2 there, 1 in the run.")
+    assert edited.notes[0].endswith(": NUM_EPOCHS 2 there, 1 in the run.")
     back = resume({"GAMMA": 0.9}, {}, {"GAMMA": 0.0}, {})
-    assert back.lines[0].endswith(": GAMMA 0.0 there, 0.9 in the run."), "the file itself had chosen it"
+    assert back.notes[0].endswith(": GAMMA 0.0 there, 0.9 in the run."), "the file itself had chosen it"
 
 
 @pytest.mark.parametrize(
@@ -72,17 +73,17 @@ def test_the_network_cannot_change(resume, flags, names):
     assert str(error.value) == (
         f"{names}the network of a run cannot change; leave that out, or train a new run in another --run-directory."
     )
-    assert resume({}, {}, {}, {"actor_hidden_size": "128"}).lines == [], "the same value is no change"
+    assert resume({}, {}, {}, {"actor_hidden_size": "128"}).notes == (), "the same value is no change"
     kept = resume({}, {}, {"ACTOR_HIDDEN_SIZE": 64}, {})
     assert kept.config.actor_hidden_size == 128
-    assert kept.lines[0].endswith(": ACTOR_HIDDEN_SIZE 64 there, 128 in the run.")
+    assert kept.notes[0].endswith(": ACTOR_HIDDEN_SIZE 64 there, 128 in the run.")
 
 
 def test_a_run_of_another_version(resume):
     found = resume({}, {}, {}, {}, values={"warmth": 3, "num_epochs": 2}, without=["adam_epsilon_actor"])
     assert found.config == Config(num_epochs=2, run_directory=found.config.run_directory)
     assert found.sources["adam_epsilon_actor"] == "run"
-    assert found.lines[0].endswith("config.json has settings that this version does not know: WARMTH.")
+    assert found.notes[0].endswith("config.json has settings that this version does not know: WARMTH.")
 
 
 def test_a_run_without_its_time_budget_has_an_end(resume):
@@ -111,8 +112,8 @@ def test_resumes_that_change_what_is_learned_are_kept(tmp_path):
 
 
 def test_without_a_run_the_settings_are_those_given(tmp_path):
-    config, sources = Config(gamma=0.9, run_directory=str(tmp_path)), {"gamma": "flag"}
-    assert resumed_settings(config, sources).config is config
+    given = Settings(Config(gamma=0.9, run_directory=str(tmp_path)), {"gamma": "flag"})
+    assert resumed_settings(given) is given
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
-        resumed_settings(config, sources)
+        resumed_settings(given)

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from helpers.setups import set_up
 from oracles.toy_simulators import Bandit, Shop
 
 from longstride.config import Config
@@ -14,7 +15,6 @@ from longstride.errors import UserError
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly import components
-from longstride.training.assembly.setup import set_up
 
 
 def rollout_size(simulator, **values):

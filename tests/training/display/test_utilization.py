@@ -16,6 +16,7 @@ from longstride.hardware.gpu_sampler import GpuSampler
 from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.work import update_flops, update_work
+from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 from longstride.training.display import utilization
 from longstride.training.display.utilization import UtilizationTracker, phase_line
@@ -40,7 +41,9 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     config = {"simulator": "oracles.toy_simulators:Shop", "training_episodes": 2, "episodes_per_update": 2}
     sizes = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "num_epochs": 2}
-    built = build_run(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path)), {}, False, lambda _: None)
+    built = build_run(
+        Settings(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path))), False, lambda _: None
+    )
     text = io.StringIO()
     built.train(Console(file=text), lambda: False)
     return built, read_metrics(tmp_path), text.getvalue()
@@ -116,7 +119,7 @@ def test_a_phase_of_which_nvml_says_nothing():
 def test_no_update_on_a_real_card_beats_its_peaks(tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     config = Config(training_episodes=3, episodes_per_update=2, device="cuda", run_directory=str(tmp_path))
-    build_run(config, {}, False, lambda _: None).train(Console(file=io.StringIO()), lambda: False)
+    build_run(Settings(config), False, lambda _: None).train(Console(file=io.StringIO()), lambda: False)
     for record in read_metrics(tmp_path):
         assert record["update_flops_per_second"] > 0
         assert set(record["gpu"]) == {"simulating", "updating"}

@@ -10,6 +10,7 @@ pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from longstride.config import Config
+from longstride.settings import Settings
 from longstride.simulators.inventory import LostSales
 from longstride.training.assembly.run import build_run
 from longstride.training.evaluation.direction import DirectionCheck, contradicts
@@ -51,7 +52,7 @@ def test_a_run_says_it_once(simulator, tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     options = {"simulator": f"{__name__}:{simulator.__name__}", "run_directory": str(tmp_path / "run"), "device": "cpu"}
     config = Config(**options, training_episodes=2, actor_hidden_size=16, critic_hidden_size=16, seed=1)
-    run, console = build_run(config, {}, False, lambda text: None), Console(file=io.StringIO(), width=400)
+    run, console = build_run(Settings(config), False, lambda text: None), Console(file=io.StringIO(), width=400)
     run.train(console, lambda: False)
     said = console.file.getvalue().count("set main_metric_lower_is_better = True in Cost")
     assert said == (simulator is Cost)

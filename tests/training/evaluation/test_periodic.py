@@ -16,6 +16,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.networks import ActorCritic, restore_model
 from longstride.seeding import stream
+from longstride.settings import Settings
 from longstride.simulators.simulator import new_state
 from longstride.training.assembly import components
 from longstride.training.assembly.run import build_run
@@ -54,7 +55,7 @@ def no_tensorboard():
 
 
 def train(directory, stop_after=None, resume=False, **changes):
-    run = build_run(Config(**{**SHOP, "run_directory": str(directory), **changes}), {}, resume, lambda text: None)
+    run = build_run(Settings(Config(**{**SHOP, "run_directory": str(directory), **changes})), resume, lambda text: None)
     console = Console(file=io.StringIO())
     run.train(console, lambda: stop_after is not None and run.trainer.iteration >= stop_after)
     return run, console.file.getvalue()
@@ -230,7 +231,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
 def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
     values = {**SHOP, **GROWING, "run_directory": str(tmp_path / "run")}
     sources = dict.fromkeys(changes, "flag")
-    run = build_run(Config(**values | changes), sources, False, lambda text: None)
+    run = build_run(Settings(Config(**values | changes), sources), False, lambda text: None)
     assert run.trainer.judge._evaluation is None
     if "simulator" in changes:
         assert run.trainer.length.steps is not None
@@ -246,7 +247,7 @@ def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
     played = []
     monkeypatch.setattr(components, "greedy_player", lambda simulator, spec, number, *_: played.append(number))
     values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}
-    run = build_run(Config(**values, training_episodes=training_episodes), {}, False, lambda text: None)
+    run = build_run(Settings(Config(**values, training_episodes=training_episodes)), False, lambda text: None)
     evaluation = run.trainer.judge._evaluation
     assert (evaluation and evaluation.every) == every
     assert played == ([] if episodes is None else [episodes])

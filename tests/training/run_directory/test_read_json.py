@@ -14,6 +14,7 @@ from longstride.cli import main
 from longstride.commands.track.tracker import read_sent
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.settings import Settings
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files
@@ -80,7 +81,7 @@ def test_config_json_is_read_or_refused(tmp_path_factory, content):
     (directory / "config.json").write_text(json.dumps(content))
     config = Config(run_directory=str(directory))
     try:
-        resumed_settings(config, dict.fromkeys(Config.model_fields, "default"))
+        resumed_settings(Settings(config, dict.fromkeys(Config.model_fields, "default")))
     except UserError as error:
         assert "config.json" in str(error)
 

@@ -1,28 +1,24 @@
 """``longstride.evaluate``: a trained policy beside heuristics and bounds, as a table."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from longstride.api.checkpoint_simulator import require_same_simulator
+from longstride.api.compare_policies import closing_lines, compare_policies, episodes_of, policy_on
 from longstride.api.train import TrainingRun, console_for, import_pandas, load, require_named
-from longstride.commands.checkpoint_simulator import require_same_simulator
-from longstride.commands.evaluate.command import closing_lines, compare_policies, episodes_of
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.policies.make_spec import spec_on
 from longstride.simulators.loading import from_source
 from longstride.simulators.simulator import Simulator
 from longstride.terminal import make_console, say_on
 from longstride.training.assembly.simulator_trust import Consent, require_trusted
-from longstride.training.assembly.untrained import with_untrained
 from longstride.training.display.notebook import html_of
 from longstride.training.evaluation.comparison import as_json, kind_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values, summarise
 from longstride.training.evaluation.table import evaluation_table
-from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 
 
@@ -60,9 +56,7 @@ def evaluate(
     else:
         played = _played(directory, simulator, metadata["source"], config, trust_simulator)
     require_same_simulator(played, metadata, directory)
-    trained = trained_policy(tensors, metadata)
-    trained = replace(trained, spec=spec_on(trained.spec, played))
-    trained = with_untrained(trained, directory, played)
+    trained = policy_on(played, tensors, metadata, directory)
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 

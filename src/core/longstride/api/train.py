@@ -5,21 +5,22 @@ import re
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
-from longstride.commands.interrupts import ending_signals
-from longstride.commands.report.command import report_at_the_end
-from longstride.commands.train.command import ranks_of, starts_again, stop_on_interrupt, wants_report
+from longstride.api.interrupts import ending_signals
+from longstride.api.report import report_at_the_end, wants_report
+from longstride.api.training import Start, TrainOptions, open_training
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.learning.distributed.launch import Launch
 from longstride.learning.distributed.ranks import Ranks
 from longstride.output import kept_output
+from longstride.settings import Settings
 from longstride.simulators.gym.adapter import PREFIX
 from longstride.simulators.loading import LoadedSimulator, from_instance
 from longstride.simulators.simulator import Simulator
@@ -27,9 +28,8 @@ from longstride.simulators.source_files import SOURCE_SHA256
 from longstride.terminal import make_console, say_on
 from longstride.text import Say, counted
 from longstride.training.assembly.resumed_settings import resumed_settings
-from longstride.training.assembly.run import build_run
 from longstride.training.assembly.run_settings import load_configured
-from longstride.training.assembly.simulator_trust import Consent, remember_simulator, require_trusted, saved_digest
+from longstride.training.assembly.simulator_trust import Consent, require_trusted, saved_digest
 from longstride.training.display.notebook import in_notebook
 from longstride.training.run_directory.metrics_log import read_metrics
 
@@ -99,22 +99,16 @@ def train(
     given = Config() if hyperparameters is None else hyperparameters
     if not isinstance(given, Config):
         raise UserError(f"hyperparameters must be Hyperparameters(...), not {type(given).__name__}.")
-    console = console_for(quiet)
-    say = say_on(console)
     given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
-    launch = Launch.from_environment()
-    with kept_output(), _same_torch_threads(), ranks_of(launch, given) as ranks:
-        first = ranks.rank == 0
-        say = say if first else say_on(console_for(True))
-        resume = ranks.from_first(lambda: resume or starts_again(launch, given, say))
-        config, sources, loaded = _settings_and_simulator(simulator, given, resume, say, ranks, trust_simulator)
-        run = build_run(config, sources, resume, say, loaded, ranks=ranks)
-        if first:
-            remember_simulator(loaded.source)
-        signals = [signal.SIGINT] if ranks.size == 1 else ending_signals()  # torchrun passes on all of them
-        with stop_on_interrupt(say, ranks, *signals) as interrupt:
-            completed = run.train(console, interrupt.requested)
-    if wants_report(not report) and first:
+    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
+    settings, options = Settings(given, sources), TrainOptions(resume, report=report, trust=trust_simulator)
+    console, begin = console_for(quiet), partial(_begin, simulator, settings, options)
+    with kept_output(), _same_torch_threads(), open_training(settings, options, begin, say_on(console)) as training:
+        signals = [signal.SIGINT] if training.ranks.size == 1 else ending_signals()  # torchrun passes on all of them
+        completed = training.train(console, *signals)
+    run, say, loaded = training.run, training.say, training.start.loaded
+    assert loaded is not None
+    if wants_report(not report) and training.is_first:
         report_at_the_end(run.directory, say, run.trainer.simulator)
     if completed:
         say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")
@@ -122,28 +116,33 @@ def train(
         say(
             f"Stopped after iteration {run.trainer.iteration}, saved in {run.directory}; resume=True continues the run."
         )
-    return TrainingRun(run.directory, completed, config, loaded)
+    return TrainingRun(run.directory, completed, training.start.settings.config, loaded)
 
 
-def _settings_and_simulator(
-    simulator: Simulator | str, given: Config, resume: bool, say: Say, ranks: Ranks, trust: bool
-) -> tuple[Config, dict[str, str], LoadedSimulator]:
-    """Return settings, the origin of each, and the simulator; a run that continues has its own settings."""
-    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
+def _begin(
+    simulator: Simulator | str, given: Settings, options: TrainOptions, resume: bool, ranks: Ranks, say: Say
+) -> Start:
+    """Return settings and simulator; a run that continues has its own settings.
+
+    Raises:
+        UserError: they do not go together, or the simulator may not run.
+    """
     if not resume:
-        loaded = load(simulator, given)
-        return given.model_copy(update={"simulator": loaded.source["simulator"]}), sources, loaded
-    resumed = ranks.from_first(lambda: resumed_settings(given, sources))
-    for line in resumed.lines:
-        say(line)
-    by_name = isinstance(simulator, str) and "simulator" not in given.model_fields_set
-    described = resumed.config.model_copy(update={"simulator": _full_name(str(simulator))}) if by_name else given
+        return _started(given, load(simulator, given.config))
+    resumed = ranks.from_first(lambda: resumed_settings(given)).told(say)
+    by_name = isinstance(simulator, str) and "simulator" not in given.config.model_fields_set
+    full_name = {"simulator": _full_name(str(simulator))}
+    described = resumed.config.model_copy(update=full_name) if by_name else given.config
     if isinstance(simulator, str):
-        directory = Path(given.run_directory)
+        directory = Path(given.config.run_directory)
         name = _full_name(simulator)
-        require_named(simulator, described, saved_digest(directory, name), directory, trust)
-    loaded = load(simulator, described)
-    return resumed.config.model_copy(update={"simulator": loaded.source["simulator"]}), resumed.sources, loaded
+        require_named(simulator, described, saved_digest(directory, name), directory, options.trust)
+    return _started(resumed, load(simulator, described))
+
+
+def _started(settings: Settings, loaded: LoadedSimulator) -> Start:
+    config = settings.config.model_copy(update={"simulator": loaded.source["simulator"]})
+    return Start(replace(settings, config=config), loaded)
 
 
 def require_named(name: str, config: Config, recorded: Mapping[str, Any], where: Path, trust: bool) -> None:

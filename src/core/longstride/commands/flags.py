@@ -101,14 +101,10 @@ def own_flags(values: dict[str, Any]) -> dict[str, Any]:
 def _not_known(word: str, mode: Mode, parser: Parser, modes: Sequence[Mode]) -> str:
     """Return the sentence about a word that a mode does not know."""
     flag = word.split("=")[0]
-    others = [each.name for each in modes if flag in _options(make_parser(each))]
+    others = [each.name for each in modes if flag in make_parser(each).flags()]
     if others:
         return f"{flag} does not go with --mode {mode.name}. It goes with {' and '.join(others)}."
-    return f"Unknown argument {word}{suggestion(flag, _options(parser), f'see --mode {mode.name} --help')}"
-
-
-def _options(parser: Parser) -> list[str]:
-    return [option for action in parser._actions for option in action.option_strings]
+    return parser.not_known(word, f"see --mode {mode.name} --help")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

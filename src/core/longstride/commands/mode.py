@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from longstride.config import Config
+from longstride.settings import Settings
 from longstride.text import Say
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ class Call:
     """A call of a mode.
 
     Attributes:
-        config: settings.
-        sources: origin of each setting: ``"default"``, ``"file"`` or ``"flag"``.
+        settings: settings, with the origin of each: ``"default"``, ``"file"`` or ``"flag"``.
         own: values of the mode's own flags.
         options: settings that the command line names, as text or bool.
         named: hyperparameters file that the command line names.
@@ -29,14 +29,18 @@ class Call:
         say: prints a line there.
     """
 
-    config: Config
-    sources: dict[str, str]
+    settings: Settings
     own: dict[str, Any]
     options: dict[str, Any]
     named: Path | None
     file: Path | None
     console: Console
     say: Say
+
+    @property
+    def config(self) -> Config:
+        """Values of the settings."""
+        return self.settings.config
 
 
 def _never(own: Mapping[str, Any]) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longstride.config import Config, Parser, add_flags, flags_of, load_config
+from longstride.config import Config, Parser, add_flags, flags_of
 from longstride.errors import UserError
-from longstride.training.assembly.presets import set_by_user
+from longstride.settings import load_settings
 
 EPISODES = 3
 """Iterations of each run by default: one to warm up, two that count."""
@@ -48,11 +48,12 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
                     f"--{flag.replace('_', '-')} is the same for both sides; give it outside of the quotes."
                 )
         options = _merged(common, own)
-        config, sources = load_config(file, options)
-        if not (config.preset or config.time_budget or set_by_user("training_episodes", config, sources)):
+        settings = load_settings(file, options)
+        config = settings.config
+        if not (config.preset or config.time_budget or settings.is_chosen("training_episodes")):
             options["training_episodes"] = str(EPISODES)
             config = config.model_copy(update={"training_episodes": EPISODES})
-        if not set_by_user("grow_rollouts", config, sources):  # iterations of one size are compared
+        if not settings.is_chosen("grow_rollouts"):  # iterations of one size are compared
             options["grow_rollouts"] = False
             config = config.model_copy(update={"grow_rollouts": False})
     except UserError as error:

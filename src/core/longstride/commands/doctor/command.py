@@ -9,18 +9,17 @@ from rich.text import Text
 from longstride.commands.doctor.checks import CHECKS
 from longstride.commands.doctor.finding import DoctorInput, Finding
 from longstride.commands.plan.report import make_report
-from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.diagnostics import run_diagnostics
 from longstride.hardware.planning.plan import Plan, make_plan
 from longstride.hardware.planning.second_gpu import in_words
 from longstride.policies.parameter_layout import layout_of
+from longstride.settings import Settings
 from longstride.text import Say, counted
 from longstride.training.assembly.plan import plan_settings
-from longstride.training.assembly.presets import with_defaults
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
-from longstride.training.assembly.setup import set_up
 from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.run_directory.metrics_log import read_metrics
 
@@ -30,7 +29,7 @@ _WIDE = 120
 _COLOURS = {"ok": "green", "warning": "yellow", "broken": "red", "not measured": "dim"}
 
 
-def run_doctor(config: Config, sources: dict[str, str], trust: bool, console: Console, say: Say) -> int:
+def run_doctor(settings: Settings, trust: bool, console: Console, say: Say) -> int:
     """Run all checks, print the table and a last sentence; return the exit code: 1 if something is broken.
 
     Settings of a run in its run directory replace all that no flag sets. ``trust`` lets the source of that run's
@@ -39,12 +38,10 @@ def run_doctor(config: Config, sources: dict[str, str], trust: bool, console: Co
     Raises:
         UserError: the simulator cannot be loaded, or the run's config.json is damaged.
     """
-    given = config
-    config, line = settings_of_a_run(config, sources)
-    if line:
-        require_trusted_run(config, Path(config.run_directory), given, sources, trust)
-        say(line)
-    run = _examine(config)
+    of_a_run = settings_of_a_run(settings)
+    if of_a_run.is_complete:
+        require_trusted_run(of_a_run.config, settings, trust)
+    run = _examine(of_a_run.told(say))
     findings = [check(run) for check in CHECKS]
     wide = console.width >= _WIDE
     console.print(findings_table(findings, remedies=wide))
@@ -75,27 +72,25 @@ def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
     return table
 
 
-def _examine(config: Config) -> DoctorInput:
-    simulator = load_configured(config).simulator
-    config, _, _ = with_defaults(config, {}, simulator)
-    machine, setup = detect_machine(), set_up(config, simulator)
-    settings = plan_settings(setup)
+def _examine(settings: Settings) -> DoctorInput:
+    setup = complete(settings, load_configured(settings.config))
+    machine, config, needs = detect_machine(), setup.config, plan_settings(setup)
     plan: Plan | None = None
     plan_error, another = "", None
     try:
-        plan = make_plan(machine, settings)
-        another = make_report(config, simulator, machine).second if plan.device == "cuda" else None
+        plan = make_plan(machine, needs)
+        another = make_report(setup, machine).second if plan.device == "cuda" else None
     except UserError as error:
         plan_error = str(error)
     return DoctorInput(
         config=config,
         machine=machine,
-        samples=settings.samples,
+        samples=needs.samples,
         plan=plan,
         plan_error=plan_error,
         checkpoint_bytes=3 * 4 * layout_of(setup.spec).size,  # parameters and Adam's two moments
         diagnostics=run_diagnostics(Path(config.run_directory or "."), machine.gpu),
         records=read_metrics(Path(config.run_directory)) if config.run_directory else (),
-        another=in_words(another, settings.parallel_episodes) if another else "",
-        another_pays=another is not None and another.is_worth_it and settings.parallel_episodes > 1,
+        another=in_words(another, needs.parallel_episodes) if another else "",
+        another_pays=another is not None and another.is_worth_it and needs.parallel_episodes > 1,
     )

@@ -15,7 +15,7 @@ def _add_flags(group: "Group") -> None:
 def _run(call: Call) -> int:
     from longstride.commands.doctor.command import run_doctor
 
-    return run_doctor(call.config, call.sources, call.own["trust_simulator"], call.console, call.say)
+    return run_doctor(call.settings, call.own["trust_simulator"], call.console, call.say)
 
 
 DOCTOR = Mode(

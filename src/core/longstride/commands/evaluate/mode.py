@@ -24,12 +24,13 @@ def _add_flags(group: "Group") -> None:
 
 
 def _run(call: Call) -> int:
-    from longstride.commands.evaluate.command import Asked, run_evaluate
-    from longstride.commands.train.command import wants_report
+    from longstride.api.report import wants_report
+    from longstride.commands.evaluate.command import EvaluateOptions, run_evaluate
 
     own = call.own
-    asked = Asked(own["checkpoint"], own["policy"], wants_report(own["no_report"]), own["trust_simulator"])
-    return run_evaluate(call.config, call.sources, asked, call.console, call.say)
+    report, trust = wants_report(own["no_report"]), own["trust_simulator"]
+    options = EvaluateOptions(own["checkpoint"], own["policy"], report, trust)
+    return run_evaluate(call.settings, options, call.console, call.say)
 
 
 EVALUATE = Mode(

@@ -10,19 +10,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from longstride.commands.checkpoint_simulator import built_in_simulator_of, names_simulator
+from longstride.api.checkpoint_simulator import built_in_simulator_of, names_simulator
 from longstride.commands.export.folder import ExportFolder
 from longstride.commands.export.formats import FORMATS
 from longstride.commands.export.forms import c_compiler, c_form, onnx_form, play_compiled, play_torch
 from longstride.commands.export.parity import Difference, Played, differences, limit_of
 from longstride.commands.export.steps import Steps, random_steps, recorded_steps
-from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.export.c_source import c_files
 from longstride.policies.export.contract import C_HEADER, C_SOURCE, ONNX, TENSORS, contract_of, safetensors_bytes
 from longstride.policies.export.labels import Labels, read_labels
 from longstride.policies.export.readme import readme_of
 from longstride.policies.spec import PolicySpec
+from longstride.settings import Settings
 from longstride.simulators.described import from_description
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say, counted
@@ -49,8 +49,7 @@ class _Exported:
 
 
 def run_export(
-    config: Config,
-    sources: dict[str, str],
+    settings: Settings,
     checkpoint: str | None,
     output: str | None,
     formats: Sequence[str] | None,
@@ -68,9 +67,9 @@ def run_export(
     """
     if checkpoint is None:
         raise UserError("--mode export needs --checkpoint DIR, a run or one of its checkpoints.")
-    exported = _load(config, sources, Path(checkpoint), output, say)
+    exported = _load(settings, Path(checkpoint), output, say)
     _write(exported, formats or FORMATS, say)
-    steps, origin = _steps(exported, config.seed, say)
+    steps, origin = _steps(exported, settings.config.seed, say)
     same = _compare(exported, steps, origin, console, say)
     say(f"Written to {exported.folder.path}: {', '.join(sorted(exported.folder.written))}.")
     if exported.missing and formats:
@@ -78,7 +77,7 @@ def run_export(
     return 0 if same else 1
 
 
-def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str | None, say: Say) -> _Exported:
+def _load(settings: Settings, checkpoint: Path, output: str | None, say: Say) -> _Exported:
     """Read the policy of a checkpoint and, where it is at hand, its simulator."""
     tensors, metadata = load_run(policy_folder(checkpoint, say), say)
     policy = trained_policy(tensors, metadata)
@@ -92,10 +91,10 @@ def _load(config: Config, sources: dict[str, str], checkpoint: Path, output: str
         raise UserError(f"The parameters of the policy in {checkpoint} are not finite; name an earlier checkpoint.")
     simulator, labels = None, Labels()
     try:
-        simulator = built_in_simulator_of(config, sources, metadata, checkpoint).simulator
+        simulator = built_in_simulator_of(settings, metadata, checkpoint).simulator
         labels = read_labels(simulator.labels, spec, type(simulator).__name__)
     except UserError as error:
-        if names_simulator(sources) or simulator is not None:
+        if names_simulator(settings) or simulator is not None:
             raise
         labels = _recorded_labels(metadata, spec)
         lacks = "no recorded steps" if any(labels) else "no names and no recorded steps"

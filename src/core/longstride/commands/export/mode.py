@@ -19,9 +19,7 @@ def _run(call: Call) -> int:
     from longstride.commands.export.command import run_export
 
     own = call.own
-    return run_export(
-        call.config, call.sources, own["checkpoint"], own["output"], own["format"], call.console, call.say
-    )
+    return run_export(call.settings, own["checkpoint"], own["output"], own["format"], call.console, call.say)
 
 
 EXPORT = Mode("export", "Export a policy: safetensors, ONNX, C.", _add_flags, _run)

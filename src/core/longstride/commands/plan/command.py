@@ -13,11 +13,11 @@ from longstride.escaping import shell_command
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
 from longstride.hardware.planning.second_gpu import in_words
+from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
 from longstride.training.assembly.plan import announce
-from longstride.training.assembly.presets import with_budget, with_defaults, with_preset
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured
-from longstride.training.assembly.setup import set_up
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
@@ -25,7 +25,7 @@ from longstride.training.time_budget import parse_duration
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlanOptions:
     """What the command line says of a plan beside the settings."""
 
     gpu: str | None = None  # card of the catalogue; None for this machine
@@ -33,28 +33,27 @@ class Wanted:
     verbose: bool = False  # whether every choice is printed with its reason
 
 
-def run_plan(config: Config, sources: dict[str, str], wanted: Wanted, console: Console, say: Say) -> Path:
+def run_plan(settings: Settings, options: PlanOptions, console: Console, say: Say) -> Path:
     """Plan for this machine or a card of the catalogue, print and write; return the path of plan.json.
 
     Raises:
         UserError: the input is wrong, or the run directory holds a run or something else.
     """
-    path, gpu = _plan_path(config), wanted.gpu
+    config, gpu = settings.config, options.gpu
+    path = _plan_path(config)
     budget = parse_duration(config.time_budget) if config.time_budget else None
     if gpu is not None and config.device == "cpu":
         raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
     loaded = load_configured(config, say)
-    simulator = loaded.simulator
-    config, sources, default_notes = with_defaults(config, sources, simulator)
-    config, sources, notes = with_preset(config, sources, set_up(config, simulator).size.counted)
-    budgeted, _, _ = with_budget(config, sources)  # the length of a run limits its rollouts
-    report = make_report(budgeted, simulator, machine)
-    for line in [*loaded.notes, *default_notes, *notes, *announce(report.plan, machine, config, wanted.verbose)]:
+    setup = complete(settings, loaded)
+    report = make_report(setup, machine)
+    notes = [*loaded.notes, *setup.settings.notes]
+    for line in [*notes, *announce(report.plan, machine, setup.config, options.verbose)]:
         say(line)
     print_report(report, console)
-    estimate = estimate_budget(budgeted, loaded, report, budget, say) if budget else None
-    command = _command(config, sources, wanted.file, report)
+    estimate = estimate_budget(setup, report, budget, say) if budget else None
+    command = _command(setup.settings, options.file, report)
     for line in [*_verdict(report), *_budget_lines(estimate, budget), f"Run it: {command}"]:
         say(line)
     content = {**report.plan.as_json(), "machine": asdict(machine), **report.as_json(), "command": command}
@@ -112,13 +111,13 @@ def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
     ]
 
 
-def _command(config: Config, sources: dict[str, str], file: Path | None, report: PlanReport) -> str:
+def _command(settings: Settings, file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
     flags = ["--hyperparameters", str(file)] if file else []
     sizes = ("episodes_per_update", "rollout_steps")
     left_out = [name for name in sizes if f"--{name.replace('_', '-')}" in report.enough]
     flags += flags_of(
-        {n: getattr(config, n) for n, source in sources.items() if source == "flag" and n not in left_out}
+        {n: getattr(settings.config, n) for n in settings.sources if settings.is_flag(n) and n not in left_out}
     )
     if not report.fits:
         flags += (report.enough or ("--device cpu" if report.gpu else "")).split()

@@ -14,10 +14,10 @@ def _add_flags(group: "Group") -> None:
 
 
 def _run(call: Call) -> int:
-    from longstride.commands.plan.command import Wanted, run_plan
+    from longstride.commands.plan.command import PlanOptions, run_plan
 
-    wanted = Wanted(call.own["gpu"], call.named, call.own["verbose"])
-    path = run_plan(call.config, call.sources, wanted, call.console, call.say)
+    options = PlanOptions(call.own["gpu"], call.named, call.own["verbose"])
+    path = run_plan(call.settings, options, call.console, call.say)
     call.say(f"Written to {path}.")
     return 0
 

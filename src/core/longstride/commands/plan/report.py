@@ -6,7 +6,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from longstride.config import Config
 from longstride.hardware.planning import host_memory, roofline
 from longstride.hardware.planning.choices import has_room, room_for_samples
 from longstride.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
@@ -19,10 +18,9 @@ from longstride.hardware.types import Gpu, Machine
 from longstride.learning.step_costs.prediction import Prediction, predict_update, second_gpu_of
 from longstride.learning.step_costs.update_memory import MemoryEstimate
 from longstride.policies.spec import PolicySpec
-from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
 from longstride.training.assembly.plan import flags_that_fit, plan_run, plan_settings, update_memory
-from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.setup import Setup
 
 _ENORMOUS = 10**15
 """Bytes of a card on which everything fits, to see what the plan would like."""
@@ -67,17 +65,16 @@ class PlanReport:
         return values
 
 
-def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanReport:
+def make_report(setup: Setup, machine: Machine) -> PlanReport:
     """Return the predictions for a run on a machine, which need not be this one.
 
     Raises:
         UserError: settings contradict each other or the machine.
     """
-    config = config.model_copy(update={"device": "auto"}) if config.device == "cuda" else config
-    setup = set_up(config, simulator)
+    setup = setup.changed(device="auto") if setup.config.device == "cuda" else setup
     settings, spec = plan_settings(setup), setup.spec
     samples, instances = settings.samples, settings.parallel_episodes
-    plan, gpu = plan_run(setup, machine), machine.gpu if config.device == "auto" else None
+    plan, gpu = plan_run(setup, machine), machine.gpu if setup.config.device == "auto" else None
     fits, wanted = gpu is None or has_room(gpu, settings), plan
     if gpu is not None and not fits:  # the plan is one for the CPU: see what the card would have to hold
         wanted = plan_run(setup, machine.with_gpu(replace(gpu, free_bytes=_ENORMOUS)))
@@ -86,7 +83,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
     if gpu is None:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
-    prediction = predict_update(spec, wanted, gpu, samples, config.num_epochs)
+    prediction = predict_update(spec, wanted, gpu, samples, setup.config.num_epochs)
     return PlanReport(
         plan=plan,
         wanted=wanted,
@@ -98,7 +95,7 @@ def make_report(config: Config, simulator: Simulator, machine: Machine) -> PlanR
         largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
         prediction=prediction,
         changes=_changes(spec, wanted, gpu, samples, instances, not setup.size.first),
-        enough="" if fits else _enough(config, simulator, gpu, instances) if gpu else flags_that_fit(setup, machine),
+        enough="" if fits else _enough(setup, gpu, instances) if gpu else flags_that_fit(setup, machine),
         second=second_gpu_of(prediction, spec, gpu),
     )
 
@@ -132,12 +129,11 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
     return [each for each in changes if each.saves > 0]
 
 
-def _enough(config: Config, simulator: Simulator, gpu: Gpu, instances: int) -> str:
+def _enough(setup: Setup, gpu: Gpu, instances: int) -> str:
     """Return the flag of the largest halved number of episodes an iteration that fits; empty for none."""
     while instances > 1:
         instances //= 2
-        fewer = config.model_copy(update={"episodes_per_update": instances})
-        if has_room(gpu, plan_settings(set_up(fewer, simulator))):
+        if has_room(gpu, plan_settings(setup.changed(episodes_per_update=instances))):
             return f"--episodes-per-update {instances}"
     return ""
 

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.commands.plan.report import PlanReport
-from longstride.config import Config
 from longstride.hardware.detect import detect_machine
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.rollout.trajectory import Trajectory
-from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say, format_duration
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
-from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.setup import Setup
 from longstride.training.trainer import Trainer
 
 _MEASURED_SAMPLES = 16_384
@@ -39,19 +37,19 @@ class Estimate:
     basis: str  # source of the figures, for people
 
 
-def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport, budget: float, say: Say) -> Estimate:
+def estimate_budget(setup: Setup, report: PlanReport, budget: float, say: Say) -> Estimate:
     """Return how many episodes a budget (seconds) holds.
 
     A rollout is collected here. On a part of it an update is measured, where the run would update on this CPU.
     """
     say("Measuring the simulation of an iteration on this machine ...")
     on_gpu = report.gpu is not None and report.fits
-    measured = measure(config, loaded, not on_gpu)
+    measured = measure(setup, not on_gpu)
     startup, simulation = measured.startup_seconds, measured.simulation_seconds
     if not on_gpu:
-        update = measured.sample_seconds * measured.steps * config.num_epochs
+        update = measured.sample_seconds * measured.steps * setup.config.num_epochs
     elif report.prediction.update_seconds is not None:
-        update = report.prediction.update_seconds * measured.steps / set_up(config, loaded.simulator).size.samples
+        update = report.prediction.update_seconds * measured.steps / setup.size.samples
     else:
         return Estimate(None, 0, 0, startup, simulation, None, "no figures of this GPU are known")
     source = "predicted" if on_gpu else "measured on a part"
@@ -59,8 +57,7 @@ def estimate_budget(config: Config, loaded: LoadedSimulator, report: PlanReport,
         f"an iteration's simulation was measured on this machine ({format_duration(simulation)}), its update is "
         f"{source} ({format_duration(update)})"
     )
-    size = set_up(config, loaded.simulator).size
-    episode = (simulation + update) * (size.counted / measured.steps if size.first else 1.0)
+    episode = (simulation + update) * (setup.size.counted / measured.steps if setup.size.first else 1.0)
     numbers = iterations_in(budget - startup, episode, _SPREAD["predicted" if on_gpu else "measured"])
     return Estimate(*numbers, startup, simulation, update, basis)
 
@@ -80,17 +77,16 @@ class Measured(NamedTuple):
     sample_seconds: float
 
 
-def measure(config: Config, loaded: LoadedSimulator, with_update: bool) -> Measured:
+def measure(setup: Setup, with_update: bool) -> Measured:
     """Collect a rollout with an untrained policy; update on a part of it, twice, of which the second time counts."""
     machine = detect_machine()
     changes: dict[str, Any] = {"num_epochs": 1, "device": "cpu", "rollout_hosts": "", "rollout_lag": 0}
     if not with_update:  # a GPU will make it, and how is not for this CPU
         changes["precision"] = "auto"
-        changes["update_execution"] = "eager" if config.update_execution == "eager" else "auto"
-    if config.collect_on == "gpu":
+        changes["update_execution"] = "eager" if setup.config.update_execution == "eager" else "auto"
+    if setup.config.collect_on == "gpu":
         changes["collect_on"] = "cpu"
-    config = config.model_copy(update=changes)
-    setup = set_up(config, loaded.simulator)
+    setup = setup.changed(**changes)
     plan = apply_plan(plan_run(setup, machine))
     require_memory(setup, plan, machine)
     with tempfile.TemporaryDirectory() as folder:

@@ -8,12 +8,13 @@ from rich.console import Console
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
+from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.hosts import played_here
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
-from longstride.training.assembly.setup import set_up
 from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss
@@ -24,9 +25,7 @@ from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.trainer import Trainer
 
 
-def run_replay(
-    config: Config, sources: dict[str, str], iteration: int | None, trust: bool, console: Console, say: Say
-) -> int:
+def run_replay(given: Settings, iteration: int | None, trust: bool, console: Console, say: Say) -> int:
     """Repeat an iteration (from 1) of a run, with the updates between the nearest checkpoint and it.
 
     Flags replace the run's own settings; nothing in the run directory changes. A Gymnasium environment cannot be put
@@ -42,19 +41,19 @@ def run_replay(
     """
     if iteration is None:
         raise UserError("--mode replay needs --iteration N, an iteration of the run in --run-directory.")
-    given = config
-    config, line = settings_of_a_run(config, sources)
-    if not line:
+    settings = settings_of_a_run(given)
+    config = settings.config
+    if not settings.is_complete:
         missing = f"; {config.run_directory} has none." if config.run_directory else "."
         raise UserError(f"--mode replay needs --run-directory DIR, a run with its config.json{missing}")
     directory = RunDirectory(config.run_directory)
     hashes = {record["iteration"]: record.get("trajectory_sha256") for record in read_metrics(directory.path)}
     kept = [iteration_of(path) for path in checkpoint_files(directory.checkpoints("last"))]
     _require_reachable(config, iteration, max(hashes, default=0), kept)
-    require_trusted_run(config, directory.path, given, sources, trust)
-    say(line)
+    require_trusted_run(config, given, trust)
+    settings = settings.told(say)
     with report_gpu_loss():
-        trainer = _build(config, iteration, min(kept, default=iteration) < iteration, say)
+        trainer = _build(settings, iteration, min(kept, default=iteration) < iteration, say)
         with TemporaryDirectory() as folder, Progress(console, iteration, trainer.iteration, "") as progress:
             trainer.checkpoints = CheckpointWriter(Path(folder))
             same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
@@ -63,12 +62,11 @@ def run_replay(
     return 0 if all(same) else 1
 
 
-def _build(config: Config, iteration: int, resume: bool, say: Say) -> Trainer:
+def _build(settings: Settings, iteration: int, resume: bool, say: Say) -> Trainer:
     """Build the trainer of a run as it was before an iteration, or at its beginning."""
-    directory = Path(config.run_directory)
-    config = played_here(config)
-    loaded = load_configured(config, say)
-    setup, machine = set_up(config, loaded.simulator, loaded.source), detect_machine()
+    directory = Path(settings.config.run_directory)
+    loaded = load_configured(settings.config, say)
+    setup, machine = complete(played_here(settings), loaded), detect_machine()
     plan = apply_plan(plan_run(setup, machine))
     require_memory(setup, plan, machine)
     trainer = build_trainer(setup, plan, directory)

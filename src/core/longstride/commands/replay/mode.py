@@ -18,7 +18,7 @@ def _run(call: Call) -> int:
     from longstride.commands.replay.command import run_replay
 
     own = call.own
-    return run_replay(call.config, call.sources, own["iteration"], own["trust_simulator"], call.console, call.say)
+    return run_replay(call.settings, own["iteration"], own["trust_simulator"], call.console, call.say)
 
 
 REPLAY = Mode("replay", "Repeat an iteration step by step.", _add_flags, _run)

@@ -27,9 +27,10 @@ def _add_flags(group: "Group") -> None:
 
 def _run(call: Call) -> int:
     from longstride.commands.sweep.command import run_sweep
-    from longstride.commands.sweep.sweep import asked_of, read_sweep
+    from longstride.commands.sweep.sweep import options_of, read_sweep
 
-    path = run_sweep(read_sweep(asked_of(call.own), call.config, call.options, call.file), call.console, call.say)
+    sweep = read_sweep(options_of(call.own), call.config, call.options, call.file)
+    path = run_sweep(sweep, call.console, call.say)
     call.say(f"Written to {path}.")
     return 0
 

@@ -22,7 +22,7 @@ Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Settings:
+class CommonSettings:
     """What all trainings of a sweep have in common."""
 
     file: Path | None  # hyperparameters file; None for the defaults alone
@@ -57,7 +57,7 @@ _RESULT = TypeAdapter(Result)
 class Training(NamedTuple):
     """A training of a sweep."""
 
-    settings: Settings
+    settings: CommonSettings
     values: Mapping[str, Any]  # settings that are its own
     seed: int
     directory: Path  # run directory; the log is beside it

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.commands.sweep.limits import Limits
-from longstride.commands.sweep.runs import Settings, Training
+from longstride.commands.sweep.runs import CommonSettings, Training
 from longstride.commands.sweep.space import Dimension, read_space
 from longstride.commands.sweep.study import Aim, Objectives
 from longstride.config import Config
@@ -26,7 +26,7 @@ RESULT, PAGE, JOURNAL = "sweep.json", "sweep.html", "journal.log"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepOptions:
     """What the command line says of a sweep beside the settings of all trials."""
 
     texts: list[str]  # of --sweep
@@ -44,7 +44,7 @@ class Sweep:
     space: list[Dimension]
     aim: Aim
     limits: Limits
-    settings: Settings
+    settings: CommonSettings
     simulator: Simulator
     fixed: dict[str, Any]  # settings of all trials, but not of the base
     values: dict[str, Any]  # every base setting, for comparison with those of an earlier call
@@ -79,7 +79,7 @@ def trial_name(number: int) -> str:
     return f"trial-{number:04d}"
 
 
-def asked_of(own: Mapping[str, Any]) -> Asked:
+def options_of(own: Mapping[str, Any]) -> SweepOptions:
     """Return what the flags of a mode ask of a sweep; those that are None have their defaults.
 
     Raises:
@@ -93,29 +93,29 @@ def asked_of(own: Mapping[str, Any]) -> Asked:
     }
     given = {field: own[flag] for flag, field in names.items() if own[flag] is not None}
     objectives: Objectives = own["sweep_objective"] or "score"
-    return Asked(own["sweep"] or [], own["sweep_file"], objectives, not own["no_pruning"], Limits(**given))
+    return SweepOptions(own["sweep"] or [], own["sweep_file"], objectives, not own["no_pruning"], Limits(**given))
 
 
-def read_sweep(asked: Asked, config: Config, options: Mapping[str, Any], file: Path | None) -> Sweep:
-    """Read and check a sweep; nothing runs yet. Settings, flags (``options``) and file are those of all trials.
+def read_sweep(options: SweepOptions, config: Config, flags: Mapping[str, Any], file: Path | None) -> Sweep:
+    """Read and check a sweep; nothing runs yet. Settings, their flags and file are those of all trials.
 
     Raises:
         UserError: a flag, a value or the simulator is not right.
     """
-    space = read_space(asked.texts, asked.file)
+    space = read_space(options.texts, options.file)
     if config.time_budget:
         raise UserError("--mode sweep compares trainings of one length; give --training-episodes, not --time-budget.")
     simulator = load_configured(config).simulator
-    lower, pruning = simulator.main_metric_lower_is_better, asked.pruning and asked.objectives == "score"
-    common = {name: value for name, value in options.items() if name not in _OWN}
-    settings = Settings(file, common, max(config.evaluate_every, 0) or NO_LIMIT, simulator.main_metric)
+    lower, pruning = simulator.main_metric_lower_is_better, options.pruning and options.objectives == "score"
+    common = {name: value for name, value in flags.items() if name not in _OWN}
+    settings = CommonSettings(file, common, max(config.evaluate_every, 0) or NO_LIMIT, simulator.main_metric)
     values = config.model_dump(mode="json", exclude={*_OWN, "seed"})
     directory = Path(config.run_directory or "runs/sweep")
     return Sweep(
         directory=choose_directory(str(directory), "sweep").path,
         space=space,
-        aim=Aim(asked.objectives, lower, pruning, config.seed),
-        limits=asked.limits,
+        aim=Aim(options.objectives, lower, pruning, config.seed),
+        limits=options.limits,
         settings=settings,
         simulator=simulator,
         fixed=_fixed(space, config),

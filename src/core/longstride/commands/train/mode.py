@@ -18,12 +18,14 @@ def _add_flags(group: "Group") -> None:
 
 
 def _run(call: Call) -> int:
-    from longstride.commands.train.command import Choices, run_train, wants_report
+    from longstride.api.report import wants_report
+    from longstride.api.training import TrainOptions
+    from longstride.commands.train.command import run_train
 
     own = call.own
     report, trust = wants_report(own["no_report"]), own["trust_simulator"]
-    choices = Choices(own["resume"], call.named, report, own["verbose"], trust)
-    return run_train(call.config, call.sources, choices, call.console, call.say)
+    options = TrainOptions(own["resume"], call.named, report, own["verbose"], trust)
+    return run_train(call.settings, options, call.console, call.say)
 
 
 TRAIN = Mode("train", "Train a policy.", _add_flags, _run, reads_settings=always, has_a_result=always)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from longstride.commands.checkpoint_simulator import names_simulator, simulator_of, source_of_checkpoint
+from longstride.api.checkpoint_simulator import names_simulator, simulator_of, source_of_checkpoint
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.escaping import json_text
@@ -21,6 +21,7 @@ from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.from_log import state_of_log
 from longstride.process.snapshots.schema import ProcessState, parse_state
+from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
@@ -48,15 +49,13 @@ class RecommendOptions:
     access_log: str | None = None  # file for a line about each answer, "-" for the standard output
 
 
-def run_recommend(
-    config: Config, sources: dict[str, str], options: RecommendOptions, console: Console, say: Say
-) -> int:
+def run_recommend(settings: Settings, options: RecommendOptions, console: Console, say: Say) -> int:
     """Print a recommendation, or serve them until a signal ends it; return the exit code.
 
     Raises:
         UserError: the run, the state or the address is not valid.
     """
-    directory = options.checkpoint or config.run_directory
+    directory = options.checkpoint or settings.config.run_directory
     if not directory:
         raise UserError("--mode recommend needs --run-directory DIR, a run or one of its checkpoints.")
     if (options.state is None) == (options.serve is None):
@@ -69,11 +68,11 @@ def run_recommend(
     if options.workers is not None and not 1 <= options.workers <= MOST_WORKERS:
         raise UserError(f"--workers is {options.workers}; expected 1 to {MOST_WORKERS}.")
     if options.serve is not None:
-        _serve(Path(directory), config, sources, options, say)
+        _serve(Path(directory), settings, options, say)
         return 0
     of_the_run = list[str]()  # with --json nothing else is printed
-    recommender, about = recommender_of(Path(directory), config, sources, of_the_run.append if options.json else say)
-    state, notes = read_state(Path(str(options.state)), options, recommender, config)
+    recommender, about = recommender_of(Path(directory), settings, of_the_run.append if options.json else say)
+    state, notes = read_state(Path(str(options.state)), options, recommender, settings.config)
     advice = recommender.advise(state, TOP if options.top is None else options.top)
     if options.json:
         identity = {"policy_sha256": about["policy_sha256"], "version": __version__}
@@ -85,20 +84,18 @@ def run_recommend(
     return 0
 
 
-def recommender_of(
-    directory: Path, config: Config, sources: dict[str, str], say: Say
-) -> tuple[Recommender, dict[str, Any]]:
+def recommender_of(directory: Path, settings: Settings, say: Say) -> tuple[Recommender, dict[str, Any]]:
     """Return a recommender, and its description for the service's health page.
 
     Raises:
         UserError: there is no intact checkpoint, or it does not belong to a process.
     """
-    recommenders, about = _recommenders(directory, config, sources, say, 1)
+    recommenders, about = _recommenders(directory, settings, say, 1)
     return recommenders[0], about
 
 
 def _recommenders(
-    directory: Path, config: Config, sources: dict[str, str], say: Say, count: int
+    directory: Path, settings: Settings, say: Say, count: int
 ) -> tuple[list[Recommender], dict[str, Any]]:
     """Return recommenders with the same policy, one for each thread, and their description for the service."""
     folder = policy_folder(directory, say)
@@ -107,10 +104,11 @@ def _recommenders(
     if missing:
         raise UserError(f"The checkpoint in {directory} is damaged: it lacks {', '.join(missing)}.")
     purpose = "--mode recommend is for processes, from scenarios or event logs."
-    name = config.simulator if names_simulator(sources) else source_of_checkpoint(metadata, directory).get("simulator")
+    named = names_simulator(settings)
+    name = settings.config.simulator if named else source_of_checkpoint(metadata, directory).get("simulator")
     if name != PROCESS:
         raise UserError(f"The run in {directory} simulates {str(name).rpartition(':')[2]}; {purpose}")
-    simulator = simulator_of(config, sources, metadata, directory).simulator
+    simulator = simulator_of(settings, metadata, directory).simulator
     assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
     about = {
@@ -155,7 +153,7 @@ def read_state(
     return state, [summary, *events.notes, *found.notes]
 
 
-def _serve(directory: Path, config: Config, sources: dict[str, str], options: RecommendOptions, say: Say) -> None:
+def _serve(directory: Path, settings: Settings, options: RecommendOptions, say: Say) -> None:
     from longstride.process.recommend.service.guard import guard_of
 
     host = options.host or LOCALHOST
@@ -169,13 +167,14 @@ def _serve(directory: Path, config: Config, sources: dict[str, str], options: Re
         ) from None
 
     def load() -> Served:
-        (recommender, other), about = _recommenders(directory, config, sources, say, 2)
+        (recommender, other), about = _recommenders(directory, settings, say, 2)
         return Served(recommender, about, other)
 
     def fingerprint() -> object:
         newest = checkpoint_files(checkpoint_folder(policy_folder(directory)))[0]
         return newest, newest.stat().st_mtime_ns
 
+    config = settings.config
     limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)
     service = ServiceOptions(
         host, options.serve or 0, options.workers or 1, options.access_log or "", limits, config.service_reload_seconds

@@ -3,9 +3,9 @@
 import warnings
 from pathlib import Path
 
-from longstride.config import load_config
 from longstride.process.recommend.command import recommender_of
 from longstride.process.recommend.recommender import Recommender
+from longstride.settings import load_settings
 
 
 def load_recommender(directory: str | Path) -> Recommender:
@@ -20,7 +20,7 @@ def load_recommender(directory: str | Path) -> Recommender:
         UserError: there is no intact checkpoint of this version, or it does not belong to a process.
     """
     damaged: list[str] = []
-    recommender, _ = recommender_of(Path(directory), *load_config(None, {}), damaged.append)
+    recommender, _ = recommender_of(Path(directory), load_settings(None, {}), damaged.append)
     for sentence in damaged:
         warnings.warn(sentence, stacklevel=2)
     return recommender

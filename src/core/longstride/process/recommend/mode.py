@@ -36,7 +36,7 @@ def _run(call: Call) -> int:
     with end_well_while_starting() if _serves(call.own) else nullcontext():
         from longstride.process.recommend.command import RecommendOptions, run_recommend
 
-        return run_recommend(call.config, call.sources, RecommendOptions(**call.own), call.console, call.say)
+        return run_recommend(call.settings, RecommendOptions(**call.own), call.console, call.say)
 
 
 RECOMMEND = Mode(

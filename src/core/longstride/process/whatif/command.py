@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from longstride.commands.evaluate.command import require_heuristics, split_names, with_episodes_of_run
-from longstride.commands.report.command import report_at_the_end
-from longstride.config import Config
+from longstride.api.compare_policies import require_heuristics, split_names, with_episodes_of_run
+from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
@@ -23,6 +22,7 @@ from longstride.process.whatif.content import as_json, cells
 from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
+from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
@@ -47,7 +47,7 @@ class WhatIfOptions:
     report: bool = True  # whether the run's report.html is written again
 
 
-def run_whatif(config: Config, sources: dict[str, str], options: WhatIfOptions, console: Console, say: Say) -> int:
+def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say: Say) -> int:
     """Compare policies on several scenarios, write whatif.json and the scenarios; return the exit code.
 
     Raises:
@@ -56,8 +56,8 @@ def run_whatif(config: Config, sources: dict[str, str], options: WhatIfOptions, 
     if not 0.0 <= options.cost < float("inf"):
         raise UserError(f"--cost-per-person is {options.cost:g}; expected an amount, 0 or more.")
     if options.checkpoint:
-        config = with_episodes_of_run(config, sources, Path(options.checkpoint))
-    base = _base(config, sources, options, say)
+        settings = with_episodes_of_run(settings, Path(options.checkpoint))
+    config, base = settings.config, _base(settings, options, say)
     run = run_directory_of(Path(options.checkpoint)) if options.checkpoint else RunDirectory(".")
     directory = RunDirectory(config.run_directory) if config.run_directory else run
     if config.run_directory:
@@ -93,11 +93,11 @@ class _Base:
     prior: str = RULE  # prior of the policy's training
 
 
-def _base(config: Config, sources: dict[str, str], options: WhatIfOptions, say: Say) -> _Base:
+def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
     """Return the unchanged process: the checkpoint's, else the first scenario or the one in the settings."""
-    files = [config.scenario, *options.further_scenarios] if sources["scenario"] == "flag" else []
+    files = [settings.config.scenario, *options.further_scenarios] if settings.is_flag("scenario") else []
     if options.checkpoint:
-        others = [name for name in ("simulator", "simulator_options", "event_log") if sources[name] == "flag"]
+        others = [name for name in ("simulator", "simulator_options", "event_log") if settings.is_flag(name)]
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
@@ -111,7 +111,7 @@ def _base(config: Config, sources: dict[str, str], options: WhatIfOptions, say: 
         return _Base(simulator.scenario, files, trained, simulator.prior)
     if files:
         return _Base(find_scenario(files[0]), files[1:])
-    loaded = load_configured(config, say)
+    loaded = load_configured(settings.config, say)
     for line in loaded.notes:
         say(line)
     if not isinstance(loaded.simulator, ProcessSimulator):

@@ -19,7 +19,7 @@ def _add_flags(group: "Group") -> None:
 
 
 def _run(call: Call) -> int:
-    from longstride.commands.train.command import wants_report
+    from longstride.api.report import wants_report
     from longstride.process.whatif.command import WhatIfOptions, run_whatif
 
     own = call.own
@@ -31,7 +31,7 @@ def _run(call: Call) -> int:
         cost=own["cost_per_person"] or 0.0,
         report=wants_report(own["no_report"]),
     )
-    return run_whatif(call.config, call.sources, options, call.console, call.say)
+    return run_whatif(call.settings, options, call.console, call.say)
 
 
 WHATIF = Mode(

@@ -15,13 +15,12 @@ from longstride.policies.families.mlp.family import MLP
 from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.hooks import Chosen, Records, Trial
-from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.components import new_model
 from longstride.training.assembly.plan import part_of, plan_part, require_memory
 from longstride.training.assembly.run_settings import values_of_a_run
-from longstride.training.assembly.setup import set_up
+from longstride.training.assembly.setup import Setup, set_up
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.run_directory.directory import RunDirectory
 
@@ -30,13 +29,7 @@ _NETWORK = (4,)
 
 
 def choose_options(
-    config: Config,
-    given: LoadedSimulator,
-    directory: RunDirectory,
-    resume: bool,
-    machine: Machine,
-    ranks: Ranks,
-    say: Say,
+    setup: Setup, directory: RunDirectory, resume: bool, machine: Machine, ranks: Ranks, say: Say
 ) -> Chosen:
     """Return the options that a simulator chooses, the same on all ranks.
 
@@ -45,26 +38,25 @@ def choose_options(
     Raises:
         UserError: there is too little memory, or the simulator refuses the settings.
     """
-    own = given.simulator.hooks.own_settings
+    config, simulator = setup.config, setup.simulator
+    own = simulator.hooks.own_settings
     if config.policy_prior != "auto" and "policy_prior" not in own:
         prior = config.policy_prior
         raise UserError(f"POLICY_PRIOR is {prior!r}, but only the process simulator has priors; leave it out.")
     if not own:
         return Chosen({}, [])
-    first = set_up(config, given.simulator, given.source)
-    require_memory(part_of(first, ranks), plan_part(first, machine, ranks), machine, ranks.size)
+    require_memory(part_of(setup, ranks), plan_part(setup, machine, ranks), machine, ranks.size)
     resumed = values_of_a_run(directory.path) if resume else None
     trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
-    return ranks.from_first(lambda: given.simulator.hooks.choose_options(given.simulator, trial))
+    return ranks.from_first(lambda: simulator.hooks.choose_options(simulator, trial))
 
 
-def with_choice(
-    chosen: Chosen, config: Config, sources: dict[str, str], given: LoadedSimulator
-) -> tuple[Config, dict[str, str], LoadedSimulator]:
-    """Return settings that name what a simulator chose, the origin of each, and the simulator with them."""
-    new = {name: value for name, value in chosen.options.items() if getattr(config, name) != value}
-    config = config.model_copy(update=new)
-    return config, sources | dict.fromkeys(new, "simulation"), given.with_options(chosen.options)
+def with_choice(chosen: Chosen, setup: Setup) -> Setup:
+    """Return the setup with what a simulator chose: in the settings, with its origin, and in the simulator."""
+    if not chosen.options:
+        return setup
+    new = {name: value for name, value in chosen.options.items() if getattr(setup.config, name) != value}
+    return set_up(setup.settings.changed(new, "simulation"), setup.loaded.with_options(chosen.options))
 
 
 def play_untrained(

@@ -12,6 +12,7 @@ from longstride.rollout.hosts.pool import Job, LocalPool
 from longstride.rollout.hosts.ray_cluster import check_address
 from longstride.rollout.hosts.ray_pool import RayPool
 from longstride.rollout.trajectory import Allocate
+from longstride.settings import Settings
 from longstride.training.assembly.setup import Setup, grows
 
 
@@ -20,9 +21,9 @@ def uses_players(config: Config) -> bool:
     return bool(config.rollout_hosts) or config.rollout_lag > 0
 
 
-def played_here(config: Config) -> Config:
+def played_here(settings: Settings) -> Settings:
     """Return settings that collect the same rollouts in this process."""
-    return config.model_copy(update={"rollout_hosts": ""})
+    return settings.changed({"rollout_hosts": ""}, "changed")
 
 
 def memory_of_players(setup: Setup) -> HostRollout:

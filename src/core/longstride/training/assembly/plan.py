@@ -27,7 +27,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
 from longstride.training.assembly.hosts import memory_of_players, uses_players
-from longstride.training.assembly.setup import Setup, group_size, set_up
+from longstride.training.assembly.setup import Setup, group_size
 from longstride.training.display.messages import batch_line, memory_lines, precision_lines
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
@@ -166,8 +166,7 @@ def flags_that_fit(setup: Setup, machine: Machine, ranks: int = 1) -> str:
     instances, steps = group_size(setup.config), 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
     steps = min(steps, _MOST_STEPS)
     while steps >= _FEWEST_STEPS:
-        config = setup.config.model_copy(update={"episodes_per_update": instances, "rollout_steps": steps})
-        smaller = set_up(config, setup.simulator, setup.source)
+        smaller = setup.changed(episodes_per_update=instances, rollout_steps=steps)
         plan = plan_run(smaller, machine)
         if has_room(memory_of_players(smaller), machine, plan.device == "cuda", _update_on_host(smaller, plan)):
             return f"--episodes-per-update {ranks * instances} --rollout-steps {steps}"

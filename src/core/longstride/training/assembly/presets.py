@@ -3,18 +3,23 @@
 They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from longstride.config import Config
 from longstride.policies.families.families import FAMILIES
+from longstride.settings import Settings
+from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
 from longstride.training.assembly.setup import (
     LARGEST_ROLLOUT,
     MOST_INSTANCES,
+    Setup,
     group_size,
     most_samples,
     names_a_size,
+    set_up,
     whole_groups,
 )
 from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
@@ -63,44 +68,52 @@ _STEPS_WITH_PRIOR = 62_000
 """Environment steps of a rollout there, in whole episodes: at least one."""
 
 
-def with_defaults(
-    config: Config, sources: dict[str, str], simulator: Simulator
-) -> tuple[Config, dict[str, str], list[str]]:
-    """Take the sizes of a preset, then the defaults of :func:`with_prior`; return lines for people, too."""
-    config, sources, size_lines = _with_sizes(config, sources)
-    config, sources, prior_lines = with_prior(config, sources, simulator)
-    return config, sources, [*size_lines, *prior_lines]
+def complete(settings: Settings, loaded: LoadedSimulator) -> Setup:
+    """Return the setup of a run with all that follows from its settings: defaults, preset, time budget, sizes.
+
+    Settings that are complete already, as those of a run that is looked at, stay as they are.
+
+    Raises:
+        UserError: settings contradict each other or the simulator, or the budget is no duration.
+    """
+    if settings.is_complete:
+        return set_up(settings, loaded)
+    settings = with_defaults(settings, loaded.simulator)
+    settings = with_preset(settings, set_up(settings, loaded).size.counted)
+    return set_up(replace(with_budget(settings), is_complete=True), loaded)
 
 
-def _with_sizes(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
+def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
+    """Take the sizes of a preset, then the defaults of :func:`with_prior`."""
+    return with_prior(_with_sizes(settings), simulator)
+
+
+def _with_sizes(settings: Settings) -> Settings:
     """Take the sizes of the preset that is chosen, if it sets any, where nobody chose others."""
-    if config.preset not in _SIZES:
-        return config, sources, []
-    sizes, what = _SIZES[config.preset]
-    changes = {name: value for name, value in sizes.items() if not set_by_user(name, config, sources)}
+    if settings.config.preset not in _SIZES:
+        return settings
+    sizes, what = _SIZES[settings.config.preset]
+    changes = {name: value for name, value in sizes.items() if not settings.is_chosen(name)}
     shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in changes.items()}
     values = ", ".join(f"{name.upper()} {value}" for name, value in shown.items())
-    line = f"Preset {config.preset} sets {what}: {values or 'none'}."
-    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "preset"), [line]
+    return settings.changed(changes, "preset", [f"Preset {settings.config.preset} sets {what}: {values or 'none'}."])
 
 
-def with_prior(
-    config: Config, sources: dict[str, str], simulator: Simulator
-) -> tuple[Config, dict[str, str], list[str]]:
-    """Take the defaults for a policy that starts from a rule, where it does and nobody chose others.
-
-    Sources are ``"prior"`` for what changed, and a line for people says so.
-    """
+def with_prior(settings: Settings, simulator: Simulator) -> Settings:
+    """Take the defaults for a policy that starts from a rule, where it does and nobody chose others."""
+    config = settings.config
     scores_actions = FAMILIES[config.policy_network].scores_actions
     rules = simulator.initial_logits, simulator.initial_feature_weights
     if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
-        return config, sources, []
+        return settings
     fields = Config.model_fields
     others = WITH_PRIOR.keys() - {"gamma"} if config.average_reward else WITH_PRIOR.keys()
     free = [
         name
         for name in WITH_PRIOR
-        if name in others and getattr(config, name) == fields[name].default and sources.get(name) not in ("flag", "run")
+        if name in others
+        and getattr(config, name) == fields[name].default
+        and settings.sources.get(name) not in ("flag", "run")
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
     fewer: list[str] = []
@@ -111,7 +124,7 @@ def with_prior(
     lines = (
         [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []
     )
-    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "prior"), [*lines, *fewer]
+    return settings.changed(changes, "prior", [*lines, *fewer])
 
 
 def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
@@ -135,15 +148,14 @@ def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, A
     ]
 
 
-def with_preset(
-    config: Config, sources: dict[str, str], iteration_steps: int
-) -> tuple[Config, dict[str, str], list[str]]:
-    """Adjust a Config by its preset, where TRAINING_EPISODES counts so many environment steps each.
+def with_preset(settings: Settings, iteration_steps: int) -> Settings:
+    """Adjust settings by their preset, where TRAINING_EPISODES counts so many environment steps each.
 
-    Sources are ``"preset"`` for what changed, and there is a line for each value: set, or left alone.
+    There is a note for each value: set, or left alone.
     """
+    config = settings.config
     if config.preset not in PRESETS:
-        return config, sources, []
+        return settings
     preset = PRESETS[config.preset]
     reason = f", {preset.steps:,} steps at about {iteration_steps:,} each"
     values = {
@@ -151,43 +163,42 @@ def with_preset(
         "num_epochs": (preset.epochs, ""),
         "evaluate_every": (preset.evaluate_every, ""),
     }
-    changes = {name: value for name, (value, _) in values.items() if not set_by_user(name, config, sources)}
-    lines = [
+    changes = {name: value for name, (value, _) in values.items() if not settings.is_chosen(name)}
+    notes = [
         f"Preset {config.preset}: {name.upper()} = {value}{reason}."
         if name in changes
-        else f"Preset {config.preset} leaves {name.upper()} = {getattr(config, name)} alone, set by {sources[name]}."
+        else f"Preset {config.preset} leaves {name.upper()} = {getattr(config, name)} alone, set by "
+        f"{settings.sources[name]}."
         for name, (value, reason) in values.items()
     ]
-    return config.model_copy(update=changes), sources | dict.fromkeys(changes, "preset"), lines
+    return settings.changed(changes, "preset", notes)
 
 
-def with_budget(config: Config, sources: dict[str, str]) -> tuple[Config, dict[str, str], list[str]]:
-    """Let a time budget alone end the run where nobody chose a number of iterations; return lines for people, too.
+def with_budget(settings: Settings) -> Settings:
+    """Let a time budget alone end the run where nobody chose a number of iterations.
 
     Raises:
         UserError: the budget is no duration.
     """
-    if not config.time_budget:
-        return config, sources, []
-    chosen = set_by_user("training_episodes", config, sources) or sources.get("training_episodes") == "preset"
-    until = f"or {config.training_episodes:,} iterations, whichever comes first" if chosen else "alone"
-    duration = format_duration(parse_duration(config.time_budget))
-    lines = [f"Time budget {duration} {until}: how much is learned depends on the speed of the machine."]
-    if chosen:
-        return config, sources, lines
-    changed = config.model_copy(update={"training_episodes": NO_LIMIT})
-    return changed, {**sources, "training_episodes": "time_budget"}, lines
+    if not settings.config.time_budget:
+        return settings
+    parse_duration(settings.config.time_budget)
+    if settings.is_chosen("training_episodes") or settings.sources.get("training_episodes") == "preset":
+        return settings
+    return settings.changed({"training_episodes": NO_LIMIT}, "time_budget")
+
+
+def budget_lines(settings: Settings) -> list[str]:
+    """Return what :func:`with_budget` let end a run, for people; nothing without a time budget."""
+    if not settings.config.time_budget:
+        return []
+    by_time = settings.sources.get("training_episodes") == "time_budget"
+    iterations = f"or {settings.config.training_episodes:,} iterations, whichever comes first"
+    duration = format_duration(parse_duration(settings.config.time_budget))
+    until = "alone" if by_time else iterations
+    return [f"Time budget {duration} {until}: how much is learned depends on the speed of the machine."]
 
 
 def budget_of(config: Config) -> Budget | NoBudget:
     """Return the time budget of a run, which begins now."""
     return Budget(parse_duration(config.time_budget)) if config.time_budget else NoBudget()
-
-
-def set_by_user(name: str, config: Config, sources: dict[str, str]) -> bool:
-    """Return whether a user chose a value: by flag, or in a file by a value other than the default.
-
-    hyperparameters.py lists every name, so a default in it says nothing.
-    """
-    changed = getattr(config, name) != Config.model_fields[name].default
-    return sources.get(name) == "flag" or (sources.get(name) == "file" and changed)

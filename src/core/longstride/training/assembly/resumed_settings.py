@@ -1,12 +1,12 @@
 """Settings of a run that continues: its own from config.json, changed by the flags that are given now."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longstride.config import Config, load_values
 from longstride.errors import UserError
-from longstride.training.assembly.run_settings import given_by_flags, read_config, require_own_hosts
+from longstride.settings import Settings
+from longstride.training.assembly.run_settings import read_config, require_own_hosts
 from longstride.training.run_directory.directory import RunDirectory
 
 _FIXED = (
@@ -17,19 +17,8 @@ _FIXED = (
 """Settings of the network, which a run has from its beginning to its end."""
 
 
-@dataclass(frozen=True)
-class ResumedSettings:
-    """Settings of a run that continues."""
-
-    config: Config  # settings of the run, with the flags that are given now
-    sources: dict[str, str]  # origin of each value; "run" where an earlier version knew no such setting
-    lines: list[str] = field(default_factory=list)  # sentences about what is not taken
-
-
-def resumed_settings(
-    config: Config, sources: dict[str, str], given_file: str = "hyperparameters.py"
-) -> ResumedSettings:
-    """Return the settings with which the run in a Config's run directory continues.
+def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") -> Settings:
+    """Return the settings with which the run in the given run directory continues, with notes about what is not taken.
 
     Flags win over the run, and the run wins over the given file. Where the directory holds no run, the settings are
     those that were given.
@@ -37,24 +26,24 @@ def resumed_settings(
     Raises:
         UserError: config.json is damaged, or a flag changes what cannot change in a run.
     """
-    directory = Path(config.run_directory)
-    content = read_config(directory) if config.run_directory else {}
+    directory = Path(given.config.run_directory)
+    content = read_config(directory) if given.config.run_directory else {}
     if not content:
-        return ResumedSettings(config, sources)
+        return given
     file, values = str(RunDirectory(directory).config), content["values"]
     run = load_values({name: value for name, value in values.items() if name in Config.model_fields}, file)
-    flags = given_by_flags(config, sources)
+    flags = given.flags()
     _require_same_network(run, flags)
     if "rollout_hosts" not in flags:
-        require_own_hosts(run, config, directory)
+        require_own_hosts(run, given.config, directory)
     origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run
-    lines = _unknown(values, file)
-    if differing := _not_taken(config, sources, run, origins):
-        lines.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
-    resumed = run.model_copy(update={**flags, "run_directory": config.run_directory})
-    return ResumedSettings(resumed, origins | dict.fromkeys(flags, "flag"), lines)
+    notes = _unknown(values, file)
+    if differing := _not_taken(given, run, origins):
+        notes.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
+    resumed = run.model_copy(update={**flags, "run_directory": given.config.run_directory})
+    return Settings(resumed, origins | dict.fromkeys(flags, "flag"), tuple(notes))
 
 
 def _require_same_network(run: Config, flags: dict[str, Any]) -> None:
@@ -76,15 +65,16 @@ def _unknown(values: dict[str, Any], file: str) -> list[str]:
     return [f"{file} has settings that this version does not know: {', '.join(names)}."] if names else []
 
 
-def _not_taken(config: Config, sources: dict[str, str], run: Config, origins: dict[str, str]) -> list[str]:
+def _not_taken(given: Settings, run: Config, origins: dict[str, str]) -> list[str]:
     """Return the values in the given file that are not those of the run.
 
     A default there says nothing where a flag, a preset or a policy with a rule chose the run's value.
     """
+    config = given.config
     return [
         f"{name.upper()} {getattr(config, name)!r} there, {getattr(run, name)!r} in the run"
         for name, field_ in Config.model_fields.items()
-        if sources.get(name) == "file"
+        if given.sources.get(name) == "file"
         and name != "run_directory"
         and getattr(config, name) != getattr(run, name)
         and (origins[name] in ("file", "default", "run") or getattr(config, name) != field_.default)

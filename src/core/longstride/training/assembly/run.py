@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
 from longstride.hardware.planning.plan import Plan
@@ -21,9 +20,9 @@ from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.output import note_losses
 from longstride.policies.parameter_layout import layout_of
+from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
 from longstride.simulators.loading import LoadedSimulator, is_built_in
-from longstride.simulators.simulator import Simulator
 from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import choose_options, with_choice
@@ -42,9 +41,9 @@ from longstride.training.assembly.plan import (
     require_memory,
     write_plan,
 )
-from longstride.training.assembly.presets import budget_of, with_budget, with_defaults, with_preset
+from longstride.training.assembly.presets import budget_lines, budget_of, complete
 from longstride.training.assembly.run_settings import changed_settings, load_configured, resumes_of, train_command
-from longstride.training.assembly.setup import Setup, set_up
+from longstride.training.assembly.setup import Setup
 from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
 from longstride.training.display.progress import Progress
 from longstride.training.display.utilization import build_utilization_tracker
@@ -143,8 +142,7 @@ class Run:
 
 
 def build_run(
-    config: Config,
-    sources: dict[str, str],
+    settings: Settings,
     resume: bool,
     say: Say,
     loaded: LoadedSimulator | None = None,
@@ -160,45 +158,45 @@ def build_run(
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
     """
-    budget = budget_of(config)  # loading and compiling count
-    given = loaded or load_configured(config, say)
-    directory = ranks.from_first(lambda: run_directory_for(config, resume, given))
+    budget = budget_of(settings.config)  # loading and compiling count
+    given = loaded or load_configured(settings.config, say)
+    directory = ranks.from_first(lambda: run_directory_for(settings.config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
         inputs = *given.simulator.hooks.input_files, str(file or "")
         lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
         _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
-        command = train_command(config, sources, directory.path, file, ranks.host_size)
-        config, sources, lines = _completed(config, sources, given.simulator)
+        command = train_command(settings, directory.path, file, ranks.host_size)
+        setup = complete(settings, given)
         machine = shared_machine(detect_machine(), ranks.host_size)
-        with _files_kept(given.simulator if lock else None, directory, config.seed, say):
-            chosen = choose_options(config, given, directory, resume, machine, ranks, say)
-        config, sources, given = with_choice(chosen, config, sources, given)
-        setup = set_up(config, given.simulator, given.source)
+        with _files_kept(setup if lock else None, directory, say):
+            chosen = choose_options(setup, directory, resume, machine, ranks, say)
+        setup = with_choice(chosen, setup)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
-        lines += [*chosen.lines, *announce(plan, machine, config, verbose), peak_line(part, plan)]
+        lines = [*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines]
+        lines += [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
         _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
-        with _files_kept(given.simulator if lock else None, directory, config.seed, say):
+        with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
-        checkpoints = CheckpointWriter(directory.path, config.checkpoints_kept, retry)
+        checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
         services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
-        changes = changed_settings(config, sources, directory.path) if resume and lock else []
+        changes = changed_settings(setup.settings, directory.path) if resume and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         seconds = host_first(ranks, trainer.compile)
         trainer.utilization.play_with(trainer.collector.playing_threads)
         _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *trainer.collector.take_lines()], say)
         own: Sequence[Path] = ()
         if lock:
-            _write_settings(directory, config, sources, trainer.iteration if resume else None, damaged)
+            _write_settings(directory, setup.settings, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
-            own = given.simulator.hooks.write_files(given.simulator, directory.path, config.seed, say)
-        given.simulator.hooks.release()
+            own = _write_files(setup, directory, say)
+        setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock, own)
@@ -215,12 +213,11 @@ def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
     return should_stop()
 
 
-def _write_settings(
-    directory: RunDirectory, config: Config, sources: dict[str, str], resumed_after: int | None, damaged: list[str]
-) -> None:
+def _write_settings(directory: RunDirectory, settings: Settings, resumed_after: int | None, damaged: list[str]) -> None:
     """Write config.json, of a run that is resumed after so many iterations (None: that begins)."""
-    resumed = [] if resumed_after is None else resumes_of(config, directory.path, resumed_after)
-    content = {"values": config.model_dump(), "sources": sources, "passed_over": damaged, "resumed": resumed}
+    values, sources = settings.config.model_dump(), settings.sources
+    resumed = [] if resumed_after is None else resumes_of(settings.config, directory.path, resumed_after)
+    content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumed}
     write_json(directory.config, content)
 
 
@@ -229,17 +226,6 @@ def _sizes(setup: Setup) -> str:
     simulator = setup.simulator
     shown = f"{simulator.observation_size} observations, {simulator.action_space.in_words}"
     return f"Simulator: {shown}, {setup.size.in_words}."
-
-
-def _completed(
-    config: Config, sources: dict[str, str], simulator: Simulator
-) -> tuple[Config, dict[str, str], list[str]]:
-    """Return settings and their sources with defaults of the simulator, preset and budget, and lines about these."""
-    config, sources, lines = with_defaults(config, sources, simulator)
-    counted = set_up(config, simulator).size.counted
-    config, sources, preset_lines = with_preset(config, sources, counted)
-    config, sources, budget_lines = with_budget(config, sources)
-    return config, sources, [*lines, *preset_lines, *budget_lines]
 
 
 def _advice(trainer: Trainer) -> str:
@@ -266,11 +252,16 @@ def _hints(loaded: LoadedSimulator) -> list[str]:
 
 
 @contextmanager
-def _files_kept(simulator: Simulator | None, directory: RunDirectory, seed: int, say: Say) -> Iterator[None]:
+def _files_kept(setup: Setup | None, directory: RunDirectory, say: Say) -> Iterator[None]:
     """Write the files of a simulator although the run is refused, if making it has taken long."""
     try:
         yield
     except UserError:
-        if simulator is not None and simulator.hooks.files_if_refused:
-            simulator.hooks.write_files(simulator, directory.path, seed, say)
+        if setup is not None and setup.simulator.hooks.files_if_refused:
+            _write_files(setup, directory, say)
         raise
+
+
+def _write_files(setup: Setup, directory: RunDirectory, say: Say) -> Sequence[Path]:
+    """Write what a simulator writes into a run directory, and return the files."""
+    return setup.simulator.hooks.write_files(setup.simulator, directory.path, setup.config.seed, say)

@@ -6,6 +6,7 @@ from typing import Any
 from longstride.config import LOG_LIMITS, Config, flags_of, load_values
 from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command, shell_word
+from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
@@ -31,53 +32,48 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     return load_simulator(config.simulator, config.options_of_simulator, say)
 
 
-def train_command(
-    config: Config, sources: dict[str, str], directory: Path, file: Path | None, processes: int = 1
-) -> str:
+def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
     """Return the command that trains a run, as a user types it; further flags may follow.
 
-    The Config is that before presets changed it; the file is what the user named, None without one. Several processes
-    of a host are started by torchrun.
+    The settings are those before presets changed them; the file is what the user named, None without one. Several
+    processes of a host are started by torchrun.
     """
-    words = flags_of({"run_directory": str(directory), **given_by_flags(config, sources)})
+    words = flags_of({"run_directory": str(directory), **settings.flags()})
     named = ["--hyperparameters", str(file)] if file else []
     return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
 
 
-def repeat_command(config: Config, sources: dict[str, str], directory: Path) -> str:
+def repeat_command(settings: Settings, directory: Path) -> str:
     """Return the command that trains a run again into another directory, without the file that it had."""
+    config, sources = settings.config, settings.sources
     given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
     given -= {"run_directory"}
     defaults = Config()
-    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or sources[n] == "flag"}
+    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or settings.is_flag(n)}
     words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
     return f"{this_command()} --mode train {shell_command(words)}"
 
 
-def given_by_flags(config: Config, sources: dict[str, str]) -> dict[str, Any]:
-    """Return the values that flags gave, other than the run directory."""
-    names = [name for name, source in sources.items() if source == "flag" and name != "run_directory"]
-    return {name: getattr(config, name) for name in names}
+def settings_of_a_run(given: Settings) -> Settings:
+    """Return the complete settings of the run in the given run directory, with the given flags, and a note about them.
 
-
-def settings_of_a_run(config: Config, sources: dict[str, str]) -> tuple[Config, str]:
-    """Return the settings of the run in a Config's run directory, with this command's flags, and a line about them.
-
-    The Config is returned as it is, without a line, where that directory holds no run.
+    The given settings are returned as they are where that directory holds no run.
 
     Raises:
         UserError: the run's config.json is damaged, or from a version with other settings.
     """
-    values = values_of_a_run(Path(config.run_directory)) if config.run_directory else {}
+    directory = given.config.run_directory
+    values = values_of_a_run(Path(directory)) if directory else {}
     if not values:
-        return config, ""
-    file, flags = RunDirectory(config.run_directory).config, given_by_flags(config, sources)
+        return given
+    file, flags = RunDirectory(directory).config, given.flags()
     if "rollout_hosts" not in flags:
         values.pop("rollout_hosts", None)  # settings of a run are looked at here; its cluster is not asked
     changed = ", ".join(sorted(name.upper() for name in flags))
-    line = f"Settings are those of the run in {config.run_directory} (its {file.name})"
-    values |= {**flags, "run_directory": config.run_directory}
-    return load_values(values, str(file)), f"{line}{f', but for {changed}' if changed else ''}."
+    line = f"Settings are those of the run in {directory} (its {file.name})"
+    run = load_values(values | {**flags, "run_directory": directory}, str(file))
+    sources = dict.fromkeys(values, "run") | dict.fromkeys(flags, "flag")
+    return Settings(run, sources, (f"{line}{f', but for {changed}' if changed else ''}.",), is_complete=True)
 
 
 def require_own_hosts(run: Config, given: Config, directory: Path) -> None:
@@ -137,12 +133,12 @@ def resumes_of(config: Config, directory: Path, iteration: int) -> list[dict[str
     return [*content.get("resumed", []), *changed]
 
 
-def changed_settings(config: Config, sources: dict[str, str], directory: Path) -> list[str]:
+def changed_settings(settings: Settings, directory: Path) -> list[str]:
     """Return lines about the settings that a resume changes; config.json still has the earlier ones."""
-    before = values_of_a_run(directory)
+    before, sources = values_of_a_run(directory), settings.sources
     changes = {
         name: f"{name.upper()} {value!r} by {_ORIGINS.get(sources.get(name, ''), 'flag')}, {before[name]!r} in the run"
-        for name, value in config.model_dump().items()
+        for name, value in settings.config.model_dump().items()
         if name in before and before[name] != value and name != "run_directory"
     }
     same = [changes.pop(name) for name in _NOT_LEARNED if name in changes]

@@ -11,6 +11,8 @@ from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.branches import BranchPlan
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
+from longstride.settings import Settings
+from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.training.rollout_growth import LARGEST_SHARE
 
@@ -87,19 +89,37 @@ class RolloutSize:
 
 @dataclass(frozen=True)
 class Setup:
-    """Settings of a run and what follows from them on any machine; from ``source`` the simulator is built again."""
+    """Settings of a run, its simulator, and what follows from them on any machine."""
 
-    config: Config
-    simulator: Simulator
-    source: dict[str, Any]
+    settings: Settings
+    loaded: LoadedSimulator
     spec: PolicySpec
     size: RolloutSize
 
+    @property
+    def config(self) -> Config:
+        """Values of the settings."""
+        return self.settings.config
 
-def set_up(config: Config, simulator: Simulator, source: dict[str, Any] | None = None) -> Setup:
-    """Return what follows from settings and a simulator."""
-    spec = policy_spec(config, simulator)
-    return Setup(config, simulator, source or {}, spec, _rollout_size(config, simulator, spec))
+    @property
+    def simulator(self) -> Simulator:
+        """Simulator of the run."""
+        return self.loaded.simulator
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """JSON values from which the simulator is built again."""
+        return self.loaded.source
+
+    def changed(self, **values: Any) -> "Setup":
+        """Return the setup of the same run with other values of settings."""
+        return set_up(self.settings.changed(values, "changed"), self.loaded)
+
+
+def set_up(settings: Settings, loaded: LoadedSimulator) -> Setup:
+    """Return what follows from settings, as they are, and a simulator."""
+    spec = policy_spec(settings.config, loaded.simulator)
+    return Setup(settings, loaded, spec, _rollout_size(settings.config, loaded.simulator, spec))
 
 
 def most_samples(config: Config, simulator: Simulator) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.escaping import shell_word
+from longstride.settings import Settings
 from longstride.simulators.gym.adapter import PREFIX
 from longstride.simulators.loading import is_built_in
 from longstride.simulators.source_files import SOURCE_SHA256, main_file, source_sha256
@@ -70,22 +71,19 @@ def require_trusted(source: Mapping[str, Any], where: Path | str, consent: Conse
     raise UserError(f"{why}; if you trust it, {_ways(name, consent, same)}.")
 
 
-def require_trusted_run(
-    config: Config, directory: Path, named: Config, sources: Mapping[str, str], trust: bool
-) -> None:
+def require_trusted_run(config: Config, named: Settings, trust: bool) -> None:
     """Check that the simulator that a run's settings name may run, as :func:`require_trusted` does.
 
     Args:
         config: settings of the run, whose names are not the user's words.
-        directory: run directory.
         named: settings of this command.
-        sources: origin of each of them.
         trust: whether the command has --trust-simulator.
 
     Raises:
         UserError: it may not.
     """
-    same = named.simulator == config.simulator and sources["simulator"] in ("flag", "file")
+    directory = Path(config.run_directory)
+    same = named.config.simulator == config.simulator and named.sources["simulator"] in ("flag", "file")
     source = {"options": config.simulator_options, **saved_digest(directory, config.simulator)}
     require_trusted(source | {"simulator": config.simulator}, directory, Consent(same, trust))
 

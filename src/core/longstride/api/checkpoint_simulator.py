@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from longstride.config import Config
 from longstride.errors import UserError
 from longstride.policies.families.families import FAMILIES
+from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, built_in_from_source, from_source
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256
@@ -20,7 +20,7 @@ SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 
 
 def simulator_of(
-    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path, trusted: bool = False
+    settings: Settings, metadata: dict[str, Any], checkpoint: Path, trusted: bool = False
 ) -> LoadedSimulator:
     """Return the simulator of a checkpoint's metadata, or the one that flags name, with the options that they name.
 
@@ -29,24 +29,22 @@ def simulator_of(
     Raises:
         UserError: it cannot be built here, may not run, or is another one than that of the checkpoint.
     """
-    source = source_of_checkpoint(metadata, checkpoint)
-    if names_simulator(sources):
+    config, source = settings.config, source_of_checkpoint(metadata, checkpoint)
+    if names_simulator(settings):
         consent = Consent(named=True, trusted=trusted)
         present = {"simulator": config.simulator, "options": config.simulator_options}
         require_trusted({**present, SOURCE_SHA256: source.get(SOURCE_SHA256, "")}, checkpoint, consent)
         loaded = with_settings_of(load_configured(config), source)
     else:
-        named = sources["simulator"] == "file" and config.simulator == source.get("simulator")
+        named = settings.sources["simulator"] == "file" and config.simulator == source.get("simulator")
         require_trusted(source, checkpoint, Consent(named, trusted))
-        changes = config.simulator_options if sources["simulator_options"] == "flag" else {}
+        changes = config.simulator_options if settings.is_flag("simulator_options") else {}
         loaded = from_source(source, changes)
     require_same_simulator(loaded.simulator, metadata, checkpoint)
     return loaded
 
 
-def built_in_simulator_of(
-    config: Config, sources: dict[str, str], metadata: dict[str, Any], checkpoint: Path
-) -> LoadedSimulator:
+def built_in_simulator_of(settings: Settings, metadata: dict[str, Any], checkpoint: Path) -> LoadedSimulator:
     """Return the simulator as :func:`simulator_of` does, but run nothing of a user's that this command does not name.
 
     One that it names need not be unchanged: it is only compared with, or refused for other sizes.
@@ -54,9 +52,9 @@ def built_in_simulator_of(
     Raises:
         UserError: the simulator is a user's own, cannot be built here, or is another one than that of the checkpoint.
     """
-    if not names_simulator(sources):
+    if not names_simulator(settings):
         built_in_from_source(source_of_checkpoint(metadata, checkpoint))
-    return simulator_of(config, sources, metadata, checkpoint, trusted=names_simulator(sources))
+    return simulator_of(settings, metadata, checkpoint, trusted=names_simulator(settings))
 
 
 def with_settings_of(loaded: LoadedSimulator, source: dict[str, Any]) -> LoadedSimulator:
@@ -66,9 +64,9 @@ def with_settings_of(loaded: LoadedSimulator, source: dict[str, Any]) -> LoadedS
     return loaded.with_options(loaded.simulator.hooks.settings_of(source))
 
 
-def names_simulator(sources: dict[str, str]) -> bool:
+def names_simulator(settings: Settings) -> bool:
     """Return whether flags name another simulator than that of a checkpoint."""
-    return any(sources[name] == "flag" for name in SIMULATOR_FLAGS)
+    return any(settings.is_flag(name) for name in SIMULATOR_FLAGS)
 
 
 def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
