@@ -189,9 +189,7 @@ def cover(kind: str, seconds: int) -> None:
 
     for name, module in list(sys.modules.items()):
         for key, value in (
-            list(vars(module).items())
-            if name.startswith(("longstride.process", "longstride.training"))
-            else ()
+            list(vars(module).items()) if name.startswith(("longstride.process", "longstride.training")) else ()
         ):
             if isinstance(value, FunctionType) and value.__module__ == name:
                 setattr(module, key, atheris.instrument_func(value))
