@@ -30,7 +30,7 @@ def test_known_delays_of_an_office_with_shifts_are_mined_back(load):
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
 def test_no_delays_are_found_where_there_are_none(load):
-    made = two_tasks(load, False, 600, 3)
+    made = two_tasks(load, False, 2000, 4)
     found = mine_scenario(made.log, name="t").scenario.waiting
     assert found.waiting == pytest.approx(made.people, rel=0.01) and found.waiting > 0.3 * SERVICE
     assert found.world_at_least < 0.02 * found.waiting and found.world < 0.02 * found.waiting

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longstride.process.kernel.parameters import as_record, build_parameters
+from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.clock import open_time_until
-from longstride.process.mining.delays.play_logged import PlayedEvents, play_logged
+from longstride.process.mining.delays.play_logged import PlayedEvents, as_long_record, play_logged
 from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
@@ -67,7 +67,7 @@ class DelayCalibration:
     def __init__(self, scenario: Scenario, times: LoggedTimes, events: np.ndarray, weights: np.ndarray) -> None:
         self._times, self._weights = times, weights
         self._parameters, self._sizes = build_parameters(scenario)
-        self._record = as_record(self._parameters)
+        self._record = as_long_record(self._parameters)
         self._record["horizon"] = _LONGEST * scenario.horizon.value
         kinds = np.array(build_routing(scenario.flow, scenario.activities).kind)
         self._tasks = np.flatnonzero(kinds == TASK)
