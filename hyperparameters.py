@@ -171,26 +171,14 @@ NORMALISE_OBSERVATIONS = True
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, that begin in the same
-# state and draw the same random numbers (GROUP_METHOD below); docs/how-to/choose-an-algorithm.md says when to take it.
+# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts that begin in the same state and draw the
+# same random numbers of the simulator: an action is worth the rewards after it, less the mean of the others' from the
+# same time on. It has no critic. docs/how-to/choose-an-algorithm.md says when to take it.
 ALGORITHM = "ppo"
 
-# What "grpo" compares. "crn": GROUP_SIZE rollouts that begin at the same state with the same random streams of the
-# simulator (common random numbers); an action is worth the rewards after it, less the mean of the others' from the same
-# time on. No critic. "branch": at sampled decisions GROUP_SIZE copies of the state are played on for BRANCH_LENGTH
-# decisions and end in the critic's value; only their first actions are learned from.
-GROUP_METHOD = "crn"
-
-# Members of a group. Integer 2 .. 1024. With "crn", EPISODES_PER_UPDATE is a multiple of it. More: less noise in each
-# comparison, fewer different states.
+# Rollouts that "grpo" compares with each other. Integer 2 .. 1024; EPISODES_PER_UPDATE is a multiple of it. More: less
+# noise in each comparison, fewer different states.
 GROUP_SIZE = 8
-
-# Most decisions of a branch. Integer 1 .. 100000. More: sees later consequences, with more noise and more decisions.
-BRANCH_LENGTH = 32
-
-# Decisions of an instance to each one, on average, from which branches are played. Integer 1 .. 10000000. Fewer: more
-# of the decisions are spent on branches.
-BRANCH_INTERVAL = 64
 
 # Divide the advantages of a group by its standard deviation, as GRPO was published. It gives groups in which little is
 # at stake the same weight as those in which much is.

@@ -150,11 +150,6 @@ def test_groups_of_rollouts_are_compared(tmp_path):
 
 
 REFUSED = {
-    "branches": (
-        {"algorithm": "grpo", "group_method": "branch"},
-        "POLICY_NETWORK is 'mingru', which learns from many steps together, but GROUP_METHOD = 'branch' learns from "
-        "single decisions; set it to 'crn', or ALGORITHM to 'ppo'.",
-    ),
     "penalty": (
         {"kl_coefficient": 0.1},
         "POLICY_NETWORK is 'mingru', which learns from many steps together, but KL_COEFFICIENT compares single "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from longstride.errors import UserError, suggestion
+from longstride.removed_settings import REMOVED, ignored, refuse_removed, sentence_about
 
 
 class Config(BaseModel):
@@ -67,10 +68,7 @@ class Config(BaseModel):
     normalise_observations: bool = True
     normalise_rewards: bool = False
     algorithm: Literal["ppo", "grpo"] = "ppo"
-    group_method: Literal["crn", "branch"] = "crn"
     group_size: int = Field(default=8, ge=2, le=1024)
-    branch_length: int = Field(default=32, ge=1, le=100_000)
-    branch_interval: int = Field(default=64, ge=1, le=10_000_000)
     divide_by_group_deviation: bool = False
     kl_coefficient: float = Field(default=0.0, ge=0, le=1e6)
     learning_rate_actor: float = Field(default=3e-4, gt=0, le=1)
@@ -126,7 +124,7 @@ class Config(BaseModel):
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
-            _refuse_unknown(values, {}, str.lower)
+            values = _present(values, {}, str.lower)
             try:
                 super().__init__(**values)
             except ValidationError as error:
@@ -248,10 +246,11 @@ class Parser(argparse.ArgumentParser):
         """Parse all arguments.
 
         Raises:
-            UserError: an unknown flag, with the nearest known one; or a flag without its value.
+            UserError: an unknown flag, with the nearest known one; a removed one; or a flag without its value.
         """
         namespace, unknown = self.parse_known_args(arguments)
         if unknown:
+            refuse_removed(unknown[0].split("=")[0].removeprefix("--").removeprefix("no-"), unknown[0])
             known = [option for action in self._actions for option in action.option_strings]
             raise UserError(f"Unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], known, 'see --help')}")
         return namespace
@@ -284,7 +283,7 @@ def _read_hyperparameters(file: Path) -> dict[str, Any]:
 
 def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
     """Build a Config, or say in one sentence what is wrong with which name."""
-    _refuse_unknown(values, where, str.upper)
+    values = _present(values, where, str.upper)
     try:
         return Config(**values)
     except UserError as error:
@@ -292,9 +291,15 @@ def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
         raise UserError(f"{where.get(name, name)}: {reason}") from None
 
 
-def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> None:
-    """Refuse names that Config does not have, and bools where it has none or nothing else."""
-    for name, value in values.items():
+def _present(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> dict[str, Any]:
+    """Return the values without removed settings that ask for nothing else than this version does.
+
+    Refuse other removed settings, names that Config does not have, and bools where it has none or nothing else.
+    """
+    present = {name: value for name, value in values.items() if not ignored(name, value)}
+    for name, value in present.items():
+        if name in REMOVED:
+            raise UserError(f"{sentence_about(name, value, where.get(name, spell(name)))}; leave it out.")
         known = Config.model_fields.get(name)
         if known is None:
             names = [spell(field) for field in Config.model_fields]
@@ -302,6 +307,7 @@ def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: 
             raise UserError(f"{where.get(name, name)} is unknown{hint}")
         if isinstance(value, bool) != (known.annotation is bool) and not isinstance(value, str):
             raise UserError(f"{where.get(name, name)}: {value!r} is not {_kind(known.annotation)}.")
+    return present
 
 
 def _kind(annotation: Any) -> str:

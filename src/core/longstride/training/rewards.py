@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from longstride.learning.advantages import discount_of, step_discounts
-from longstride.learning.algorithms.interface import RolloutBatch, with_branches
+from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.distributed.ranks import Ranks, flattened
 from longstride.learning.distributed.shares import Share
 from longstride.learning.normalization import AverageReward, RewardScale, rescale_values
 from longstride.policies.networks import ActorCritic
-from longstride.rollout.branches import Branches
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.simulator import Simulator
 from longstride.training.failures import require_finite
@@ -78,8 +77,7 @@ class Rewards:
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         scaled = self._differential(self._scaled(trajectories, discounts))
-        branches = [each.branches for each in collected.instances if each.branches is not None]
-        return with_branches(RolloutBatch(scaled, discounts, value_lambdas), list(map(self._as_steps, branches)))
+        return RolloutBatch(scaled, discounts, value_lambdas)
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
         """Return trajectories with divided rewards; the critic's values are rescaled with them."""
@@ -99,12 +97,6 @@ class Rewards:
         by_time = self._settings.discount_per == "time"
         durations = [t.elapsed / self.interval if by_time else np.ones(t.steps) for t in trajectories]
         return self.average.subtract(trajectories, durations, self._ranks)
-
-    def _as_steps(self, branches: Branches) -> tuple[Trajectory, np.ndarray]:
-        """Return the branches of an instance as steps with their discounts."""
-        discounts = step_discounts(self.discount, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
-        trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
-        return trajectory._replace(rewards=trajectory.rewards / np.float32(self.scale.divisor[0])), products
 
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""

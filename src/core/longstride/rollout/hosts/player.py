@@ -47,7 +47,7 @@ class Order(NamedTuple):
     file_digest: str  # of the file in the source; empty without one
     simulator_digest: str
     spec: dict[str, Any]
-    plan: list[Any]  # fields of the RolloutPlan without branches
+    plan: list[Any]  # fields of the RolloutPlan
     places: int  # tasks that are played at once
     folder: str  # working folder of the run; a host that has one of this name works in it
 
@@ -135,7 +135,7 @@ class Player:
 
 def order_of(simulator: Simulator, source: dict[str, Any], spec: PolicySpec, plan: RolloutPlan, places: int) -> str:
     """Return the JSON text of an :class:`Order`; the source is that of ``portable_source``."""
-    fields = list(plan._replace(branches=None, threads=1))
+    fields = list(plan._replace(threads=1))
     digests = file_digest(source), simulator_digest(simulator)
     return json.dumps(Order(source, *digests, spec.to_json(), fields, places, os.getcwd())._asdict())
 

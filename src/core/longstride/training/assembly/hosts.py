@@ -60,8 +60,6 @@ def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
         check_address(config.rollout_hosts)
     if rollout.of:
         raise UserError(f"{name} does not go with torchrun, whose processes play their own share; leave one out.")
-    if setup.size.branches is not None:
-        raise UserError(f"{name} does not go with GROUP_METHOD = 'branch', which this process plays; leave one out.")
     if config.rollout_lag and grows(config, setup.simulator):
         raise UserError(
             "ROLLOUT_LAG plays the next rollout before its size is chosen; set GROW_ROLLOUTS to False, or "

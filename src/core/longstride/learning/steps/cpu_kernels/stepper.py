@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from longstride.hardware.types import Precision
-from longstride.learning.algorithms.grpo import BranchGrpo, Grpo
+from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm, AnySamples, Samples
 from longstride.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
 from longstride.learning.distributed.add_minibatch import add_minibatch
@@ -191,7 +191,7 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
     """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
     if spec.family != "mlp":
         return f"compiled kernels are for multilayer perceptrons, not for {spec.family}"
-    if not isinstance(algorithm, Ppo | Grpo | BranchGrpo):
+    if not isinstance(algorithm, Ppo | Grpo):
         return f"compiled kernels compute the losses of PPO and GRPO, not of {type(algorithm).__name__}"
     used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}
     unknown = [name.upper() for name in used if name not in _KNOWN]

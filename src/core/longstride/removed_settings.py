@@ -1,0 +1,52 @@
+"""Settings that earlier versions had: what old hyperparameters files and run directories may still name."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from longstride.errors import UserError
+
+
+class Removed(NamedTuple):
+    """A setting that this version does not have."""
+
+    without_effect: tuple[Any, ...]  # values that ask for nothing else than this version does; empty for all values
+    now: str  # phrase that says what this version does
+
+
+REMOVED = {
+    "group_method": Removed(("crn",), "GRPO compares whole rollouts on common random numbers"),
+    "branch_length": Removed((), "GRPO plays no branches"),
+    "branch_interval": Removed((), "GRPO plays no branches"),
+}
+"""Removed settings by their lower-case names."""
+
+
+def ignored(name: str, value: Any) -> bool:
+    """Return whether this version does what a removed setting asks for, so that it can be left out silently."""
+    removed = REMOVED.get(name)
+    return removed is not None and (not removed.without_effect or value in removed.without_effect)
+
+
+def sentence_about(name: str, value: Any, where: str) -> str:
+    """Return a sentence, without its full stop, about a removed setting that cannot be left out silently."""
+    return f"{where} is {value!r}, which this version does not offer any more: {REMOVED[name].now}"
+
+
+def refuse_removed(name: str, where: str) -> None:
+    """Refuse a name that is read from text, in any case and with either hyphen, if it is a removed setting's.
+
+    Raises:
+        UserError: it is.
+    """
+    removed = REMOVED.get(name.lower().replace("-", "_"))
+    if removed is not None:
+        raise UserError(f"{where}: this version has no such setting any more: {removed.now}.")
+
+
+def sentences_about(values: Mapping[str, Any], file: str) -> list[str]:
+    """Return a sentence about each removed setting of a run that cannot be left out silently."""
+    return [
+        f"{sentence_about(name, value, f'{file}: {name.upper()}')}. The run goes on like this."
+        for name, value in values.items()
+        if name in REMOVED and not ignored(name, value)
+    ]
