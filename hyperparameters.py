@@ -210,11 +210,6 @@ HORIZON = 500.0
 # episodes are longer than ten times HORIZON, as long as none is terminated. Off: the whole horizon from the beginning.
 GROW_HORIZON = True
 
-# Maximise the mean reward of a step (of an interval of simulated time with DISCOUNT_PER = "time") in place of a
-# discounted sum. For processes that never end, with PPO; GAMMA must be 0, and HORIZON then decides only when old
-# episodes are given up.
-AVERAGE_REWARD = False
-
 # Discount, in place of HORIZON. Float 0 .. 1; 0 for what HORIZON says, exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 

@@ -140,7 +140,7 @@ def test_environments_are_trained_and_evaluated(tmp_path):
 
 
 def test_groups_of_rollouts_are_compared(tmp_path):
-    changes = {"algorithm": "grpo", "group_method": "crn", "group_size": 2, "episodes_per_update": 4}
+    changes = {"algorithm": "grpo", "group_size": 2, "episodes_per_update": 4}
     train(new_run(tmp_path / "run", **{**MINGRU, **changes, "training_episodes": 2}))
     for record in read_metrics(tmp_path / "run"):
         assert record["initial_ratio_error"] < 1e-5

@@ -77,7 +77,6 @@ class Config(BaseModel):
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     horizon: float = Field(default=500.0, ge=2, le=1e9)
     grow_horizon: bool = True
-    average_reward: bool = False
     gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
     gae_lambda: float = Field(default=0.8, ge=0, le=1)

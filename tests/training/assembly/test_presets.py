@@ -178,14 +178,6 @@ def _huge():
     return huge
 
 
-def test_without_a_discount_a_rule_brings_none():
-    ruled = Bandit()
-    ruled.initial_logits = [0.0] * 4
-    assert with_prior(Config(average_reward=True), {}, ruled)[0].gamma == 0.0
-    assert with_prior(Config(average_reward=True, gamma=0.9), {"gamma": "flag"}, ruled)[0].gamma == 0.9
-    assert with_prior(Config(), {}, ruled)[0].gamma == 0.99
-
-
 def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
     config, sources = load_config(None, {"preset": "guide", "num_epochs": "3"})
     found, origins, lines = with_defaults(config, sources, Bandit())

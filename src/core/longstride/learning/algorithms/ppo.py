@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.learning.advantages import control_variate_coefficient, gae, mean_and_deviation, standardise
+from longstride.learning.advantages import control_variate_coefficient, gae, standardise
 from longstride.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from longstride.policies.distributions import to_float32
 
@@ -57,13 +57,11 @@ def total_loss(terms: LossTerms, coefficients: PpoCoefficients) -> Any:
 class Ppo:
     """PPO with generalised advantage estimation (a :class:`longstride.learning.algorithms.interface.Algorithm`).
 
-    The lambda is that of the actor's advantages; the coefficients are those at the start of a run. Without a discount,
-    where the average reward counts, only differences of values have a meaning: their targets have mean 0.
+    The lambda is that of the actor's advantages; the coefficients are those at the start of a run.
     """
 
     gae_lambda: float
     coefficients: PpoCoefficients
-    average_reward: bool = False
     needs_critic: ClassVar[bool] = True
     dependent: ClassVar[int] = 1
     learns_from_all: ClassVar[bool] = True
@@ -87,10 +85,7 @@ class Ppo:
             arrays = rewards, value, next_value, discount, t.terminated, ended
             advantages.append(gae(*arrays, self.gae_lambda)[0])
             returns.append(gae(*arrays, value_lambda)[1])
-        targets = np.concatenate(returns)
-        if self.average_reward:
-            targets -= mean_and_deviation(targets, rollout.total)[0]
-        return Targets(standardise(np.concatenate(advantages), rollout.total), targets)
+        return Targets(standardise(np.concatenate(advantages), rollout.total), np.concatenate(returns))
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""

@@ -134,7 +134,6 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     many whole episodes as make a rollout of the usual size.
     """
     require_groups(config, simulator)
-    _require_one_objective(config)
     group = group_size(config)
     if grows(config, simulator):
         return _growing_size(config, simulator, spec, group)
@@ -190,19 +189,6 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         raise UserError(
             f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
             f"{config.group_size}; change one of them."
-        )
-
-
-def _require_one_objective(config: Config) -> None:
-    """Check that the mean reward is maximised by an algorithm that can, and without a discount."""
-    if config.average_reward and config.algorithm != "ppo":
-        raise UserError(
-            f"AVERAGE_REWARD needs ALGORITHM = 'ppo', not '{config.algorithm}', whose advantages are sums of rewards; "
-            "change one of them."
-        )
-    if config.average_reward and config.gamma > 0.0:
-        raise UserError(
-            f"AVERAGE_REWARD discounts nothing, but GAMMA is {config.gamma:g}; set it to 0, or leave one out."
         )
 
 
