@@ -330,11 +330,6 @@ COLLECT_ON = "auto"
 # to the bit, where the hosts' processors are of one kind (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
 
-# What the hosts send of a rollout. "rows": all of it. "actions": actions and log-probabilities, from which this machine
-# rebuilds the rest with the simulator. "auto": what is faster by the measurements of the first rollout. The result is
-# the same.
-ROLLOUT_WIRE = "auto"
-
 # Updates that the playing policy is behind. Integer 0 or 1. 1: the next rollout is played while this one is learned
 # from, with the policy before the update; the ratios of PPO use the probabilities of the policy that played. Needs
 # rollouts of one size, and memory for two.

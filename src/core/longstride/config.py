@@ -106,7 +106,6 @@ class Config(BaseModel):
     update_threads: int = Field(default=0, ge=0, le=4096)
     collect_on: Literal["auto", "cpu", "gpu", "torch"] = "auto"
     rollout_hosts: str = ""
-    rollout_wire: Literal["auto", "rows", "actions"] = "auto"
     rollout_lag: int = Field(default=0, ge=0, le=1)
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
     service_connections: int = Field(default=1000, ge=1, le=100_000)

@@ -17,6 +17,7 @@ REMOVED = {
     "group_method": Removed(("crn",), "GRPO compares whole rollouts on common random numbers"),
     "branch_length": Removed((), "GRPO plays no branches"),
     "branch_interval": Removed((), "GRPO plays no branches"),
+    "rollout_wire": Removed(("auto", "rows"), "hosts send whole rows"),
     "average_reward": Removed((False,), "a discounted sum of rewards is maximised"),
 }
 """Removed settings by their lower-case names."""

@@ -70,10 +70,6 @@ class Player:
         """Return versions of what runs here."""
         return code_here()
 
-    def probe(self, size: int) -> np.ndarray:
-        """Return so many bytes, to measure the wire."""
-        return np.ones(size, np.uint8)
-
     def prepare(self, order: str, actor_params: np.ndarray) -> str:
         """Build the simulator of an :class:`Order` and compile the loop; return what is wrong, empty if nothing is."""
         try:

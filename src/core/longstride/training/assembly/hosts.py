@@ -48,9 +48,9 @@ def build_hosts_collector(setup: Setup, plan: Plan, rollout: RolloutPlan, new: A
     job = Job(setup.simulator, setup.source, setup.spec, rollout)
     if config.rollout_hosts:
         pool = RayPool(config.rollout_hosts, plan.simulation_threads)
-        return HostsCollector(job, pool, config.rollout_wire, config.rollout_lag, new)
+        return HostsCollector(job, pool, config.rollout_lag, new)
     threads = plan.simulation_threads if setup.simulator.compiled else 1
-    return HostsCollector(job, LocalPool(threads), "rows", config.rollout_lag, new)
+    return HostsCollector(job, LocalPool(threads), config.rollout_lag, new)
 
 
 def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
