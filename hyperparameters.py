@@ -230,11 +230,7 @@ VALUE_LAMBDA = 0.95
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
-# How far an update may move a value of the critic before its loss is clipped (as in PPO2), in standard deviations of
-# the critic's targets. Float >= 0, <= 100; 0 never clips. Lower: a slower, steadier critic.
-VALUE_CLIP_RANGE = 0.0
-
-# "linear" lets both clip ranges fall to zero over TRAINING_EPISODES, "constant" keeps them.
+# "linear" lets the clip range fall to zero over TRAINING_EPISODES, "constant" keeps them.
 CLIP_RANGE_SCHEDULE = "constant"
 
 # Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the

@@ -39,7 +39,7 @@ GROUPS = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "gro
 
 CASES = {
     "episodes": {"normalise_rewards": True, "evaluate_every": 2, "evaluation_episodes": 3},
-    "cut episodes": {"rollout_steps": 45, "update_execution": "eager", "value_clip_range": 0.2},
+    "cut episodes": {"rollout_steps": 45, "update_execution": "eager"},
     "stopped": {"rollout_steps": 45, "target_kl": 1e-4, "num_epochs": 4},
     "growing": {
         **{"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 0, "training_episodes": 100},

@@ -279,7 +279,6 @@ def test_what_a_run_directory_holds(uninterrupted):
 ROLLOUTS = {"rollout_steps": 25, "episodes_per_update": 3, "training_episodes": 4, "update_threads": 1}
 EVERY_SCHEDULE = {
     "normalise_rewards": True,
-    "value_clip_range": 0.5,
     "clip_range_schedule": "linear",
     "entropy_schedule": "linear",
     "entropy_coefficient": 0.1,

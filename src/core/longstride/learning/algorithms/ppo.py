@@ -16,14 +16,12 @@ from longstride.policies.distributions import to_float32
 class PpoCoefficients(NamedTuple):
     """Coefficients of the loss: floats, or what :class:`longstride.learning.algorithms.interface.Algorithm` says.
 
-    They are epsilon of equation (7), c2 and c1 of equation (9), and the largest move of a value away from that before
-    the update, in units of the value normalisation; 0 for no limit.
+    They are epsilon of equation (7), c2 and c1 of equation (9).
     """
 
     clip_range: Any
     entropy_coefficient: Any
     value_coefficient: Any
-    value_clip_range: Any = 0.0
 
 
 class PolicyTerms(NamedTuple):
@@ -97,7 +95,7 @@ def loss_terms(
     outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients
 ) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
-    errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
+    errors = (to_float32(outputs.values) - samples.returns).square()
     return LossTerms(**_terms(outputs, samples, weights, coefficients.clip_range, {"value_loss": 0.5 * errors}))
 
 
@@ -129,16 +127,3 @@ def _weighted_sums(figures: dict[str, Tensor], weights: Tensor) -> dict[str, Ten
     """Return the weighted sum of each figure; all together, because on a GPU each operation is a launch."""
     sums = (torch.stack(list(figures.values())) * weights).sum(dim=-1)
     return dict(zip(figures, sums.unbind(), strict=True))
-
-
-def _squared_errors(values: Tensor, samples: AnySamples, clip_range: float | Tensor) -> Tensor:
-    """Return float32[B] squared errors of the critic.
-
-    With a clip range this is the larger one of the value and of the value clipped around ``samples.values``, as in
-    OpenAI Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
-    """
-    errors = (values - samples.returns).square()
-    if not isinstance(clip_range, Tensor) and clip_range == 0.0:
-        return errors
-    clipped = samples.values + (values - samples.values).clamp(-clip_range, clip_range)  # type: ignore[arg-type]
-    return torch.maximum(errors, (clipped - samples.returns).square())

@@ -26,7 +26,7 @@ from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import PolicySpec
 
-_KNOWN = {"clip_range", "value_clip_range", "value_coefficient", "entropy_coefficient"}
+_KNOWN = {"clip_range", "value_coefficient", "entropy_coefficient"}
 """Coefficients of PPO whose terms the kernels compute."""
 
 _ROWS = 256
@@ -200,6 +200,5 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
 
 def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
     """Return the kernels' coefficients; the derivatives are those of :func:`total_loss`, which is linear."""
-    clip_ranges = float(coefficients.clip_range), float(coefficients.value_clip_range)
     ones = [_NO_TERMS._replace(**{term: 1.0}) for term in ("policy_loss", "value_loss", "entropy")]
-    return KernelCoefficients(*clip_ranges, *(float(total_loss(one, coefficients)) for one in ones))
+    return KernelCoefficients(float(coefficients.clip_range), *(float(total_loss(one, coefficients)) for one in ones))
