@@ -230,9 +230,6 @@ VALUE_LAMBDA = 0.95
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
-# "linear" lets the clip range fall to zero over TRAINING_EPISODES, "constant" keeps them.
-CLIP_RANGE_SCHEDULE = "constant"
-
 # Passes over an episode's samples. Integer 1 .. 100. More: learns more from each episode, moves further from the
 # policy that collected it; the update takes proportionally longer.
 NUM_EPOCHS = 3

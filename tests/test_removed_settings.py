@@ -13,7 +13,13 @@ from longstride.removed_settings import REMOVED
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import settings_of_a_run
 
-OTHER = {"group_method": "branch", "rollout_wire": "actions", "value_clip_range": 0.2, "average_reward": True}
+OTHER = {
+    "group_method": "branch",
+    "rollout_wire": "actions",
+    "clip_range_schedule": "linear",
+    "value_clip_range": 0.2,
+    "average_reward": True,
+}
 """Values that ask for something that this version does not offer."""
 
 SILENT = [(name, value) for name, removed in REMOVED.items() for value in removed.without_effect or (7, "x")]

@@ -82,7 +82,6 @@ class Config(BaseModel):
     gae_lambda: float = Field(default=0.8, ge=0, le=1)
     value_lambda: float = Field(default=0.95, ge=0, le=1)
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
-    clip_range_schedule: Literal["linear", "constant"] = "constant"
     num_epochs: int = Field(default=3, ge=1, le=100)
     entropy_coefficient: float = Field(default=0.03, ge=0, le=1)
     entropy_schedule: Literal["linear", "constant"] = "linear"

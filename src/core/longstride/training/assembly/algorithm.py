@@ -29,7 +29,6 @@ def build_schedule(config: Config) -> Schedule:
     """Return how the coefficients of the update change over a run."""
     start = build_algorithm(config).coefficients
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
-    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
     entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
-    end = start._replace(clip_range=clip * start.clip_range, entropy_coefficient=entropy)
+    end = start._replace(entropy_coefficient=entropy)
     return Schedule(Coefficients(1.0, start), Coefficients(rate, end))
