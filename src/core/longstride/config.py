@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from longstride.errors import UserError, suggestion
-from longstride.removed_settings import REMOVED, ignored, refuse_removed, sentence_about
+from longstride.removed_settings import refuse_removed, without_removed
 
 
 class Config(BaseModel):
@@ -120,7 +120,8 @@ class Config(BaseModel):
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
-            values = _present(values, {}, str.lower)
+            values = without_removed(values, {}, str.lower)
+            _refuse_unknown(values, {}, str.lower)
             try:
                 super().__init__(**values)
             except ValidationError as error:
@@ -279,7 +280,8 @@ def _read_hyperparameters(file: Path) -> dict[str, Any]:
 
 def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
     """Build a Config, or say in one sentence what is wrong with which name."""
-    values = _present(values, where, str.upper)
+    values = without_removed(values, where, str.upper)
+    _refuse_unknown(values, where, str.upper)
     try:
         return Config(**values)
     except UserError as error:
@@ -287,15 +289,9 @@ def _validate(values: dict[str, Any], where: Mapping[str, str]) -> Config:
         raise UserError(f"{where.get(name, name)}: {reason}") from None
 
 
-def _present(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> dict[str, Any]:
-    """Return the values without removed settings that ask for nothing else than this version does.
-
-    Refuse other removed settings, names that Config does not have, and bools where it has none or nothing else.
-    """
-    present = {name: value for name, value in values.items() if not ignored(name, value)}
-    for name, value in present.items():
-        if name in REMOVED:
-            raise UserError(f"{sentence_about(name, value, where.get(name, spell(name)))}; leave it out.")
+def _refuse_unknown(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> None:
+    """Refuse names that Config does not have, and bools where it has none or nothing else."""
+    for name, value in values.items():
         known = Config.model_fields.get(name)
         if known is None:
             names = [spell(field) for field in Config.model_fields]
@@ -303,7 +299,6 @@ def _present(values: Mapping[str, Any], where: Mapping[str, str], spell: Callabl
             raise UserError(f"{where.get(name, name)} is unknown{hint}")
         if isinstance(value, bool) != (known.annotation is bool) and not isinstance(value, str):
             raise UserError(f"{where.get(name, name)}: {value!r} is not {_kind(known.annotation)}.")
-    return present
 
 
 def _kind(annotation: Any) -> str:

@@ -1,6 +1,6 @@
 """Settings that earlier versions had: what old hyperparameters files and run directories may still name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from longstride.errors import UserError
@@ -25,15 +25,21 @@ REMOVED = {
 """Removed settings by their lower-case names."""
 
 
-def ignored(name: str, value: Any) -> bool:
-    """Return whether this version does what a removed setting asks for, so that it can be left out silently."""
-    removed = REMOVED.get(name)
-    return removed is not None and (not removed.without_effect or value in removed.without_effect)
+def without_removed(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> dict[str, Any]:
+    """Return values by lower-case names without removed settings that ask for nothing else than this version does.
 
+    Args:
+        values: the values.
+        where: what messages call a name; one that is missing there is spelled.
+        spell: spells a name as the user does.
 
-def sentence_about(name: str, value: Any, where: str) -> str:
-    """Return a sentence, without its full stop, about a removed setting that cannot be left out silently."""
-    return f"{where} is {value!r}, which this version does not offer any more: {REMOVED[name].now}"
+    Raises:
+        UserError: a removed setting asks for something else.
+    """
+    for name, value in values.items():
+        if name in REMOVED and not _is_ignored(name, value):
+            raise UserError(f"{_sentence(name, value, where.get(name, spell(name)))}; leave it out.")
+    return {name: value for name, value in values.items() if name not in REMOVED}
 
 
 def refuse_removed(name: str, where: str) -> None:
@@ -48,9 +54,18 @@ def refuse_removed(name: str, where: str) -> None:
 
 
 def sentences_about(values: Mapping[str, Any], file: str) -> list[str]:
-    """Return a sentence about each removed setting of a run that cannot be left out silently."""
+    """Return a sentence about each removed setting of a run that asks for something else than this version does."""
     return [
-        f"{sentence_about(name, value, f'{file}: {name.upper()}')}. The run goes on like this."
+        f"{_sentence(name, value, f'{file}: {name.upper()}')}. The run goes on like this."
         for name, value in values.items()
-        if name in REMOVED and not ignored(name, value)
+        if name in REMOVED and not _is_ignored(name, value)
     ]
+
+
+def _is_ignored(name: str, value: Any) -> bool:
+    without_effect = REMOVED[name].without_effect
+    return not without_effect or value in without_effect
+
+
+def _sentence(name: str, value: Any, where: str) -> str:
+    return f"{where} is {value!r}, which this version does not offer any more: {REMOVED[name].now}"
