@@ -155,23 +155,13 @@ NORMALISE_OBSERVATIONS = True
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts, or short branches, from the same state with
-# the same random numbers (docs/how-to/choose-an-algorithm.md).
+# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts from the same state with the same random
+# numbers, without a critic (docs/how-to/choose-an-algorithm.md).
 ALGORITHM = "ppo"
 
-# Comparisons of "grpo". "crn": GROUP_SIZE rollouts from the same state with the same random numbers, without a critic.
-# "branch": at sampled decisions GROUP_SIZE copies of the state play BRANCH_LENGTH decisions, then the critic estimates.
-GROUP_METHOD = "crn"
-
-# Members of a group. Integer 2 .. 1024. More: less noise in each comparison, fewer different states. With "crn",
-# EPISODES_PER_UPDATE is a multiple of it.
+# Rollouts in a group of "grpo". Integer 2 .. 1024; EPISODES_PER_UPDATE is a multiple of it. More: less noise in each
+# comparison, fewer different states.
 GROUP_SIZE = 8
-
-# Longest branch, decisions. Integer 1 .. 100000. More: sees later consequences, with more noise and more decisions.
-BRANCH_LENGTH = 32
-
-# Average number of decisions between two with branches. Integer 1 .. 10000000. Fewer: more decisions go into branches.
-BRANCH_INTERVAL = 64
 
 # True divides the advantages of a group by their standard deviation, as in the GRPO paper. Then groups with small and
 # large differences have the same weight.
@@ -201,10 +191,6 @@ HORIZON = 500.0
 # first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
-# True maximises the mean reward of a step instead of a discounted sum (of a time interval with DISCOUNT_PER = "time").
-# It is for processes that never end, with PPO and GAMMA = 0.
-AVERAGE_REWARD = False
-
 # Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision.
 GAMMA = 0.0
 
@@ -221,13 +207,6 @@ VALUE_LAMBDA = 0.95
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
-
-# Clip range of the critic's values as in PPO2, in standard deviations of its targets. Float >= 0, <= 100; 0 never
-# clips. Lower: a slower, steadier critic.
-VALUE_CLIP_RANGE = 0.0
-
-# "linear" lets both clip ranges fall to zero over the run, "constant" keeps them.
-CLIP_RANGE_SCHEDULE = "constant"
 
 # Largest number of passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More:
 # learns more from the same samples, moves further from the policy that collected them, and takes proportionally longer.
@@ -313,10 +292,6 @@ COLLECT_ON = "auto"
 # two players here, "" for this process. The results are the same on processors of one kind
 # (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
-
-# Data that hosts send: "rows" for whole rollouts, "actions" for actions from which this machine rebuilds the rest,
-# "auto" for the faster one in the first rollout. The result is the same.
-ROLLOUT_WIRE = "auto"
 
 # Number of updates that the playing policy is behind. Integer 0 or 1. With 1 the next rollout is played during the
 # update; this needs rollouts of one size, and memory for two.

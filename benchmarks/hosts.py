@@ -3,7 +3,7 @@
 ``python benchmarks/hosts.py [--pairs 7] [--rounds 100000] [--json FILE]``: for a simulator of about 100 µs a step, and
 for the loan desk, local threads and players collect the same rollout in turns. The ratio of their rates is the median
 over the pairs, with the smallest and the largest; that of the processor time, Ray's processes included, is what a quiet
-machine comes near to. Then each form of the wire: bytes of a decision, the learner's time to store or to rebuild it,
+machine comes near to. Then the wire: bytes of a decision, the learner's time to store it,
 and the bytes of the episodes that are sent to the hosts. Two players on two cores share them with the learner, which is
 worse than on hosts of their own.
 """
@@ -38,6 +38,8 @@ from longstride.simulators.loading import LoadedSimulator, load_simulator
 
 THREADS = 2
 SLOW = Path(__file__).with_name("slow_simulator.py")
+FORMS = ("rows",)
+"""What the hosts send, as hosts.json names it; that file also has a form that is gone since."""
 
 
 def main() -> None:
@@ -60,7 +62,7 @@ def main() -> None:
 
 
 def measure(loaded: LoadedSimulator, instances: int, steps: int, pairs: int) -> dict[str, Any]:
-    """Return the ratios and the costs of both forms for one simulator."""
+    """Return the ratios and the costs of one simulator."""
     simulator = loaded.simulator
     model = ActorCritic(spec_for(simulator, (128,) * 3, (8,), "relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
@@ -70,9 +72,9 @@ def measure(loaded: LoadedSimulator, instances: int, steps: int, pairs: int) -> 
     local.compile(weights)
     space = {"observations": simulator.observation_size, "actions_of_space": simulator.action_space.outputs}
     result: dict[str, Any] = {"instances": instances, "steps": steps, **space}
-    for form in ("rows", "actions"):
+    for form in FORMS:
         pool = RayPool(f"local:{THREADS}", THREADS)
-        hosts = HostsCollector(Job(simulator, loaded.source, model.spec, plan), pool, form)
+        hosts = HostsCollector(Job(simulator, loaded.source, model.spec, plan), pool)
         hosts.compile(weights)
         local.load_state_dict(hosts.state_dict())
         rates, figures, same = [], [], True
@@ -88,8 +90,8 @@ def measure(loaded: LoadedSimulator, instances: int, steps: int, pairs: int) -> 
             if number:  # the first one warms up
                 rates.append(seconds["local"] / seconds["hosts"])
                 figures.append({**hosts.figures()["hosts"], "local_seconds": work["local"], "work": work["hosts"]})
-        result[form] = costs(rates, figures, instances * steps) | {"same_bits": same, "bandwidth": pool.bandwidth()}
-        sizes = {each: data.nbytes for each, (*_, data) in pack(collected[0].trajectory, form, model.spec).items()}
+        result[form] = costs(rates, figures, instances * steps) | {"same_bits": same}
+        sizes = {each: data.nbytes for each, (*_, data) in pack(collected[0].trajectory, model.spec).items()}
         result[form]["columns"] = {each: size / steps for each, size in sizes.items() if size}
         result["call_seconds"] = call_seconds(pool)
         hosts.close()
@@ -116,7 +118,7 @@ def call_seconds(pool: RayPool, calls: int = 200) -> float:
 
 def costs(rates: list[float], figures: list[dict[str, Any]], decisions: int) -> dict[str, Any]:
     """Return medians over the pairs."""
-    median = {name: statistics.median(f[name] for f in figures) for name in figures[0] if name not in ("wire",)}
+    median = {name: statistics.median(f[name] for f in figures) for name in figures[0]}
     return {
         "ratio": statistics.median(rates),
         "ratios": [min(rates), max(rates)],
@@ -132,7 +134,7 @@ def costs(rates: list[float], figures: list[dict[str, Any]], decisions: int) -> 
 def lines_of(result: dict[str, Any]) -> str:
     """Return the result of a simulator for people."""
     text = f"{result['instances']} instances of {result['steps']:,} steps"
-    for form in ("rows", "actions"):
+    for form in FORMS:
         each = result[form]
         low, high = each["ratios"]
         text += (

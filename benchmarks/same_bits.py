@@ -31,7 +31,7 @@ NAMED = [  # settings whose defaults may change
 ]
 GROWING = ["--gamma", "0", "--num-epochs", "2", "--target-kl", "0.01", "--critic-hidden-size", "64"]
 SHORT = ["--episodes-per-update", "2", "--rollout-steps", "2048", "--num-epochs", "3", "--batch-size", "256"]
-WIDE = ["--normalise-rewards", "--entropy-coefficient", "0.01", "--value-clip-range", "0.2", "--target-kl", "0.05"]
+WIDE = ["--normalise-rewards", "--entropy-coefficient", "0.01", "--target-kl", "0.05"]
 CASES = {
     "loan_desk": ["--episodes-per-update", "2"],
     "mined_log": [

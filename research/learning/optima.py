@@ -4,7 +4,7 @@ Every run has the defaults of the project; only the training episodes and the al
 evaluated greedily and by sampling, on random streams that all seeds and heuristics of a problem share. A gap is the
 mean cost over the reference of the problem, less 1.
 Usage: python research/learning/optima.py [--problems P ...] [--seeds 3] [--training-episodes 50]
-    [--evaluation-episodes 10] [--algorithm ppo|crn|branch] [--directory DIR] [--json FILE]
+    [--evaluation-episodes 10] [--algorithm ppo|crn] [--directory DIR] [--json FILE]
 """
 
 import argparse
@@ -43,8 +43,7 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "ppo": {},
-    "crn": {"algorithm": "grpo", "group_method": "crn"},
-    "branch": {"algorithm": "grpo", "group_method": "branch"},
+    "crn": {"algorithm": "grpo"},
 }
 METRIC = "mean_cost"
 
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=3, help="training runs of each problem, seeds 0, 1, ...")
     parser.add_argument("--training-episodes", type=int, default=50)
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default="ppo", help="PPO, or GRPO by one of its methods")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="ppo", help="PPO, or GRPO on common random numbers")
     parser.add_argument("--evaluation-episodes", type=int, default=10)
     parser.add_argument("--directory", type=Path, default=Path("runs/benchmark_optima"))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")

@@ -1,20 +1,16 @@
-"""Collectors of groups and branches, all of one simulator and one number of generators, so that little is compiled."""
+"""Collectors of groups, all of one simulator and one number of generators, so that little is compiled."""
 
-import numpy as np
 from helpers.short_shop import ShortShop
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, new_model
 
 from longstride.policies.networks import ActorCritic
-from longstride.rollout.branches import Branches, BranchPlan
 from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.trajectory import Trajectory
 
 GROUP = 4
-"""Members of a group, and branches of a decision."""
-
-BRANCHES = BranchPlan(size=GROUP, length=6, interval=10)
+"""Members of a group."""
 
 
 def shop_model(seed: int = 0) -> ActorCritic:
@@ -23,7 +19,7 @@ def shop_model(seed: int = 0) -> ActorCritic:
 
 
 def group_collector(steps: int, instances: int, threads: int = 1, **groups) -> FixedLengthCollector:
-    """Return a collector of the short shop; groups and branches are given as the plan has them."""
+    """Return a collector of the short shop; groups are given as the plan has them."""
     shop = ShortShop()
     spec = actor_spec(shop, (shop.observation_size, *HIDDEN, shop.action_space.outputs))
     return FixedLengthCollector(shop, spec, RolloutPlan(SEED, instances, steps, threads, **groups))
@@ -31,10 +27,7 @@ def group_collector(steps: int, instances: int, threads: int = 1, **groups) -> F
 
 def copied(collected: InstanceTrajectory) -> InstanceTrajectory:
     """Return what the next collection does not overwrite."""
-    branches = collected.branches
-    if branches is not None:
-        branches = Branches(_copy(branches.first), *(np.copy(column) for column in branches[1:]))
-    return InstanceTrajectory(_copy(collected.trajectory), collected.finished, branches)
+    return InstanceTrajectory(_copy(collected.trajectory), collected.finished)
 
 
 def _copy(trajectory: Trajectory) -> Trajectory:

@@ -21,11 +21,11 @@ def local_collector(kind, plan):
     return (FixedLengthCollector if plan.steps else EpisodeCollector)(*spec_of(kind), plan)
 
 
-def hosts_collector(kind, plan, wanted, lag=0, pool=None):
+def hosts_collector(kind, plan, lag=0, pool=None):
     """Return the collector of a pool, by default one of two threads here."""
     simulator, spec = spec_of(kind)
     source = {"simulator": f"oracles.toy_simulators:{type(simulator).__name__}"}
-    return HostsCollector(Job(simulator, source, spec, plan), pool or LocalPool(2), wanted, lag)
+    return HostsCollector(Job(simulator, source, spec, plan), pool or LocalPool(2), lag)
 
 
 def copied(collected):

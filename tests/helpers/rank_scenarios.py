@@ -40,7 +40,7 @@ GROUPS = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "gro
 
 CASES = {
     "episodes": {"normalise_rewards": True, "evaluate_every": 2, "evaluation_episodes": 3},
-    "cut episodes": {"rollout_steps": 45, "update_execution": "eager", "value_clip_range": 0.2},
+    "cut episodes": {"rollout_steps": 45, "update_execution": "eager"},
     "stopped": {"rollout_steps": 45, "target_kl": 1e-4, "num_epochs": 4},
     "growing": {
         **{"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 0, "training_episodes": 100},
@@ -49,16 +49,12 @@ CASES = {
     "mingru": {"policy_network": "mingru", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
     "transformer": {"policy_network": "transformer", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
     "groups": {**GROUPS, "rollout_steps": 30, "kl_coefficient": 0.1, "episodes_per_update": 2 * GROUP},
-    "branches": {
-        **{**GROUPS, "rollout_steps": 30, "group_method": "branch", "branch_length": 6, "branch_interval": 10},
-        **{"episodes_per_update": 3},
-    },
 }
 STOPS = {"growing": 3}
 """Iterations after which a run ends here; it would go on for long."""
 
-SIZES = {name: 3 if name in ("episodes", "branches") else 2 for name in CASES}
-"""Ranks of each case. Four instances are no equal shares of three, nor are two groups."""
+SIZES = {name: 3 if name == "episodes" else 2 for name in CASES}
+"""Ranks of each case. Four instances are no equal shares of three."""
 
 
 def train_case(directory, ranks=ALONE, resume=False, stop_after=None, **changes):

@@ -1,4 +1,4 @@
-"""The shop of the toys with episodes that max_steps cuts, so that groups and branches meet every kind of end."""
+"""The shop of the toys with episodes that max_steps cuts, so that groups meet every kind of end."""
 
 from oracles.toy_simulators import Shop
 

@@ -10,7 +10,7 @@ from oracles.slow_groups import slow_group_advantages
 
 from longstride.learning.advantages import step_discounts
 from longstride.learning.gradient_noise import gradient_noise
-from longstride.learning.group_advantages import group_advantages, leave_one_out, rewards_to_go
+from longstride.learning.group_advantages import group_advantages, rewards_to_go
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.trajectory import Trajectory
@@ -216,24 +216,6 @@ def test_by_deviation_equal_sums_of_different_steps_stay_as_they_are():
     result = compared(member([1, 2], terminated=[1]), member([2, 1], terminated=[1]), by_deviation=True)
     assert_advantages(result, [0, 1], [0, -1])
     assert all(each.all() for each in result.compared)
-
-
-def test_leave_one_out_by_hand():
-    """Of 1, 2, 6: 1 - 4, 2 - 3.5, 6 - 1.5; their deviation is sqrt(14 / 3)."""
-    worth = np.array([[1.0, 2.0, 6.0], [0.1, 0.1, 0.1]], np.float32)
-    expected = np.array([[-3.0, -1.5, 4.5], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(leave_one_out(worth), expected, atol=1e-12)
-    np.testing.assert_allclose(leave_one_out(worth, True), expected / np.sqrt(14 / 3), atol=1e-12)
-
-
-@pytest.mark.parametrize("size", [2, 3, 7, 8])
-def test_leave_one_out_against_loops(size):
-    worth = np.random.default_rng(size).normal(100.0, 1.0, (20, size)).astype(np.float32)
-    worth[::3] = worth[::3, :1]
-    expected = [[row[i] - np.delete(row, i).mean() for i in range(size)] for row in worth.astype(np.float64)]
-    np.testing.assert_allclose(leave_one_out(worth), expected, rtol=1e-9, atol=1e-9)
-    assert not leave_one_out(worth)[::3].any(), "exactly 0 where all are the same"
-    assert not leave_one_out(worth, True)[::3].any()
 
 
 PROBABILITIES, LONGEST = (0.3, 0.7), 3

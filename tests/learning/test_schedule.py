@@ -15,10 +15,10 @@ from longstride.training.assembly.algorithm import build_schedule
 
 def test_coefficients_by_hand():
     """After one of four episodes three quarters of the way remain."""
-    start, end = PpoCoefficients(0.2, 0.1, 0.5, 0.4), PpoCoefficients(0.2, 0.02, 0.5, 0.0)
+    start, end = PpoCoefficients(0.2, 0.1, 0.5), PpoCoefficients(0.2, 0.02, 0.5)
     schedule = Schedule(Coefficients(1.0, start), Coefficients(0.0, end))
     assert schedule.at(0 / 4) == (1.0, start)
-    for share, factor, expected in ((1 / 4, 0.75, (0.2, 0.08, 0.5, 0.3)), (3 / 4, 0.25, (0.2, 0.04, 0.5, 0.1))):
+    for share, factor, expected in ((1 / 4, 0.75, (0.2, 0.08, 0.5)), (3 / 4, 0.25, (0.2, 0.04, 0.5))):
         coefficients = schedule.at(share)
         assert coefficients.learning_rate_factor == factor
         assert coefficients.loss == pytest.approx(PpoCoefficients(*expected))
@@ -33,27 +33,26 @@ def test_what_is_constant_is_not_rounded():
 def test_by_default_learning_rates_and_entropy_fall_to_zero():
     factor, loss = build_schedule(Config()).at(10 / 50)
     assert factor == 1.0 - 10 / 50
-    assert loss == pytest.approx(PpoCoefficients(0.2, 0.03 * 40 / 50, 0.5, 0.0))
+    assert loss == pytest.approx(PpoCoefficients(0.2, 0.03 * 40 / 50, 0.5))
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"learning_rate_schedule": "constant"}, (1.0, 0.2, 0.0, 0.0)),
-        ({"clip_range_schedule": "linear", "value_clip_range": 1.0}, (0.75, 0.15, 0.75, 0.0)),
-        ({"entropy_coefficient": 0.1, "entropy_coefficient_final": 0.02}, (0.75, 0.2, 0.0, 0.1)),
+        ({"learning_rate_schedule": "constant"}, (1.0, 0.2, 0.0)),
+        ({"entropy_coefficient": 0.1, "entropy_coefficient_final": 0.02}, (0.75, 0.2, 0.1)),
         (
             {"entropy_coefficient": 0.1, "entropy_coefficient_final": 0.02, "entropy_schedule": "linear"},
-            (0.75, 0.2, 0.0, 0.08),
+            (0.75, 0.2, 0.08),
         ),
-        ({"entropy_coefficient_final": 0.04, "entropy_schedule": "linear"}, (0.75, 0.2, 0.0, 0.01)),
+        ({"entropy_coefficient_final": 0.04, "entropy_schedule": "linear"}, (0.75, 0.2, 0.01)),
     ],
 )
 def test_options_become_a_schedule(values, expected):
-    """Expected are the factor of the learning rates, both clip ranges and the coefficient of the entropy."""
+    """Expected are the factor of the learning rates, the clip range and the coefficient of the entropy."""
     usual = {"entropy_coefficient": 0.0, "entropy_schedule": "constant"}
     factor, loss = build_schedule(Config(**{**usual, **values})).at(1 / 4)
-    assert (factor, loss.clip_range, loss.value_clip_range, loss.entropy_coefficient) == pytest.approx(expected)
+    assert (factor, loss.clip_range, loss.entropy_coefficient) == pytest.approx(expected)
     assert loss.value_coefficient == 0.5
 
 
@@ -62,7 +61,7 @@ def test_coefficients_reach_the_loss():
     from learning.algorithms.test_ppo import real_samples
 
     model, (samples, weights) = toy_model("bandit"), real_samples("bandit")
-    changes = {"clip_range": 0.05, "value_clip_range": 0.3, "entropy_coefficient": 0.2, "value_coefficient": 0.7}
+    changes = {"clip_range": 0.05, "entropy_coefficient": 0.2, "value_coefficient": 0.7}
     told = toy_stepper(model)
     told.set_coefficients(toy_coefficients(**changes))
     made, usual = toy_stepper(model, **changes), toy_stepper(model)
@@ -71,4 +70,4 @@ def test_coefficients_reach_the_loss():
         [float(x.detach()) for x in (loss.total, loss.terms.policy_loss, loss.terms.value_loss)] for loss in losses
     ]
     assert figures[0] == figures[1]
-    assert np.not_equal(figures[0], figures[2]).all()
+    assert np.not_equal(figures[0][:2], figures[2][:2]).all()

@@ -115,9 +115,5 @@ def slow_loss(space, outputs, log_std, values, samples, weights, coefficients) -
         else:
             surrogate = min(surrogate, (1 - c.clip_range) * advantage)
         squared = (values[i] - float(samples.returns[i])) ** 2
-        if c.value_clip_range > 0.0:
-            old = float(samples.values[i])
-            moved = min(max(values[i], old - c.value_clip_range), old + c.value_clip_range)
-            squared = max(squared, (moved - float(samples.returns[i])) ** 2)
         total += float(weight) * (-surrogate + c.value_coefficient * 0.5 * squared - c.entropy_coefficient * entropy)
     return total

@@ -2,7 +2,6 @@
 
 import io
 
-import numpy as np
 import pytest
 from helpers.group_runs import GROUP, copied
 from helpers.slow_cases import mostly_slow
@@ -19,16 +18,12 @@ from longstride.training.run_directory.metrics_log import read_metrics
 SHOP = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "group_size": GROUP, "horizon": 20}
 ROLLOUTS = {"rollout_steps": 30, "training_episodes": 4, "kl_coefficient": 0.1}
 GROWING = {"episodes_per_update": 0, "training_episodes": 40, "batch_size": 2048, "num_epochs": 1}
-BRANCHES = {"group_method": "branch", "branch_length": 6, "branch_interval": 10}
 
 KINDS = {
     "groups": {**SHOP, **ROLLOUTS, "episodes_per_update": 2 * GROUP},
-    "branches": {**SHOP, **ROLLOUTS, **BRANCHES, "episodes_per_update": 2, "kl_coefficient": 0.0},
     "growing groups": {**SHOP, **GROWING},
-    "growing branches": {**SHOP, **GROWING, **BRANCHES},
 }
-GROWING_KINDS = ["growing groups", "growing branches"]
-STOPS = {kind: (1, 2) if kind in GROWING_KINDS else (2, 4) for kind in KINDS}
+STOPS = {"groups": (2, 4), "growing groups": (1, 2)}
 """Iterations after which a run is interrupted, and after which it ends here; growing runs would go on for long."""
 
 
@@ -48,7 +43,7 @@ def runs(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("kind", mostly_slow(KINDS, "growing branches"))
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, "growing groups"))
 def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(runs, kind, tmp_path):
     whole, parts = runs(kind), tmp_path / "parts"
     assert train(new_run(parts, **KINDS[kind], simulation_threads=2), STOPS[kind][0]) is False
@@ -67,71 +62,22 @@ def test_every_iteration_learns_from_groups(runs, kind):
         assert 0 <= record["identical_groups"] < record["compared_groups"]
         assert record["initial_ratio_error"] < 1e-3
         assert abs(record["policy_loss"]) > 0.0
-        assert (record["explained_variance"] is None) == ("branch" not in kind)
+        assert record["explained_variance"] is None
     tensors, _ = load_checkpoint(runs(kind))
-    learned = {"model.critic.0.weight": "branch" in kind, "model.actor.0.weight": True}
+    learned = {"model.critic.0.weight": False, "model.actor.0.weight": True}
     fresh = new_run(runs(kind).parent / f"fresh {len(list(runs(kind).parent.iterdir()))}", **KINDS[kind])
     for name, moved in learned.items():
         assert bool((tensors[name] != fresh.trainer.model.tensors[name.removeprefix("model.")]).any()) == moved
     fresh.lock.release()
 
 
-@pytest.mark.parametrize("kind", GROWING_KINDS)
-def test_rollouts_follow_the_noise_of_groups(runs, kind):
-    """Up to 1/160 of the run. Where episodes end within branches, these have fewer decisions."""
-    first, second = read_metrics(runs(kind))
+def test_rollouts_follow_the_noise_of_groups(runs):
+    """Up to 1/160 of the run."""
+    first, second = read_metrics(runs("growing groups"))
     size, _ = next_size(8192, first["noise_scale"], GrowthLimits(32, 8192, 12_500, 2_000_000))
     assert first["next_rollout_steps"] == size
     assert first["gradient_noise"] > 0.0
-    for record, expected in ((first, 8192), (second, size)):
-        least = expected if kind == "growing groups" else 0.7 * expected
-        assert least <= record["steps"] <= expected
-    assert size > 8192 or kind == "growing groups"
-
-
-def test_the_steps_of_a_record_count_the_decisions_of_branches(tmp_path):
-    run, counted = new_run(tmp_path / "run", **KINDS["branches"]), []
-    collect = run.trainer.collector.collect
-
-    def counting(*arguments):
-        instances, seconds = collect(*arguments)
-        counted.append((len(instances), sum(int(each.branches.lengths.sum()) for each in instances)))
-        return instances, seconds
-
-    run.trainer.collector.collect = counting
-    train(run)
-    (warm_up, _), *rest = counted
-    assert warm_up == 1
-    assert all(decisions > 3 * GROUP for _, decisions in rest)
-    assert [record["steps"] for record in read_metrics(tmp_path / "run")] == [60 + decisions for _, decisions in rest]
-
-
-def test_an_update_gets_branches_discounted_by_their_time_and_in_the_units_of_the_rewards(tmp_path):
-    """Rewards are normalised here; each trajectory is followed by the steps of its branches."""
-    run, seen = new_run(tmp_path / "run", **{**KINDS["branches"], "normalise_rewards": True}), []
-    collector, updater = run.trainer.collector, run.trainer.updater
-    collect, update = collector.collect, updater.update
-
-    def noting(*arguments):
-        instances, seconds = collect(*arguments)
-        seen.append([copied(each) for each in instances])
-        return instances, seconds
-
-    def checking(rollout, *arguments):
-        divisor, gamma = run.trainer.rewards.scale.divisor[0], run.trainer.rewards.gamma
-        for i, (trunk, _, branches) in enumerate(seen[-1]):
-            steps, products = branches.as_steps(gamma ** (branches.elapsed / 1.25))
-            for found, of in zip(rollout.trajectories[2 * i : 2 * i + 2], (trunk, steps), strict=True):
-                np.testing.assert_allclose(found.rewards, of.rewards / divisor, rtol=1e-5)
-                assert np.array_equal(found.actions, of.actions)
-            np.testing.assert_allclose(rollout.discounts[2 * i + 1], products, rtol=1e-12)
-        assert divisor != 1.0
-        assert len(rollout.trajectories) == 4
-        return update(rollout, *arguments)
-
-    collector.collect, updater.update = noting, checking
-    train(run)
-    assert len(seen) == 5
+    assert [record["steps"] for record in (first, second)] == [8192, size]
 
 
 def test_groups_are_replayed_to_the_same_hash(runs, capsys):
@@ -175,15 +121,11 @@ def test_a_number_of_episodes_that_is_not_whole_groups_is_refused(tmp_path):
     sentence = r"^EPISODES_PER_UPDATE is 6, which is not a multiple of GROUP_SIZE 4; change one of them\.$"
     with pytest.raises(UserError, match=sentence):
         new_run(tmp_path / "run", **{**KINDS["groups"], "episodes_per_update": 6})
-    run = new_run(tmp_path / "other", **{**KINDS["branches"], "episodes_per_update": 3})
-    assert len(run.trainer.collector.state_dict().metadata) == 3, "branches are groups of their own"
-    run.lock.release()
 
 
-@pytest.mark.parametrize("method", ["crn", "branch"])
-def test_an_environment_of_gymnasium_is_refused(tmp_path, method):
+def test_an_environment_of_gymnasium_is_refused(tmp_path):
     pytest.importorskip("gymnasium")
-    changes = {"simulator": "gymnasium:CartPole-v1", "algorithm": "grpo", "group_method": method, "group_size": 2}
+    changes = {"simulator": "gymnasium:CartPole-v1", "algorithm": "grpo", "group_size": 2}
     with pytest.raises(UserError, match=r"a Gymnasium environment does not let be set; use ALGORITHM = 'ppo'"):
         new_run(tmp_path / "run", **changes)
 
@@ -198,14 +140,6 @@ def test_without_a_number_of_episodes_there_are_whole_groups(tmp_path, size, ins
     run.lock.release()
 
 
-def test_runs_some_of_whose_instances_have_no_branches(tmp_path):
-    """One decision of 12 is sampled; where an episode begins there, there is none. And branches of every decision."""
-    few = {"rollout_steps": 12, "branch_interval": 12, "episodes_per_update": 8, "training_episodes": 10}
-    train(new_run(tmp_path / "few", **{**KINDS["branches"], **few}))
-    many = {"branch_interval": 1, "branch_length": 32, "group_size": 8}
-    train(new_run(tmp_path / "many", **{**KINDS["growing branches"], **many}), stop_after=1)
-
-
 def test_carried_rewards_are_those_of_the_episode_that_continues(tmp_path):
     train(new_run(tmp_path / "run", **{**KINDS["groups"], "rollout_steps": 25}, normalise_rewards=True), stop_after=1)
     tensors, _ = load_checkpoint(tmp_path / "run")
@@ -217,8 +151,3 @@ def test_carried_rewards_are_those_of_the_episode_that_continues(tmp_path):
 def test_growing_groups_of_32_measure_their_noise(tmp_path):
     train(new_run(tmp_path / "run", **{**KINDS["growing groups"], "group_size": 32}), stop_after=1)
     assert "gradient_noise" in read_metrics(tmp_path / "run")[0]
-
-
-def test_branches_and_a_penalty_are_refused_together(tmp_path):
-    with pytest.raises(UserError, match="KL_COEFFICIENT charges every decision"):
-        new_run(tmp_path / "run", **{**KINDS["branches"], "kl_coefficient": 0.1})

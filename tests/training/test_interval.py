@@ -2,6 +2,7 @@
 
 import io
 from contextlib import redirect_stdout
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 pytest.importorskip("pydantic")
 
 import longstride
+from longstride.learning.distributed.ranks import ALONE
+from longstride.learning.distributed.shares import share_of
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
+from longstride.training.rewards import Rewards
 from longstride.training.run_directory.checkpoint import load_checkpoint
 
 
@@ -70,7 +74,7 @@ def trained(directory, simulator, **changes):
     return parameters, metadata
 
 
-@pytest.mark.parametrize("changes", [{}, {"gamma": 0.97}, {"average_reward": True}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"gamma": 0.97}], ids=str)
 def test_the_unit_of_a_clock_changes_nothing(tmp_path, changes):
     """A power of two, so that nothing is rounded otherwise."""
     parameters, first = trained(tmp_path / "seconds", Worker(), **changes)
@@ -89,3 +93,15 @@ def test_an_interval_that_the_simulator_names_is_taken(tmp_path):
     worker = Worker(60.0)
     worker.mean_interval = 30.0
     assert trained(tmp_path / "run", worker)[1]["interval"] == 30.0
+
+
+def test_a_run_that_maximised_the_mean_reward_without_a_discount_gets_one():
+    """Earlier versions could; their checkpoints have a discount of 1, and the mean reward."""
+    settings = SimpleNamespace(gamma=0.0, grow_horizon=False, growth=None, discount_per="decision", horizon=500.0)
+    rewards = Rewards(Worker(), settings, None, share_of(1, 1, 0, 1), ALONE)
+    rewards.restore({}, np.zeros(1), {"gamma": 0.9, "interval": 2.0}, episodes_continue=False)
+    assert (rewards.gamma, rewards.is_ready) == (0.9, True)
+    rewards.restore({}, np.zeros(1), {"gamma": 1.0, "interval": 2.0, "average_reward": -0.3}, episodes_continue=False)
+    assert not rewards.is_ready
+    rewards.choose_discount_by_decisions()
+    assert rewards.gamma == pytest.approx(np.exp(-1 / 500))

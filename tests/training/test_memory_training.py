@@ -140,7 +140,7 @@ def test_environments_are_trained_and_evaluated(tmp_path):
 
 
 def test_groups_of_rollouts_are_compared(tmp_path):
-    changes = {"algorithm": "grpo", "group_method": "crn", "group_size": 2, "episodes_per_update": 4}
+    changes = {"algorithm": "grpo", "group_size": 2, "episodes_per_update": 4}
     train(new_run(tmp_path / "run", **{**MINGRU, **changes, "training_episodes": 2}))
     for record in read_metrics(tmp_path / "run"):
         assert record["initial_ratio_error"] < 1e-5
@@ -150,11 +150,6 @@ def test_groups_of_rollouts_are_compared(tmp_path):
 
 
 REFUSED = {
-    "branches": (
-        {"algorithm": "grpo", "group_method": "branch"},
-        "POLICY_NETWORK is 'mingru', which learns from many steps together, but GROUP_METHOD = 'branch' learns from "
-        "single decisions; set it to 'crn', or ALGORITHM to 'ppo'.",
-    ),
     "penalty": (
         {"kl_coefficient": 0.1},
         "POLICY_NETWORK is 'mingru', which learns from many steps together, but KL_COEFFICIENT compares single "

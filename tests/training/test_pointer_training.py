@@ -113,7 +113,6 @@ def test_groups_of_rollouts_are_learned_from(tmp_path):
     ("changes", "sentence"),
     [
         ({"simulator": "oracles.toy_simulators:Shop"}, "Shop has no describe_actions; set it to 'mlp'"),
-        ({"algorithm": "grpo", "group_method": "branch"}, "scores lists of actions, but GROUP_METHOD"),
         ({"kl_coefficient": 0.1}, "scores lists of actions, but KL_COEFFICIENT"),
         ({"update_execution": "compile"}, "lists of actions differ in length"),
         ({"update_execution": "compiled"}, "compiled kernels are for multilayer perceptrons"),

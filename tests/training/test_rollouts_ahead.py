@@ -83,7 +83,6 @@ def test_the_policy_that_played_is_one_update_behind(whole, tmp_path):
     ("changes", "sentence"),
     [
         (GROWING, "ROLLOUT_LAG plays the next rollout before its size"),
-        ({"algorithm": "grpo", "group_method": "branch", "group_size": 2}, "ROLLOUT_LAG does not go with GROUP_METHOD"),
         ({"rollout_hosts": "somewhere"}, "ROLLOUT_HOSTS is 'somewhere'; write auto, HOST:PORT"),
         ({"rollout_hosts": "local:0"}, "write local:2 for two players"),
         ({"collect_on": "torch"}, "COLLECT_ON"),

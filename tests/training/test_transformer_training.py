@@ -100,7 +100,6 @@ def test_the_policy_of_a_run_is_loaded_with_its_memory(run):
 
 
 REFUSED = {
-    "branches": ({"algorithm": "grpo", "group_method": "branch"}, "POLICY_NETWORK is 'transformer', which learns from"),
     "penalty": ({"kl_coefficient": 0.1}, "POLICY_NETWORK is 'transformer', which learns from many steps together"),
     "kernels": ({"update_execution": "compiled"}, "multilayer perceptrons, not for transformer"),
     "heads": (

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from longstride.errors import UserError, suggestion
 from longstride.policies.families.families import FAMILIES
+from longstride.removed_settings import refuse_removed, without_removed
 
 if TYPE_CHECKING:
     FamilyName = str
@@ -71,10 +72,7 @@ class Config(BaseModel):
     normalise_observations: bool = True
     normalise_rewards: bool = False
     algorithm: Literal["ppo", "grpo"] = "ppo"
-    group_method: Literal["crn", "branch"] = "crn"
     group_size: int = Field(default=8, ge=2, le=1024)
-    branch_length: int = Field(default=32, ge=1, le=100_000)
-    branch_interval: int = Field(default=64, ge=1, le=10_000_000)
     divide_by_group_deviation: bool = False
     kl_coefficient: float = Field(default=0.0, ge=0, le=1e6)
     learning_rate_actor: float = Field(default=3e-4, gt=0, le=1)
@@ -83,14 +81,11 @@ class Config(BaseModel):
     learning_rate_schedule: Literal["linear", "constant"] = "linear"
     horizon: float = Field(default=500.0, ge=2, le=1e9)
     grow_horizon: bool = True
-    average_reward: bool = False
     gamma: float = Field(default=0.0, ge=0, le=1)
     discount_per: Literal["time", "decision"] = "time"
     gae_lambda: float = Field(default=0.8, ge=0, le=1)
     value_lambda: float = Field(default=0.95, ge=0, le=1)
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
-    value_clip_range: float = Field(default=0.0, ge=0, le=100)
-    clip_range_schedule: Literal["linear", "constant"] = "constant"
     num_epochs: int = Field(default=3, ge=1, le=100)
     entropy_coefficient: float = Field(default=0.03, ge=0, le=1)
     entropy_schedule: Literal["linear", "constant"] = "linear"
@@ -113,7 +108,6 @@ class Config(BaseModel):
     update_threads: int = Field(default=0, ge=0, le=4096)
     collect_on: Literal["auto", "cpu", "gpu", "torch"] = "auto"
     rollout_hosts: str = ""
-    rollout_wire: Literal["auto", "rows", "actions"] = "auto"
     rollout_lag: int = Field(default=0, ge=0, le=1)
     update_execution: Literal["auto", "eager", "compiled", "compile", "graph", "compile_graph"] = "auto"
     service_connections: int = Field(default=1000, ge=1, le=100_000)
@@ -130,6 +124,7 @@ class Config(BaseModel):
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
+            values = without_removed(values, {}, str.lower)
             _refuse_unknown(values, {}, str.lower)
             try:
                 super().__init__(**values)
@@ -232,7 +227,7 @@ class Parser(argparse.ArgumentParser):
         """Parse all arguments.
 
         Raises:
-            UserError: an unknown flag, with the nearest known one; or a flag without its value.
+            UserError: an unknown flag, with the nearest known one; a removed one; or a flag without its value.
         """
         namespace, unknown = self.parse_known_args(arguments)
         if unknown:
@@ -240,7 +235,12 @@ class Parser(argparse.ArgumentParser):
         return namespace
 
     def not_known(self, word: str, otherwise: str = "see --help") -> str:
-        """Return the sentence about a word that is no flag: the nearest one, or what helps otherwise."""
+        """Return the sentence about a word that is no flag: the nearest one, or what helps otherwise.
+
+        Raises:
+            UserError: it was a flag in an earlier version.
+        """
+        refuse_removed(word.split("=")[0].removeprefix("--").removeprefix("no-"), word)
         return f"Unknown argument {word}{suggestion(word.split('=')[0], self.flags(), otherwise)}"
 
     def flags(self) -> list[str]:
@@ -272,6 +272,7 @@ def validated(values: dict[str, Any], where: Mapping[str, str]) -> Config:
     Raises:
         UserError: an unknown name, a wrong type or a value out of range.
     """
+    values = without_removed(values, where, str.upper)
     _refuse_unknown(values, where, str.upper)
     try:
         return Config(**values)

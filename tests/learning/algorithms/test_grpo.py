@@ -19,8 +19,7 @@ from helpers.toy_runs import (
 from learning.test_group_advantages import member
 from oracles.slow_update import SlowModel, slow_distribution
 
-from longstride.learning.algorithms.grpo import BranchGrpo, Grpo
-from longstride.learning.algorithms.interface import with_branches
+from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.cpu_kernels.loss_gradients import TERMS
@@ -83,68 +82,12 @@ def test_groups_without_a_difference_have_no_advantages():
     assert targets.figures == {"compared_groups": 2, "identical_groups": 2, "compared_steps": 0}
 
 
-def branched(rewards, products, terminated):
-    """Return a trunk of two steps that the rollout cuts, and the steps of its branches with their discounts."""
-    ended = np.array(terminated)
-    steps = member(rewards, terminated=np.flatnonzero(ended), truncated=np.flatnonzero(~ended))
-    trunk = batch_of([member([1, 2])], 0.5)._replace(value_lambdas=[np.full(2, 0.5)])
-    return with_branches(trunk, [(steps, np.array(products))])
-
-
-def test_the_targets_of_branches_by_hand():
-    """Two groups of two branches; the last one terminated, so that the critic's value of its end does not count.
-
-    Worth: 1 + 8/4 = 3 and 2 + 6/2 = 5, then 4 + 10/2 = 9 and 7. Advantages -2, 2, 2, -2 beside 0 of the trunk's two
-    steps; the mean square of the six is 16/6. The critic is to say 4 and 8 where the branches begin.
-
-    Trunk, values 2 and 4, then 6 after it, gamma and lambda 1/2: deltas 1 + 4/2 - 2 = 1 and 2 + 6/2 - 4 = 1, advantages
-    1 + 1/4 and 1, returns 3.25 and 5.
-    """
-    rollout = branched([1, 2, 4, 7], [0.25, 0.5, 0.5, 0.5], [False, False, False, True])
-    values = [np.array([2, 4], np.float32), np.zeros(4, np.float32)]
-    next_values = [np.array([4, 6], np.float32), np.array([8, 6, 10, 99], np.float32)]
-    targets = targets_of(BranchGrpo(2, COEFFICIENTS), rollout, values, next_values)
-    np.testing.assert_allclose(targets.advantages, np.array([0, 0, -2, 2, 2, -2]) / np.sqrt(16 / 6), rtol=1e-6)
-    np.testing.assert_allclose(targets.returns, [3.25, 5, 4, 4, 8, 8], rtol=1e-6)
-    assert (targets.advantages.dtype, targets.returns.dtype) == (np.float32, np.float32)
-    assert targets.learned_from.all()
-    assert targets.figures == {"compared_groups": 2, "identical_groups": 0}
-
-
-def test_branches_that_are_worth_the_same_are_left_out():
-    """The first two are worth 5 each, one of them by what follows; the others 1 and 3."""
-    rollout = branched([5, 1, 1, 3], [0.5] * 4, [True, False, True, True])
-    next_values = [np.zeros(2, np.float32), np.array([0, 8, 0, 0], np.float32)]
-    targets = targets_of(BranchGrpo(2, COEFFICIENTS), rollout, None, next_values)
-    assert targets.learned_from.tolist() == [True, True, False, False, True, True]
-    np.testing.assert_allclose(targets.advantages, np.array([0, 0, 0, 0, -2, 2]) / np.sqrt(8 / 4), rtol=1e-6)
-    assert targets.returns[2:].tolist() == [5, 5, 2, 2]
-    assert targets.figures == {"compared_groups": 2, "identical_groups": 1}
-
-
-def test_branches_divided_by_the_deviation_of_their_group():
-    rollout = branched([1, 3, 10, 50], [0.5] * 4, [True] * 4)
-    plain, divided = (targets_of(BranchGrpo(2, COEFFICIENTS, each), rollout).advantages[2:] for each in (False, True))
-    np.testing.assert_allclose(plain / plain[1], [-1, 1, -20, 20], rtol=1e-6)
-    np.testing.assert_allclose(divided / divided[1], [-1, 1, -1, 1], rtol=1e-6)
-
-
-def test_each_trajectory_is_followed_by_that_of_its_branches():
-    trunks, branches = [member([1]), member([2, 2])], [member([3, 3]), member([4])]
-    rollout = batch_of(trunks, 0.9)
-    joined = with_branches(rollout, [(t, np.full(t.steps, 0.5)) for t in branches])
-    assert [t.rewards.tolist() for t in joined.trajectories] == [[1], [3, 3], [2, 2], [4]]
-    assert [each.tolist() for each in joined.discounts] == [[0.9], [0.5, 0.5], [0.9, 0.9], [0.5]]
-    assert [each.tolist() for each in joined.value_lambdas] == [[0.95], [1, 1], [0.95, 0.95], [1]]
-    assert with_branches(rollout, []) is rollout
-
-
 KINDS = [("discrete", "tanh", 0), ("discrete", "relu", 2), ("choices", "tanh", 3), ("gaussian", "relu", 0)]
 IDS = ["-".join(map(str, kind)) for kind in KINDS]
 
 
-def grpo(kind=Grpo, **changes):
-    return kind(GROUP, toy_settings(PpoCoefficients, **changes))
+def grpo(**changes):
+    return Grpo(GROUP, toy_settings(PpoCoefficients, **changes))
 
 
 def stepper_of(stepper, algorithm, kind, **changes):
@@ -175,18 +118,6 @@ def test_the_loss_is_ppos_without_the_critics_term(kind, value_coefficient):
     one, other = (each.gradients(rollout, indices, weights)[0][actor] for each in (ours, theirs))
     assert torch.equal(one, other)
     assert one.any()
-
-
-@pytest.mark.parametrize("stepper", [TorchStepper, KernelStepper])
-def test_branches_have_the_loss_of_ppo(stepper):
-    rollout, indices, weights = samples_of(KINDS[1])
-    reports, models = [], []
-    for algorithm in (grpo(BranchGrpo), toy_algorithm()):
-        made = stepper_of(stepper, algorithm, KINDS[1])
-        reports.append(made.step(rollout, indices, weights))
-        models.append(made.model.flat)
-    assert torch.equal(*models)
-    assert torch.equal(*reports)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
@@ -303,10 +234,9 @@ def test_without_a_critic_its_parameters_and_the_normalisation_of_values_stay(pl
     assert (after.tensors["value_mean"].item(), after.tensors["value_std"].item()) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("kind", [Grpo, BranchGrpo])
-def test_the_noise_is_that_between_groups_or_between_a_trunk_with_its_branches_and_others(played, kind):
+def test_the_noise_is_that_between_groups(played):
     """Of two parts with the mean gradients a and b: (|a|^2 + |b|^2) / 2 less |(a + b) / 2|^2."""
-    algorithm = kind(PAIR, toy_settings(PpoCoefficients))
+    algorithm = Grpo(PAIR, toy_settings(PpoCoefficients))
     rollout = batch_of(played, 0.97)
     report, *_ = updated(rollout, algorithm, measure_noise=True)
     updater = updater_of(shop_model(), algorithm)

@@ -69,7 +69,7 @@ def prepared(space, **changes):
 @pytest.mark.parametrize("microbatch", [64, 24])
 @pytest.mark.parametrize("space", SPACES)
 def test_a_step_is_capturable_and_like_every_other(space, microbatch, precision):
-    stepper, slots, rollout = prepared(space, precision=precision, microbatch=microbatch, value_clip_range=0.2)
+    stepper, slots, rollout = prepared(space, precision=precision, microbatch=microbatch)
     steps = []
     for advantage in (1.0, torch.inf, -1.0):  # also where it is skipped
         rollout.advantages[3] = advantage
@@ -85,8 +85,7 @@ def test_a_step_is_capturable_and_like_every_other(space, microbatch, precision)
 @pytest.mark.parametrize("space", SPACES)
 def test_what_changes_between_steps_lies_where_it_lay(space):
     """Weights, moments, scale, learning rates, coefficients and slots: a graph has their addresses."""
-    clipped = {"value_clip_range": 0.3}
-    stepper, slots, rollout = prepared(space, precision="fp16", **clipped)
+    stepper, slots, rollout = prepared(space, precision="fp16")
 
     def places():
         rates = [adam.param_groups[0]["lr"] for adam in stepper.optimizer._optimizers.values()]
@@ -95,7 +94,7 @@ def test_what_changes_between_steps_lies_where_it_lay(space):
 
     before = places()
     for number in (0.1, 0.2):
-        stepper.set_coefficients(toy_coefficients(number, clip_range=number, entropy_coefficient=number, **clipped))
+        stepper.set_coefficients(toy_coefficients(number, clip_range=number, entropy_coefficient=number))
         slots.step(stepper, rollout)
         stepper.load_optimizer_tensors({n: t.clone() for n, t in stepper.optimizer_tensors().items()})
         stepper.scaler.load_state_dict(stepper.scaler.state_dict())

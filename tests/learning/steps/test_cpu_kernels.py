@@ -59,9 +59,9 @@ def gradient_of(made, rollout, indices, weights):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["-".join(map(str, kind)) for kind in KINDS])
-@pytest.mark.parametrize(("entropy", "value", "value_clip"), [(0.0, 0.5, 0.0), (0.07, 1.3, 0.4)])
-def test_gradients_and_terms_are_those_of_torch(kind, entropy, value, value_clip):
-    coefficients = {"entropy_coefficient": entropy, "value_coefficient": value, "value_clip_range": value_clip}
+@pytest.mark.parametrize(("entropy", "value"), [(0.0, 0.5), (0.07, 1.3)])
+def test_gradients_and_terms_are_those_of_torch(kind, entropy, value):
+    coefficients = {"entropy_coefficient": entropy, "value_coefficient": value}
     changes = {**coefficients, "max_grad_norm": 1e9}
     (eager, rollout), (compiled, _) = stepper(kind, False, **changes), stepper(kind, True, **changes)
     indices, weights = minibatch(padding=30)
@@ -168,14 +168,10 @@ def test_a_step_that_ran_out_of_memory_is_the_step_with_half_the_microbatch(monk
         assert torch.equal(made.optimizer_tensors()[name], tensor), name
 
 
-def test_a_clipped_value_by_hand():
-    """Clip range 0.5 around 1: 1.2 is within; 3 and -1 are beyond, away from and towards the target."""
-    values = np.array([1.2, 3.0, -1.0], np.float32)
-    returns, old, weights = np.array([0.0, 0.0, -4.0]), np.ones(3), np.array([0.5, 0.25, 0.25])
-    columns = Samples(*[np.zeros(0)] * 7, *(x.astype(np.float32) for x in (returns, old)))
-    coefficients, terms = kernel_coefficients(PpoCoefficients(0.2, 0.0, 2.0, 0.5)), np.zeros(len(TERMS))
-    value_head(values, Piece(columns, np.arange(3), weights.astype(np.float32), coefficients), terms)
-    assert dict(zip(TERMS, terms, strict=True))["value_loss"] == pytest.approx(
-        0.5 * (0.5 * 1.44 + 0.25 * 9.0 + 0.25 * 4.5**2)
-    )
-    np.testing.assert_allclose(values, [2 * 0.5 * 1.2, 2 * 0.25 * 3.0, 0.0], rtol=1e-6)
+def test_the_value_loss_by_hand():
+    values, weights = np.array([1.5, -1.0], np.float32), np.array([0.75, 0.25], np.float32)
+    columns = Samples(*[np.zeros(0)] * 7, np.array([0.5, 2.0], np.float32), np.zeros(0))
+    coefficients, terms = kernel_coefficients(PpoCoefficients(0.2, 0.0, 2.0)), np.zeros(len(TERMS))
+    value_head(values, Piece(columns, np.arange(2), weights, coefficients), terms)
+    assert dict(zip(TERMS, terms, strict=True))["value_loss"] == pytest.approx(0.5 * (0.75 * 1.0 + 0.25 * 9.0))
+    np.testing.assert_allclose(values, [2 * 0.75 * 1.0, 2 * 0.25 * -3.0], rtol=1e-6)

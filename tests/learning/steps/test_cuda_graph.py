@@ -62,13 +62,13 @@ def eager(stepper, rollout, seed=0, samples=SAMPLES):
 @pytest.mark.parametrize("space", SPACES)
 def test_replays_are_eager_steps_to_the_bit_whatever_changes_between_epochs(space, microbatch, precision):
     """Also learning rates and coefficients, which a replay must read from tensors; with one capture."""
-    changes = {"microbatch": microbatch, "precision": precision, "value_clip_range": 0.2}
+    changes = {"microbatch": microbatch, "precision": precision}
     stepper, epochs, graphs, rollout = graphed(space, **changes)
     other = toy_stepper(random_model(space), **changes)
     for seed, (rate, coefficient) in enumerate([(1e-3, 0.2), (3e-3, 0.1), (1e-4, 0.02)]):
         for each in (stepper, other):
-            names = ("clip_range", "value_clip_range", "entropy_coefficient", "value_coefficient")
-            numbers = (coefficient, coefficient, 0.1 * coefficient, 3 * coefficient)
+            names = ("clip_range", "entropy_coefficient", "value_coefficient")
+            numbers = (coefficient, 0.1 * coefficient, 3 * coefficient)
             each.set_coefficients(toy_coefficients(1e3 * rate, **dict(zip(names, numbers, strict=True))))
         found, expected = run(epochs, rollout, seed), eager(other, rollout, seed)
         assert torch.equal(found, expected)
@@ -119,11 +119,10 @@ def moved(rollout):
         (lambda s, r: moved(r), True),
         (lambda s, r: s.use_precision("bf16") or r, True),
         (lambda s, r: setattr(s.memory, "microbatch", 16) or r, True),
-        (lambda s, r: s.set_coefficients(toy_coefficients(value_clip_range=0.3)) or r, True),  # values are clipped now
         (lambda s, r: s.set_coefficients(toy_coefficients(entropy_coefficient=0.0)) or r, True),  # a term is left out
         (lambda s, r: s.load_optimizer_tensors({}) or r, False),
     ],
-    ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "clipping", "no bonus", "new state"],
+    ids=["nothing", "fewer", "state", "rates", "moved", "precision", "microbatch", "no bonus", "new state"],
 )
 def test_what_needs_another_capture(change, again):
     stepper, epochs, graphs, rollout = graphed()

@@ -35,7 +35,7 @@ class Penalised(NamedTuple):
 
 def test_ppo_with_the_coefficients_that_are_known_is_for_the_kernels():
     assert set(PpoCoefficients._fields) >= stepper._KNOWN
-    assert unsupported(SPEC, toy_algorithm(), [PpoCoefficients(0.2, 0.1, 0.5, 0.3)]) == ""
+    assert unsupported(SPEC, toy_algorithm(), [PpoCoefficients(0.2, 0.1, 0.5)]) == ""
 
 
 def test_a_coefficient_that_is_not_known_must_be_0_all_the_time():

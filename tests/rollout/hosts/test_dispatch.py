@@ -21,11 +21,11 @@ RECORD = np.zeros(10, np.uint8)
 
 
 def tasks(count):
-    return [Task(2 * k, 2, 0, 50, "rows") for k in range(count)]
+    return [Task(2 * k, 2, 0, 50) for k in range(count)]
 
 
 def played(task):
-    return [Played({}, (), RECORD, b"", {"instance": task.first + k}) for k in range(task.instances)]
+    return [Played({}, (), RECORD, {"instance": task.first + k}) for k in range(task.instances)]
 
 
 class PaperPool:

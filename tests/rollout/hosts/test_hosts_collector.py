@@ -1,4 +1,4 @@
-"""Collection by players: the same trajectories as local play to the bit, in both forms of the wire."""
+"""Collection by players: the same trajectories as local play to the bit."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ pytest.importorskip("pydantic")
 from helpers.player_pools import assert_same, assert_same_state, copied, hosts_collector, local_collector
 from helpers.toy_runs import SEED, actor_weights, new_model, toy_model
 
-from longstride.errors import PolicyNotFiniteError, UserError
+from longstride.errors import PolicyNotFiniteError
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.rollout.hosts.collector import HostsCollector
@@ -16,13 +16,12 @@ from longstride.rollout.hosts.pool import Job, LocalPool
 from longstride.simulators.gym.adapter import GymnasiumSimulator
 
 INSTANCES, STEPS, ROUNDS = 5, 50, 3
-CASES = [("shop", STEPS, "rows"), ("shop", STEPS, "actions"), ("shop", 0, "rows"), ("shop", 0, "actions")]
 
 
-@pytest.mark.parametrize(("kind", "steps", "form"), [*CASES, ("tracker", STEPS, "actions")])
-def test_players_give_the_trajectories_of_local_play(kind, steps, form):
+@pytest.mark.parametrize(("kind", "steps"), [("shop", STEPS), ("shop", 0), ("tracker", STEPS)])
+def test_players_give_the_trajectories_of_local_play(kind, steps):
     plan = RolloutPlan(SEED, INSTANCES, steps, 2)
-    local, hosts = local_collector(kind, plan), hosts_collector(kind, plan, form)
+    local, hosts = local_collector(kind, plan), hosts_collector(kind, plan)
     weights = actor_weights(toy_model(kind))
     hosts.compile(weights)
     for number in range(ROUNDS):
@@ -42,7 +41,7 @@ def weights():
 
 def test_the_next_rollout_is_played_with_the_parameters_of_the_last_one(weights):
     """Policies 0, 1, 2, 3 learn from rollouts that policies 0, 0, 1, 2 played, with their log-probabilities."""
-    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, "rows", lag=1)
+    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, lag=1)
     hosts.compile(weights[0])
     for number, player in enumerate([0, 0, 1, 2]):
         ahead = copied(hosts.collect(weights[number].copy(), number * INSTANCES, INSTANCES)[0])
@@ -53,7 +52,7 @@ def test_the_next_rollout_is_played_with_the_parameters_of_the_last_one(weights)
 
 def test_a_rollout_ahead_is_played_again_after_a_checkpoint(weights):
     local = local_collector("shop", PLAN)
-    first, second = (hosts_collector("shop", PLAN, "rows", lag=1) for _ in range(2))
+    first, second = (hosts_collector("shop", PLAN, lag=1) for _ in range(2))
     for hosts in (first, second):
         hosts.compile(weights[0])
     for number, player in enumerate([0, 0]):
@@ -69,7 +68,7 @@ def test_a_rollout_ahead_is_played_again_after_a_checkpoint(weights):
 
 def test_a_policy_that_diverged_is_not_played_again(weights):
     """The rollout ahead fails one update later; after going back it is played with the good parameters."""
-    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, "rows", lag=1)
+    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, lag=1)
     hosts.compile(weights[0])
     local.collect(weights[0], 0, INSTANCES)
     hosts.collect(weights[0], 0, INSTANCES)
@@ -85,7 +84,7 @@ def test_a_policy_that_diverged_is_not_played_again(weights):
 
 
 def test_another_rollout_than_the_one_ahead_is_played_for_itself(weights):
-    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, "rows", lag=1)
+    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, lag=1)
     hosts.compile(weights[0])
     hosts.collect(weights[0], 0, INSTANCES)
     local.collect(weights[0], 0, INSTANCES)
@@ -93,20 +92,6 @@ def test_another_rollout_than_the_one_ahead_is_played_for_itself(weights):
     local.resize(20)
     expected = copied(local.collect(weights[1], 0, INSTANCES)[0])
     assert_same(copied(hosts.collect(weights[1], 0, INSTANCES)[0]), expected)
-    hosts.close()
-
-
-def test_hosts_that_compute_differently_are_named(weights):
-    """A player whose simulator gives other rewards; the learner's, which rebuilds them, does not."""
-    hosts = hosts_collector("shop", PLAN, "actions")
-    hosts.compile(weights[0])
-    parts = hosts._pool._player._parts
-    parts.collector.simulator = hosts_collector("shop", PLAN, "rows").simulator
-    parts.collector.simulator.parameters = parts.collector.simulator.parameters._replace(price=1.25)
-    for place in range(2):
-        parts.collector.instance(place, 0)._simulator = parts.collector.simulator
-    with pytest.raises(UserError, match=r"instance 0 is not what its actions give .* ROLLOUT_WIRE to 'rows'"):
-        hosts.collect(weights[0], 0, INSTANCES)
     hosts.close()
 
 
@@ -118,7 +103,7 @@ def test_environments_continue_where_they_are_or_elsewhere(lost, lag):
     model = new_model(simulator, "relu")
     plan = RolloutPlan(SEED, 3, 5)
     local, pool = GymnasiumCollector(simulator, model.spec, plan), LocalPool(1)
-    hosts = HostsCollector(Job(simulator, {}, model.spec, plan), pool, "rows", lag)
+    hosts = HostsCollector(Job(simulator, {}, model.spec, plan), pool, lag)
     weights = actor_weights(model)
     local.compile(weights)
     hosts.compile(weights)

@@ -66,7 +66,7 @@ def pool(cluster):
 @pytest.fixture(scope="module")
 def play(pool):
     """Collect a rollout on the hosts and locally, the same ones after each other; return the figures."""
-    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, "actions", pool=pool)
+    local, hosts = local_collector("shop", PLAN), hosts_collector("shop", PLAN, pool=pool)
     weights = actor_weights(toy_model("shop"))
     lines = []
 
@@ -114,7 +114,7 @@ def test_a_host_is_slow(play, pool):
 def test_other_code_is_refused(cluster, monkeypatch):
     here = ray_pool.code_here()
     monkeypatch.setattr(ray_pool, "code_here", lambda: here | {"Longstride": "9.9 (0123)"})
-    hosts = hosts_collector("shop", PLAN, "actions", pool=RayPool(cluster.address, 2))
+    hosts = hosts_collector("shop", PLAN, pool=RayPool(cluster.address, 2))
     with pytest.raises(UserError, match=r"has Longstride .*, this machine 9\.9 \(0123\); install the same version"):
         hosts.compile(actor_weights(toy_model("shop")))
     hosts.close()

@@ -1,4 +1,4 @@
-"""What crosses the wire: nothing is lost, bytes are few, and the cheaper of the two forms is chosen."""
+"""What crosses the wire: nothing is lost, and bytes are few."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,6 @@ pytest.importorskip("pydantic")
 
 from helpers.specs import mlp_spec
 
-from longstride.errors import UserError
-from longstride.rollout.hosts.choose_form import Costs, FormChoice, choose_form
-from longstride.rollout.hosts.dispatch import Traffic
 from longstride.rollout.hosts.wire import pack, smallest_dtype, unpack, write
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -35,23 +32,16 @@ def trajectory_of(spec, constant=False):
 def test_every_column_comes_back_to_the_bit(space, constant):
     spec = mlp_spec((5, 8, space.outputs), (5, 8, 1), space=space)
     rows = trajectory_of(spec, constant and isinstance(space, Discrete))
-    columns, into = pack(rows, "rows", spec), allocate(spec, STEPS, np.empty, cuts=3)
+    columns, into = pack(rows, spec), allocate(spec, STEPS, np.empty, cuts=3)
     write(columns, into)
     for name, column, expected in zip(rows._fields, into, rows, strict=True):
         assert column.tobytes() == expected.tobytes(), name
         assert unpack(columns, name).shape == expected.shape, name
 
 
-def test_a_decision_is_five_bytes_as_an_action():
-    spec = mlp_spec((5, 8, 3), (5, 8, 1))
-    columns = pack(trajectory_of(spec), "actions", spec)
-    assert sum(data.nbytes for *_, data in columns.values()) == 5 * STEPS
-    assert columns.keys() == {"actions", "log_probs", "states"}
-
-
 def test_constant_columns_are_sent_once():
     spec = mlp_spec((5, 8, 3), (5, 8, 1))
-    columns = pack(trajectory_of(spec, constant=True), "rows", spec)
+    columns = pack(trajectory_of(spec, constant=True), spec)
     assert columns["elapsed"][3].nbytes == 8 and columns["masks"][3].nbytes == 3
 
 
@@ -61,28 +51,3 @@ def test_constant_columns_are_sent_once():
 )
 def test_actions_take_the_smallest_integers(space, dtype):
     assert smallest_dtype(space) == np.dtype(dtype)
-
-
-def test_whole_rows_come_where_the_wire_is_fast_and_actions_where_it_is_slow():
-    """500 bytes at 1 GB/s are 0.5 µs; rebuilding takes 4 µs on 4 threads, 1 µs. At 0.1 GB/s the rows take 5 µs."""
-    form, line = choose_form(Costs(500.0, 5.0, 4e-6, 4, 1e9))
-    assert form == "rows" and "take 0.50 µs" in line and "on 4 threads 1.00" in line
-    assert choose_form(Costs(500.0, 5.0, 4e-6, 4, 1e8))[0] == "actions"
-
-
-def test_auto_chooses_after_the_first_rollout_and_says_so_once():
-    spec = mlp_spec((5, 8, 3), (5, 8, 1))
-    rows = trajectory_of(spec)
-    choice = FormChoice("auto", spec, compiled=True)
-    choice.bandwidth = 1e12
-    assert choice.form == "actions" and choice.may_rebuild
-    for _ in range(2):
-        choice.learn(rows, STEPS, Traffic(received_bytes=5 * STEPS, store_seconds=1e-3), 2)
-    assert choice.form == "rows" and len(choice.take_lines()) == 1 and choice.take_lines() == []
-
-
-def test_environments_of_python_send_rows():
-    spec = mlp_spec((5, 8, 3), (5, 8, 1))
-    assert FormChoice("auto", spec, compiled=False).form == "rows"
-    with pytest.raises(UserError, match="ROLLOUT_WIRE is 'actions', but an environment of Gymnasium"):
-        FormChoice("actions", spec, compiled=False)

@@ -181,15 +181,6 @@ def _huge():
     return huge
 
 
-def test_without_a_discount_a_rule_brings_none():
-    ruled = Bandit()
-    ruled.initial_logits = [0.0] * 4
-    assert with_prior(Settings(Config(average_reward=True)), ruled).config.gamma == 0.0
-    both = Settings(Config(average_reward=True, gamma=0.9), {"gamma": "flag"})
-    assert with_prior(both, ruled).config.gamma == 0.9
-    assert with_prior(Settings(Config()), ruled).config.gamma == 0.99
-
-
 def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
     settings = with_defaults(load_settings(None, {"preset": "guide", "num_epochs": "3"}), Bandit())
     found = settings.config

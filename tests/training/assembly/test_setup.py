@@ -11,7 +11,6 @@ from helpers.setups import set_up
 from oracles.toy_simulators import Bandit, Shop
 
 from longstride.config import Config
-from longstride.errors import UserError
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly import components
@@ -113,15 +112,3 @@ def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, 
     assert setup.size.memory.pinned_bytes == rounded + sum(array.nbytes for array in plain)
     memory = setup.size.memory
     assert memory.bytes == memory.copies * trajectory_bytes(setup.spec, memory.decisions)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"average_reward": True, "gamma": 0.9}, "AVERAGE_REWARD discounts nothing, but GAMMA is 0.9; set it to 0"),
-        ({"average_reward": True, "algorithm": "grpo"}, "AVERAGE_REWARD needs ALGORITHM = 'ppo', not 'grpo'"),
-    ],
-)
-def test_settings_that_contradict_the_mean_reward(values, said):
-    with pytest.raises(UserError, match=said):
-        rollout_size(Shop(), **values)

@@ -74,19 +74,6 @@ def group_advantages(
     return GroupAdvantages(advantages, compared, comparisons, identical)
 
 
-def leave_one_out(worth: np.ndarray, by_deviation: bool = False) -> np.ndarray:
-    """Return float64[groups, G], what each member is worth, less the mean of the others.
-
-    With ``by_deviation`` divided by the group's standard deviation.
-    """
-    size, worth = worth.shape[1], worth.astype(np.float64)
-    centred = worth - worth[:, :1]  # exactly 0 where all are the same
-    difference = (centred - centred.mean(axis=1, keepdims=True)) * (size / (size - 1))
-    spread = centred.std(axis=1, keepdims=True) if by_deviation else 1.0
-    result: np.ndarray = np.where(spread > 0.0, difference / np.where(spread > 0.0, spread, 1.0), difference)
-    return result
-
-
 def segments_of(trajectory: Trajectory, discounts: np.ndarray, clocked: bool) -> list[Segment]:
     """Return the episodes of a trajectory, or their parts in it; without a clock a step takes 1."""
     ended = trajectory.terminated | trajectory.truncated

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.errors import UserError
 from longstride.learning.advantages import Total, discounted_sums, mean_and_deviation
 from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
 from longstride.learning.listed.scales import DescriptionScales
@@ -122,46 +121,6 @@ class RewardScale:
             self.statistics = RunningStatistics(**{name: arrays[name] for name in vars(self.statistics)})
             self.divisor = arrays["divisor"]
             self.carried = arrays["carried"] if episodes_continue else np.zeros_like(self.carried)
-
-
-class AverageReward:
-    """The mean reward of a step, or of an interval of simulated time, as a moving average over rollouts.
-
-    Less that, rewards are differential: what a step brings beyond the mean of a process that never ends. The sum of all
-    later ones needs no discount (Sutton and Barto, "Reinforcement learning: an introduction", 2018, section 10.3; Zhang
-    and Ross, "On-policy deep reinforcement learning for the average-reward criterion", 2021). ``rate`` is None before
-    the first rollout.
-    """
-
-    def __init__(self) -> None:
-        self.rate: float | None = None
-
-    def subtract(
-        self, trajectories: Sequence[Trajectory], durations: Sequence[np.ndarray], ranks: Ranks = ALONE
-    ) -> list[Trajectory]:
-        """Take note of a rollout; return it with differential rewards.
-
-        Durations are float64[T] of each trajectory, from each step to the next: 1, or intervals of simulated time.
-
-        Raises:
-            UserError: an episode was terminated: the mean over infinite time says nothing about it.
-        """
-        if any(t.terminated.any() for t in trajectories):
-            raise UserError(
-                "AVERAGE_REWARD is on, but the simulator terminated an episode; the mean reward is for processes that "
-                "never end. Leave it off, or let the simulator go on, or end episodes by max_steps or truncated()."
-            )
-        here = [(float(t.rewards.sum()), float(d.sum())) for t, d in zip(trajectories, durations, strict=True)]
-        sums = flattened(ranks.gather(here))
-        total, time = sum(reward for reward, _ in sums), sum(duration for _, duration in sums)
-        if time > 0.0:
-            rate = total / time
-            self.rate = rate if self.rate is None else _MEMORY * self.rate + (1 - _MEMORY) * rate
-        rate = self.rate or 0.0
-        return [
-            t._replace(rewards=(t.rewards - rate * duration).astype(np.float32))
-            for t, duration in zip(trajectories, durations, strict=True)
-        ]
 
 
 @torch.no_grad()

@@ -11,7 +11,6 @@ from numba.core.errors import NumbaError
 from longstride.errors import PLAYING, UserError
 from longstride.jit_cache.cache import compile_for
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.branches import Branches, BranchPlan
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.compile_errors import describe_compile_error
@@ -37,7 +36,6 @@ class RolloutPlan(NamedTuple):
     threads: int = 1  # most threads to use
     side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
     group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
-    branches: BranchPlan | None = None  # branches that are played beside the rollout
     restart_after: int = 0  # steps after which an instance gives up its episode between two rollouts; 0 for never
     first: int = 0  # number of its first instance among those of all processes
     of: int = 0  # number of instances of all processes; 0 where this one plays all
@@ -61,7 +59,6 @@ class InstanceTrajectory(NamedTuple):
 
     trajectory: Trajectory  # environment steps, views that the next collection overwrites
     finished: list[EpisodeOutcome]  # outcomes of the episodes that ended in it
-    branches: Branches | None = None  # branches from its decisions, views as well
 
 
 class CollectorState(NamedTuple):

@@ -9,7 +9,6 @@ import numpy as np
 
 from longstride.jit_cache.cache import cached
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.branches import Branches, BranchPlayer, new_branches
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.collector import (
     BuildLoop,
@@ -26,7 +25,7 @@ from longstride.rollout.collector import (
     snapshot_of,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
-from longstride.rollout.fill import Filled, fill_to
+from longstride.rollout.fill import fill
 from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room
 from longstride.rollout.trajectory import Allocate, allocate, allocate_plain
 from longstride.seeding import stream
@@ -107,14 +106,8 @@ class FixedLengthCollector(Collector):
 
     def play(self, actor_params: np.ndarray, steps: int, instance: "Instance") -> InstanceTrajectory:
         """Collect so many steps from an instance of this collector."""
-        filled = Filled()
-        for row in instance.sampled_rows(steps):
-            instance.resize(row)
-            fill_to(row, steps, actor_params, instance, filled)
-            instance.branch(actor_params)
         instance.resize(steps)
-        fill_to(steps, steps, actor_params, instance, filled)
-        return InstanceTrajectory(instance.trajectory.first(steps), filled.finished, instance.branches())
+        return fill(steps, actor_params, instance)
 
     def instance(self, place: int, index: int) -> "Instance":
         """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
@@ -125,10 +118,7 @@ class FixedLengthCollector(Collector):
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
         instance = self._instances[0]
-        seconds = compile_loop(self.simulator, self.loop, instance.arguments(actor_params))
-        if instance.player is not None:
-            seconds += compile_loop(self.simulator, self.loop, instance.player.arguments(actor_params))
-        return seconds
+        return compile_loop(self.simulator, self.loop, instance.arguments(actor_params))
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
@@ -141,9 +131,7 @@ class FixedLengthCollector(Collector):
             instance.load(state.records.get(record_name(instance.index)), metadata)
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
-        """Return the instances of a collection as they were before it; none where branches were played, too."""
-        if self.plan.branches is not None:
-            return []
+        """Return the instances of a collection as they were before it."""
         return [
             instance.replayed(before.records[record_name(instance.index)], before.metadata[i])
             for i, instance in enumerate(self._instances[:count])
@@ -169,34 +157,6 @@ class Instance:
         self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
-        plan = collector.plan.branches
-        self.player = BranchPlayer(self._simulator, spec, plan, collector.loop) if plan else None
-        self._branches = new_branches(spec, plan, plan.points(steps)) if plan else None
-        self._sampled = 0
-
-    def sampled_rows(self, steps: int) -> list[int]:
-        """Return the rows of the next rollout, in their order, before which branches are played."""
-        plan, self._sampled = self._collector.plan.branches, 0
-        if plan is None or steps < 2:
-            return []
-        rng = stream(self._collector.plan.seed, "branch rows", self.index, self.number + 1, max(self.age, 0))
-        return sorted(int(row) for row in rng.choice(steps - 1, min(plan.points(steps), steps - 1), replace=False) + 1)
-
-    def branch(self, actor_params: np.ndarray) -> None:
-        """Play branches from the present state; nothing where the episode is over."""
-        plan = self._collector.plan
-        if self.over or plan.branches is None or self.player is None or self._branches is None:
-            return
-        rows = slice(self._sampled * plan.branches.size, (self._sampled + 1) * plan.branches.size)
-        name = plan.seed, self.index, self.number, self.age
-        states = self.states, self._arrays.policy_states
-        self.player.play(actor_params, states, self.age, name, self._branches.select(rows))
-        self._sampled += 1
-
-    def branches(self) -> Branches | None:
-        """Return the branches of the rollout; None where none are played."""
-        plan = self._collector.plan.branches
-        return self._branches.select(slice(0, self._sampled * plan.size)) if self._branches and plan else None
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""

@@ -20,7 +20,6 @@ class Summary(NamedTuple):
     """What the record and the other ranks have to know of a part of a rollout."""
 
     steps: int = 0  # steps of all trajectories
-    decisions: int = 0  # the same with those of branches
     rewards: Sequence[float] = ()  # sum of the rewards of each environment instance
     finished: Sequence[EpisodeOutcome] = ()  # episodes that ended
     seconds: float = 0.0  # time of the collection
@@ -31,10 +30,8 @@ class Summary(NamedTuple):
 def summary_of(instances: Sequence[InstanceTrajectory], seconds: float, problem: str, terminated: bool) -> Summary:
     """Return the summary of what some instances collected."""
     steps = sum(instance.trajectory.steps for instance in instances)
-    branches = [instance.branches for instance in instances if instance.branches is not None]
     return Summary(
         steps=steps,
-        decisions=steps + sum(int(each.lengths.sum()) for each in branches),
         rewards=[float(instance.trajectory.rewards.sum(dtype=np.float64)) for instance in instances],
         finished=[outcome for instance in instances for outcome in instance.finished],
         seconds=seconds,
@@ -47,7 +44,6 @@ def joined(parts: Sequence[Summary]) -> Summary:
     """Return the summary of the parts of all ranks, which were collected at the same time."""
     return Summary(
         steps=sum(part.steps for part in parts),
-        decisions=sum(part.decisions for part in parts),
         rewards=[reward for part in parts for reward in part.rewards],
         finished=[outcome for part in parts for outcome in part.finished],
         seconds=max(part.seconds for part in parts),
@@ -74,7 +70,7 @@ def iteration_record(
 ) -> dict[str, Any]:
     """Return the JSON values of an iteration, counted from 1; other ranks than the first do not know its hash."""
     whole = collected.whole
-    finished, steps = whole.finished, whole.decisions
+    finished, steps = whole.finished, whole.steps
     names = dict.fromkeys(name for outcome in finished for name in outcome.metrics)
     return {
         "iteration": iteration,

@@ -1,4 +1,4 @@
-"""Rewards of a rollout as an update learns from them: discounted, divided by their spread, less their mean."""
+"""Rewards of a rollout as an update learns from them: discounted, divided by their spread."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from longstride.learning.advantages import discount_of, step_discounts
-from longstride.learning.algorithms.interface import RolloutBatch, with_branches
+from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.distributed.ranks import Ranks, flattened
 from longstride.learning.distributed.shares import Share
-from longstride.learning.normalization import AverageReward, RewardScale, rescale_values
+from longstride.learning.normalization import RewardScale, rescale_values
 from longstride.policies.networks import ActorCritic
-from longstride.rollout.branches import Branches
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.simulator import Simulator
 from longstride.training.failures import require_finite
@@ -30,7 +29,7 @@ class Rewards:
 
     ``gamma`` is the discount of the whole horizon, 0 until it is chosen, and ``discount`` that of the last update,
     which may look less far. ``interval`` is the simulated time that both count, 0 until it is measured. ``scale`` has
-    the divisor of the rewards, and ``average`` the mean reward where that counts.
+    the divisor of the rewards.
     """
 
     def __init__(
@@ -39,8 +38,7 @@ class Rewards:
         self._simulator, self._settings, self._model, self._share = simulator, settings, model, share
         self._ranks, self.interval = ranks, simulator.mean_interval
         self.scale = RewardScale(share.count)
-        self.average = AverageReward() if settings.average_reward else None
-        self.gamma = self.discount = 1.0 if settings.average_reward else settings.gamma
+        self.gamma = self.discount = settings.gamma
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
 
     @property
@@ -67,7 +65,6 @@ class Rewards:
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
-            UserError: an episode was terminated where the mean reward counts.
         """
         settings, trajectories = self._settings, collected.trajectories
         grows = self._grows and not collected.whole.terminated
@@ -77,9 +74,8 @@ class Rewards:
             for per in (self.discount, settings.value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
-        scaled = self._differential(self._scaled(trajectories, discounts))
-        branches = [each.branches for each in collected.instances if each.branches is not None]
-        return with_branches(RolloutBatch(scaled, discounts, value_lambdas), list(map(self._as_steps, branches)))
+        scaled = self._scaled(trajectories, discounts)
+        return RolloutBatch(scaled, discounts, value_lambdas)
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
         """Return trajectories with divided rewards; the critic's values are rescaled with them."""
@@ -92,28 +88,13 @@ class Rewards:
             rescale_values(self._model, before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
-    def _differential(self, trajectories: list[Trajectory]) -> list[Trajectory]:
-        """Return trajectories with differential rewards, where the mean reward counts."""
-        if self.average is None:
-            return trajectories
-        by_time = self._settings.discount_per == "time"
-        durations = [t.elapsed / self.interval if by_time else np.ones(t.steps) for t in trajectories]
-        return self.average.subtract(trajectories, durations, self._ranks)
-
-    def _as_steps(self, branches: Branches) -> tuple[Trajectory, np.ndarray]:
-        """Return the branches of an instance as steps with their discounts."""
-        discounts = step_discounts(self.discount, branches.elapsed.ravel(), self.interval, self._settings.discount_per)
-        trajectory, products = branches.as_steps(discounts.reshape(branches.elapsed.shape))
-        return trajectory._replace(rewards=trajectory.rewards / np.float32(self.scale.divisor[0])), products
-
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""
         return {f"{_PREFIX}{name}": array for name, array in (self.scale.arrays() | {"carried": carried}).items()}
 
     def metadata(self) -> dict[str, Any]:
         """Return the JSON values of a checkpoint."""
-        average = {} if self.average is None else {"average_reward": self.average.rate}
-        return {"gamma": self.gamma, "interval": self.interval, **average}
+        return {"gamma": self.gamma, "interval": self.interval}
 
     def restore(
         self, arrays: dict[str, np.ndarray], carried: np.ndarray, metadata: dict[str, Any], episodes_continue: bool
@@ -122,10 +103,8 @@ class Rewards:
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
         self.interval = self.interval or metadata.get("interval", 1.0)
-        if self.average is None:
-            self.gamma = self._settings.gamma or metadata.get("gamma", 0.0)
-        else:
-            self.average.rate = metadata.get("average_reward")
+        discounted = "average_reward" not in metadata  # earlier versions could maximise the mean reward
+        self.gamma = self._settings.gamma or (metadata.get("gamma", 0.0) if discounted else 0.0)
 
 
 def growing_discount(gamma: float, share_done: float) -> float:

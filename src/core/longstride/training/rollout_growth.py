@@ -28,15 +28,13 @@ _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 class GrowthLimits:
     """Decisions of rollouts, of all instances: of the first one, at most, and of the whole run.
 
-    Memory and the length of the run limit the most. ``per_step`` are the decisions for each step of an instance,
-    more than 1 where branches are played.
+    Memory and the length of the run limit the most.
     """
 
     instances: int
     first: int
     most: int
     total: int
-    per_step: float = 1.0
 
 
 @dataclass
@@ -67,7 +65,7 @@ class RolloutGrowth:
     @property
     def steps(self) -> int:
         """Steps of each instance in the next rollout."""
-        return max(int(self.size / self.limits.per_step) // self.limits.instances, 1)
+        return max(self.size // self.limits.instances, 1)
 
     def share(self, iteration: int = 0) -> float:
         """Return the share of the run's steps that is done, 0 .. 1, whatever the number of iterations."""

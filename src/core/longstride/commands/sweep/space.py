@@ -9,6 +9,7 @@ from typing import Any
 
 from longstride.config import Config, load_values
 from longstride.errors import UserError
+from longstride.removed_settings import refuse_removed
 
 EXAMPLE = '--sweep "learning_rate_actor=1e-4..3e-3 log"'
 
@@ -87,6 +88,7 @@ def _as_text(name: str, value: Any, file: Path) -> str:
 def _dimension(name: str, text: str, where: str) -> Dimension:
     if name in _OF_ALL_TRIALS:
         raise UserError(f"{where}: {name} is the same for all trials; give it as a flag of its own.")
+    refuse_removed(name, f"{where}: {name}")
     match = _RANGE.fullmatch(text)
     if match is None:
         return _choices(name, text, where)

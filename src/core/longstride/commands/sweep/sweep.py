@@ -134,4 +134,4 @@ def _fixed(space: list[Dimension], config: Config) -> dict[str, Any]:
         return {}
     if config.gamma:
         raise UserError("--sweep: horizon has no effect where GAMMA is set; leave out one of them.")
-    return {} if config.average_reward else {"gamma": "0"}
+    return {"gamma": "0"}

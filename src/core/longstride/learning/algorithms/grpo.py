@@ -11,17 +11,10 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from longstride.learning.advantages import Total, gae
+from longstride.learning.advantages import Total
 from longstride.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
-from longstride.learning.algorithms.ppo import (
-    LossTerms,
-    PolicyTerms,
-    PpoCoefficients,
-    loss_terms,
-    policy_terms,
-    total_loss,
-)
-from longstride.learning.group_advantages import group_advantages, leave_one_out
+from longstride.learning.algorithms.ppo import LossTerms, PolicyTerms, PpoCoefficients, policy_terms, total_loss
+from longstride.learning.group_advantages import group_advantages
 
 
 @dataclass(frozen=True)
@@ -70,58 +63,6 @@ class Grpo:
         """Return PPO's loss without a critic; see the protocol."""
         terms = policy_terms(outputs, samples, weights, coefficients.clip_range)
         return Loss(total_loss(LossTerms(value_loss=0.0, **terms._asdict()), coefficients), terms)
-
-
-@dataclass(frozen=True)
-class BranchGrpo:
-    """Branches from sampled decisions, valued at their ends: an ``Algorithm`` of ``interface.py``.
-
-    Each trajectory is followed by that of its branches, one step each, G of every sampled decision. The actor learns
-    from the branches' first decisions, the critic from all.
-    """
-
-    group_size: int
-    coefficients: PpoCoefficients
-    divide_by_group_deviation: bool = False
-    needs_critic: ClassVar[bool] = True
-    learns_from_all: ClassVar[bool] = False
-    dependent: ClassVar[int] = 2
-    terms: ClassVar[tuple[str, ...]] = LossTerms._fields
-
-    def targets(
-        self, rollout: RolloutBatch, values: Sequence[np.ndarray], next_values: Sequence[np.ndarray]
-    ) -> Targets:
-        """Return the advantages of the branches, 0 for the other steps, and the critic's targets.
-
-        A branch is worth its rewards and the critic's value of its end; the mean over a group is the critic's target at
-        its decision. Groups whose members are worth the same are left out.
-        """
-        advantages, returns, learned_from, identical, groups = [], [], [], 0, 0
-        columns = rollout.trajectories, values, next_values, rollout.discounts, rollout.value_lambdas
-        for place, (t, value, next_value, discount, value_lambda) in enumerate(zip(*columns, strict=True)):
-            if place % 2 == 0:
-                arrays = t.rewards, value, next_value, discount, t.terminated, t.terminated | t.truncated
-                advantages.append(np.zeros(t.steps))
-                returns.append(gae(*arrays, value_lambda)[1])
-                learned_from.append(np.ones(t.steps, np.bool_))
-                continue
-            worth = t.rewards + discount * np.where(t.terminated, 0.0, next_value)
-            by_group = worth.reshape(-1, self.group_size)
-            difference = leave_one_out(by_group, self.divide_by_group_deviation)
-            different = difference.any(axis=1, keepdims=True)
-            advantages.append(difference.ravel())
-            returns.append(np.broadcast_to(by_group.mean(axis=1, keepdims=True), by_group.shape).ravel())
-            learned_from.append(np.broadcast_to(different, by_group.shape).ravel())
-            groups, identical = groups + len(by_group), identical + int((~different).sum())
-        kept = np.concatenate(learned_from)
-        scaled = _of_unit_size(np.concatenate(advantages), kept, rollout.total)
-        figures = _everywhere({"compared_groups": groups, "identical_groups": identical}, rollout.total)
-        return Targets(scaled, np.concatenate(returns).astype(np.float32), kept, figures)
-
-    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
-        """Return PPO's loss; see the protocol."""
-        terms = loss_terms(outputs, samples, weights, coefficients)
-        return Loss(total_loss(terms, coefficients), terms)
 
 
 def _everywhere(counts: dict[str, int], total: Total | None) -> dict[str, int]:

@@ -32,18 +32,6 @@ class RolloutBatch(NamedTuple):
         return sum(t.steps for t in self.trajectories)
 
 
-def with_branches(rollout: RolloutBatch, branches: Sequence[tuple[Trajectory, np.ndarray]]) -> RolloutBatch:
-    """Return a rollout in which each trajectory is followed by that of its branches, with discounts float64[M]."""
-    if not branches:
-        return rollout
-    trajectories, discounts, value_lambdas = [], [], []
-    for place, (trajectory, products) in enumerate(branches):
-        trajectories += [rollout.trajectories[place], trajectory]
-        discounts += [rollout.discounts[place], products]
-        value_lambdas += [rollout.value_lambdas[place], np.ones(len(products))]
-    return RolloutBatch(trajectories, discounts, value_lambdas, rollout.total)
-
-
 class Samples(NamedTuple):
     """B samples on the device of the model: those of a rollout, or those of a minibatch.
 

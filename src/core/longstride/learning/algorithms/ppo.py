@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.learning.advantages import control_variate_coefficient, gae, mean_and_deviation, standardise
+from longstride.learning.advantages import control_variate_coefficient, gae, standardise
 from longstride.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
 from longstride.policies.distributions import to_float32
 
@@ -16,14 +16,12 @@ from longstride.policies.distributions import to_float32
 class PpoCoefficients(NamedTuple):
     """Coefficients of the loss: floats, or what :class:`longstride.learning.algorithms.interface.Algorithm` says.
 
-    They are epsilon of equation (7), c2 and c1 of equation (9), and the largest move of a value away from that before
-    the update, in units of the value normalisation; 0 for no limit.
+    They are epsilon of equation (7), c2 and c1 of equation (9).
     """
 
     clip_range: Any
     entropy_coefficient: Any
     value_coefficient: Any
-    value_clip_range: Any = 0.0
 
 
 class PolicyTerms(NamedTuple):
@@ -57,13 +55,11 @@ def total_loss(terms: LossTerms, coefficients: PpoCoefficients) -> Any:
 class Ppo:
     """PPO with generalised advantage estimation (a :class:`longstride.learning.algorithms.interface.Algorithm`).
 
-    The lambda is that of the actor's advantages; the coefficients are those at the start of a run. Without a discount,
-    where the average reward counts, only differences of values have a meaning: their targets have mean 0.
+    The lambda is that of the actor's advantages; the coefficients are those at the start of a run.
     """
 
     gae_lambda: float
     coefficients: PpoCoefficients
-    average_reward: bool = False
     needs_critic: ClassVar[bool] = True
     dependent: ClassVar[int] = 1
     learns_from_all: ClassVar[bool] = True
@@ -87,10 +83,7 @@ class Ppo:
             arrays = rewards, value, next_value, discount, t.terminated, ended
             advantages.append(gae(*arrays, self.gae_lambda)[0])
             returns.append(gae(*arrays, value_lambda)[1])
-        targets = np.concatenate(returns)
-        if self.average_reward:
-            targets -= mean_and_deviation(targets, rollout.total)[0]
-        return Targets(standardise(np.concatenate(advantages), rollout.total), targets)
+        return Targets(standardise(np.concatenate(advantages), rollout.total), np.concatenate(returns))
 
     def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""
@@ -102,7 +95,7 @@ def loss_terms(
     outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients
 ) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
-    errors = _squared_errors(to_float32(outputs.values), samples, coefficients.value_clip_range)
+    errors = (to_float32(outputs.values) - samples.returns).square()
     return LossTerms(**_terms(outputs, samples, weights, coefficients.clip_range, {"value_loss": 0.5 * errors}))
 
 
@@ -134,16 +127,3 @@ def _weighted_sums(figures: dict[str, Tensor], weights: Tensor) -> dict[str, Ten
     """Return the weighted sum of each figure; all together, because on a GPU each operation is a launch."""
     sums = (torch.stack(list(figures.values())) * weights).sum(dim=-1)
     return dict(zip(figures, sums.unbind(), strict=True))
-
-
-def _squared_errors(values: Tensor, samples: AnySamples, clip_range: float | Tensor) -> Tensor:
-    """Return float32[B] squared errors of the critic.
-
-    With a clip range this is the larger one of the value and of the value clipped around ``samples.values``, as in
-    OpenAI Baselines' PPO2: a value that has moved further than the range towards its target has no gradient.
-    """
-    errors = (values - samples.returns).square()
-    if not isinstance(clip_range, Tensor) and clip_range == 0.0:
-        return errors
-    clipped = samples.values + (values - samples.values).clamp(-clip_range, clip_range)  # type: ignore[arg-type]
-    return torch.maximum(errors, (clipped - samples.returns).square())

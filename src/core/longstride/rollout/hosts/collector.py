@@ -10,11 +10,10 @@ import numpy as np
 from longstride.errors import PolicyNotFiniteError
 from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from longstride.rollout.fault_locator import ReplayedInstance
-from longstride.rollout.hosts.choose_form import FormChoice, Wanted
 from longstride.rollout.hosts.dispatch import Dispatcher, Traffic
-from longstride.rollout.hosts.parts import Parts, parts_of_learner, rebuilding_loop
+from longstride.rollout.hosts.parts import Parts, parts_of_learner
 from longstride.rollout.hosts.pool import Job, Pool
-from longstride.rollout.hosts.wire import Form, largest_task
+from longstride.rollout.hosts.wire import largest_task
 from longstride.rollout.trajectory import Allocate, allocate_plain
 
 PLAYING = "rollout.actor_params"
@@ -41,7 +40,6 @@ class _Rollout(NamedTuple):
     collected: list[InstanceTrajectory]
     traffic: Traffic
     seconds: float
-    form: Form
 
 
 class HostsCollector(Collector):
@@ -52,12 +50,10 @@ class HostsCollector(Collector):
     memory is a second one.
     """
 
-    def __init__(self, job: Job, pool: Pool, wanted: Wanted, lag: int = 0, new: Allocate = allocate_plain) -> None:
+    def __init__(self, job: Job, pool: Pool, lag: int = 0, new: Allocate = allocate_plain) -> None:
         self.simulator, self.spec, self.plan = job.simulator, job.spec, job.plan
         self._job, self._pool, self._lag, self.steps = job, pool, lag, job.plan.steps
-        self._choice = FormChoice(wanted, job.spec, job.simulator.compiled)
-        loop = rebuilding_loop(job.simulator, job.spec)
-        self._parts = [parts_of_learner(job.simulator, job.spec, job.plan, new, loop) for _ in range(1 + lag)]
+        self._parts = [parts_of_learner(job.simulator, job.spec, job.plan, new) for _ in range(1 + lag)]
         self._dispatcher = Dispatcher(pool, max(job.plan.threads, 1))
         self._background = ThreadPoolExecutor(1, thread_name_prefix="rollout") if lag else None
         self._ahead: Ahead | None = None
@@ -108,15 +104,13 @@ class HostsCollector(Collector):
 
     def _play(self, actor_params: np.ndarray, first_episode: int, count: int, parts: Parts | None = None) -> _Rollout:
         """Play a rollout on the hosts."""
-        begin, parts, form = time.perf_counter(), parts or self._parts[0], self._choice.form
+        begin, parts = time.perf_counter(), parts or self._parts[0]
         units = self._units(count)
-        tasks = [parts.task(unit, first_episode, self.steps, form) for unit in units]
+        tasks = [parts.task(unit, first_episode, self.steps) for unit in units]
         stored, traffic = self._dispatcher.play(tasks, self._pool.put(actor_params), parts.store)
         parts.finish(count)
         collected, seconds = [each for task in stored for each in task], time.perf_counter() - begin
-        steps = sum(each.trajectory.steps for each in collected)
-        self._choice.learn(collected[0].trajectory, steps, traffic, self._dispatcher.threads)
-        return _Rollout(parts, collected, traffic, seconds, form)
+        return _Rollout(parts, collected, traffic, seconds)
 
     def _units(self, count: int) -> list[range]:
         """Return which instances are played by one task."""
@@ -138,7 +132,6 @@ class HostsCollector(Collector):
             "lost": len(traffic.lost),
             "tasks_played_again": traffic.played_again,
             "most_waiting": traffic.most_waiting,
-            "wire": rollout.form,
             "received_bytes": traffic.received_bytes,
             "sent_bytes": traffic.sent_bytes,
             "host_seconds": traffic.host_seconds,
@@ -150,7 +143,7 @@ class HostsCollector(Collector):
             f"Host {name} was lost; what it had to play was played elsewhere, with the same result."
             for name in traffic.lost
         ]
-        self.lines += [*self._pool.take_lines(), *self._choice.take_lines()]
+        self.lines += self._pool.take_lines()
 
     def figures(self) -> dict[str, Any]:
         """Return what a record says of the hosts in the last rollout."""
@@ -176,13 +169,9 @@ class HostsCollector(Collector):
             self.steps = steps
 
     def compile(self, actor_params: np.ndarray) -> float:
-        """Start the players, which compile the loop, and compile what rebuilds; return the seconds of the latter."""
+        """Start the players, which compile the loop; return 0, as this process compiles nothing."""
         self.lines += self._pool.start(self._job, actor_params)
-        begin = time.perf_counter()
-        if self._choice.may_rebuild:
-            self._parts[0].collector.compile(actor_params)
-        self._choice.bandwidth = self._pool.bandwidth()
-        return time.perf_counter() - begin
+        return 0.0
 
     def state_dict(self) -> CollectorState:
         """Return the state before the rollout that is played already, and the parameters with which it is played."""

@@ -46,7 +46,7 @@ class Traffic:
     sent_bytes: int = 0  # episodes that were sent to hosts
     received_bytes: int = 0  # trajectories that came back
     host_seconds: float = 0.0  # processor time of the hosts' threads
-    store_seconds: float = 0.0  # processor time of this machine's threads for storing and rebuilding
+    store_seconds: float = 0.0  # processor time of this machine's threads for storing
     most_waiting: int = 0  # most tasks that were with hosts at once
 
 

@@ -48,7 +48,7 @@ class Order(NamedTuple):
     file_digest: str  # of the file in the source; empty without one
     simulator_digest: str
     spec: dict[str, Any]
-    plan: list[Any]  # fields of the RolloutPlan without branches
+    plan: list[Any]  # fields of the RolloutPlan
     places: int  # tasks that are played at once
     folder: str  # working folder of the run; a host that has one of this name works in it
 
@@ -70,10 +70,6 @@ class Player:
     def code(self) -> Code:
         """Return versions of what runs here."""
         return code_here()
-
-    def probe(self, size: int) -> np.ndarray:
-        """Return so many bytes, to measure the wire."""
-        return np.ones(size, np.uint8)
 
     def prepare(self, order: str, actor_params: np.ndarray) -> str:
         """Build the simulator of an :class:`Order` and compile the loop; return what is wrong, empty if nothing is."""
@@ -136,7 +132,7 @@ class Player:
 
 def order_of(simulator: Simulator, source: dict[str, Any], spec: PolicySpec, plan: RolloutPlan, places: int) -> str:
     """Return the JSON text of an :class:`Order`; the source is that of ``portable_source``."""
-    fields = list(plan._replace(branches=None, threads=1))
+    fields = list(plan._replace(threads=1))
     digests = file_digest(source), simulator_digest(simulator)
     return json.dumps(Order(source, *digests, spec_to_json(spec), fields, places, os.getcwd())._asdict())
 

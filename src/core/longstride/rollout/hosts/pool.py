@@ -55,9 +55,6 @@ class Pool(Protocol):
     def take_lines(self) -> list[str]:
         """Return sentences for the user since the last call, about hosts that have joined."""
 
-    def bandwidth(self) -> float:
-        """Return the bytes a second that arrive from all hosts together; 0 where nothing crosses a wire."""
-
     def put(self, actor_params: np.ndarray) -> Any:
         """Hand over the parameters of an iteration once; return what stands for them."""
 
@@ -101,10 +98,6 @@ class LocalPool:
     def take_lines(self) -> list[str]:
         """Return nothing: no host joins."""
         return []
-
-    def bandwidth(self) -> float:
-        """Return 0: nothing crosses a wire."""
-        return 0.0
 
     def put(self, actor_params: np.ndarray) -> tuple[int, np.ndarray]:
         """Keep a copy of the parameters, which the next update changes."""

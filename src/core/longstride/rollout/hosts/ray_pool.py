@@ -21,9 +21,6 @@ _START = 180.0
 PATIENCE = 30.0
 """Seconds without an answer to a question after which a player counts as lost: its process may be stopped."""
 
-_PROBE_BYTES = 16 << 20
-"""Bytes that each host sends to measure the wire."""
-
 
 @dataclass
 class _Actor:
@@ -58,7 +55,7 @@ class RayPool:
         self._actors: dict[Place, _Actor] = {}
         self._refused = set[Place]()  # hosts that joined later and cannot play
         self._lines: list[str] = []  # sentences for the user about hosts that joined later
-        self._version, self._bandwidth, self._one_each = 0, 0.0, False
+        self._version, self._one_each = 0, False
         self._actor_params = np.zeros(0, np.float32)
         self._prepare: Callable[[Place], str] | None = None
 
@@ -84,7 +81,6 @@ class RayPool:
             if problem := self._get(actor, actor.ready):
                 raise UserError(f"Host {actor.host.name} cannot play: {problem.rstrip('.')}.")
             actor.ready = None
-        self._bandwidth = self._measure()
         cores = sum(place.cores for place in places)
         return [f"Hosts: {len(places)} players with {cores} threads play.", *filter(None, [self._cluster.note, *notes])]
 
@@ -125,17 +121,6 @@ class RayPool:
                 f"Host {name} cannot start a player ({one_line(error)}); look at it with `ray status`, and install the "
                 "same version of Longstride there."
             ) from None
-
-    def _measure(self) -> float:
-        """Return the bytes a second that arrive when all hosts send at once."""
-        probes = [actor.handle.probe.remote(_PROBE_BYTES) for actor in self._actors.values()]
-        begin = time.perf_counter()
-        sizes = [self._get(actor, probe).nbytes for actor, probe in zip(self._actors.values(), probes, strict=True)]
-        return float(sum(sizes) / (time.perf_counter() - begin))
-
-    def bandwidth(self) -> float:
-        """Return what :meth:`start` measured."""
-        return self._bandwidth
 
     def hosts(self) -> list[Host]:
         """Return the players that are prepared, and start one on each host without one."""

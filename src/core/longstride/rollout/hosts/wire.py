@@ -1,6 +1,6 @@
 """What crosses the wire: tasks for a host, and the trajectories that it sends back, in as few bytes as lose nothing."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,13 +9,7 @@ from longstride.rollout.collector import EpisodeOutcome, RolloutPlan
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
-Form = Literal["rows", "actions"]
-"""``rows``: all columns of a trajectory. ``actions``: actions, log-probabilities and the policy's states; whoever has
-the simulator's state before them rebuilds the rest."""
-
 _LARGEST_TASK = 16
-
-_OF_ACTIONS = "actions", "log_probs", "states"
 
 
 class Saved(NamedTuple):
@@ -32,7 +26,6 @@ class Task(NamedTuple):
     instances: int  # number of instances
     first_episode: int  # number of the iteration's first whole episode
     steps: int  # steps of each instance; 0 for a whole episode
-    form: Form  # what comes back
     saved: tuple[Saved, ...] = ()  # their unfinished episodes; none where they play whole ones
 
 
@@ -40,9 +33,8 @@ class Played(NamedTuple):
     """What a host played of an instance."""
 
     columns: dict[str, Any]  # columns of the trajectory, packed
-    finished: tuple[EpisodeOutcome, ...]  # outcomes of the episodes that ended; none where they are rebuilt
-    record: np.ndarray  # uint8[*], states after the steps; the policy's alone where the simulator's is rebuilt
-    digest: bytes  # of the simulator's state after the steps
+    finished: tuple[EpisodeOutcome, ...]  # outcomes of the episodes that ended
+    record: np.ndarray  # uint8[*], the simulator's state after the steps and then the policy's; empty without any
     metadata: dict[str, Any]  # episode after the steps
 
 
@@ -51,10 +43,9 @@ def largest_task(plan: RolloutPlan) -> int:
     return max(_LARGEST_TASK, plan.side_by_side)
 
 
-def pack(trajectory: Trajectory, form: Form, spec: PolicySpec) -> dict[str, Any]:
+def pack(trajectory: Trajectory, spec: PolicySpec) -> dict[str, Any]:
     """Return columns of a trajectory: integers in the smallest dtype, bools as bits, a constant column once."""
-    names = _OF_ACTIONS if form == "actions" else Trajectory._fields
-    return {name: _packed(getattr(trajectory, name), name, spec.action_space) for name in names}
+    return {name: _packed(getattr(trajectory, name), name, spec.action_space) for name in Trajectory._fields}
 
 
 def unpack(columns: dict[str, Any], name: str) -> np.ndarray:
@@ -105,7 +96,7 @@ def steps_of(columns: dict[str, Any]) -> int:
 def bytes_of(played: Played) -> int:
     """Return the bytes of what a host sends of an instance, without those that name the columns."""
     columns = sum(int(data.nbytes) for *_, data in played.columns.values())
-    return columns + played.record.nbytes + len(played.digest) + _METADATA_BYTES
+    return columns + played.record.nbytes + _METADATA_BYTES
 
 
 def task_bytes(task: Task) -> int:

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from longstride.config import Config
-from longstride.learning.algorithms.grpo import BranchGrpo, Grpo
+from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.schedule import Coefficients, Schedule
@@ -20,8 +20,7 @@ def from_config(kind: type[T], config: Config, **others: Any) -> T:
 def build_algorithm(config: Config) -> Algorithm:
     """Return the algorithm of a run with its first coefficients."""
     coefficients = from_config(PpoCoefficients, config, clip_range=config.ppo_clip_param)
-    grpo = BranchGrpo if config.group_method == "branch" else Grpo
-    kind: type[Any] = grpo if config.algorithm == "grpo" else Ppo
+    kind: type[Any] = Grpo if config.algorithm == "grpo" else Ppo
     algorithm: Algorithm = from_config(kind, config, coefficients=coefficients)
     return algorithm
 
@@ -30,9 +29,6 @@ def build_schedule(config: Config) -> Schedule:
     """Return how the coefficients of the update change over a run."""
     start = build_algorithm(config).coefficients
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
-    clip = 0.0 if config.clip_range_schedule == "linear" else 1.0
     entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
-    end = start._replace(
-        clip_range=clip * start.clip_range, value_clip_range=clip * start.value_clip_range, entropy_coefficient=entropy
-    )
+    end = start._replace(entropy_coefficient=entropy)
     return Schedule(Coefficients(1.0, start), Coefficients(rate, end))

@@ -92,7 +92,7 @@ def build_trainer(
 def _growth_limits(setup: Setup) -> GrowthLimits:
     size = setup.size
     total = setup.config.training_episodes * size.unit
-    return GrowthLimits(size.instances, size.first, size.samples, total, size.decisions_per_step)
+    return GrowthLimits(size.instances, size.first, size.samples, total)
 
 
 def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector:
@@ -110,7 +110,6 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
         threads=plan.simulation_threads,
         side_by_side=plan.lockstep,
         group_size=size.group_size,
-        branches=size.branches,
         restart_after=size.restart_after,
         first=share.first,
         of=size.instances if ranks.size > 1 else 0,

@@ -49,9 +49,9 @@ def build_hosts_collector(setup: Setup, plan: Plan, rollout: RolloutPlan, new: A
     job = Job(setup.simulator, setup.source, setup.spec, rollout)
     if config.rollout_hosts:
         pool = RayPool(config.rollout_hosts, plan.simulation_threads)
-        return HostsCollector(job, pool, config.rollout_wire, config.rollout_lag, new)
+        return HostsCollector(job, pool, config.rollout_lag, new)
     threads = plan.simulation_threads if setup.simulator.compiled else 1
-    return HostsCollector(job, LocalPool(threads), "rows", config.rollout_lag, new)
+    return HostsCollector(job, LocalPool(threads), config.rollout_lag, new)
 
 
 def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
@@ -61,8 +61,6 @@ def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
         check_address(config.rollout_hosts)
     if rollout.of:
         raise UserError(f"{name} does not go with torchrun, whose processes play their own share; leave one out.")
-    if setup.size.branches is not None:
-        raise UserError(f"{name} does not go with GROUP_METHOD = 'branch', which this process plays; leave one out.")
     if config.rollout_lag and grows(config, setup.simulator):
         raise UserError(
             "ROLLOUT_LAG plays the next rollout before its size is chosen; set GROW_ROLLOUTS to False, or "

@@ -134,7 +134,7 @@ def collection_work(setup: Setup) -> CollectionWork:
     elif not setup.simulator.compiled:
         problem = "the environments are Gymnasium's, which Python steps one after another"
     elif config.algorithm == "grpo":
-        problem = "ALGORITHM is grpo, whose groups and branches only the compiled loop plays"
+        problem = "ALGORITHM is grpo, whose groups only the compiled loop plays"
     elif spec.scores_actions:
         problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
     return CollectionWork(

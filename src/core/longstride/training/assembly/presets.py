@@ -107,13 +107,10 @@ def with_prior(settings: Settings, simulator: Simulator) -> Settings:
     if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
         return settings
     fields = Config.model_fields
-    others = WITH_PRIOR.keys() - {"gamma"} if config.average_reward else WITH_PRIOR.keys()
     free = [
         name
         for name in WITH_PRIOR
-        if name in others
-        and getattr(config, name) == fields[name].default
-        and settings.sources.get(name) not in ("flag", "run")
+        if getattr(config, name) == fields[name].default and settings.sources.get(name) not in ("flag", "run")
     ]
     changes = {name: WITH_PRIOR[name] for name in free}
     fewer: list[str] = []

@@ -5,6 +5,7 @@ from typing import Any
 
 from longstride.config import Config, load_values
 from longstride.errors import UserError
+from longstride.removed_settings import REMOVED, sentences_about
 from longstride.settings import Settings
 from longstride.training.assembly.run_settings import read_config, require_own_hosts
 from longstride.training.run_directory.directory import RunDirectory
@@ -39,7 +40,7 @@ def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") ->
     origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run
-    notes = _unknown(values, file)
+    notes = _unknown(values, file) + sentences_about(values, file)
     if differing := _not_taken(given, run, origins):
         notes.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
     resumed = run.model_copy(update={**flags, "run_directory": given.config.run_directory})
@@ -61,7 +62,7 @@ def _require_same_network(run: Config, flags: dict[str, Any]) -> None:
 
 def _unknown(values: dict[str, Any], file: str) -> list[str]:
     """Return a sentence about settings of another version."""
-    names = [name.upper() for name in values if name not in Config.model_fields]
+    names = [name.upper() for name in values if name not in Config.model_fields and name not in REMOVED]
     return [f"{file} has settings that this version does not know: {', '.join(names)}."] if names else []
 
 

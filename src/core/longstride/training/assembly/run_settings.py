@@ -14,7 +14,7 @@ from longstride.training.run_directory.read_json import SETTINGS, read_json
 
 _NOT_LEARNED = (
     *("simulation_threads", "update_threads", "episode_time_limit", "checkpoints_kept"),
-    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts", "rollout_wire"),
+    *("evaluate_every", "evaluation_episodes", "gradient_checkpointing", "rollout_hosts"),
     *LOG_LIMITS,
 )
 """Settings that change no bit of the parameters on the CPU."""

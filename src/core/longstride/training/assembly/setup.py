@@ -9,7 +9,6 @@ from longstride.hardware.types import HostRollout
 from longstride.policies.families.families import FAMILIES
 from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.branches import BranchPlan
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
@@ -46,7 +45,7 @@ class RolloutSize:
 
     Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
     ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
-    number of instances; the memory is that of the trajectories on the host, without branches. Instances of a group
+    number of instances; the memory is that of the trajectories on the host. Instances of a group
     share random streams. After ``restart_after`` steps an instance gives up its episode, 0 for never.
     """
 
@@ -58,19 +57,12 @@ class RolloutSize:
     first: int = 0
     unit: int = 0
     group_size: int = 1
-    branches: BranchPlan | None = None
     restart_after: int = 0
 
     @property
     def samples(self) -> int:
         """Expected number of samples, at most where rollouts grow."""
         return self.instances * self.expected_steps
-
-    @property
-    def decisions_per_step(self) -> float:
-        """Decisions for each step of an instance, those of branches included."""
-        plan = self.branches
-        return 1.0 if plan is None else 1.0 + plan.size * plan.length / plan.interval
 
     @property
     def counted(self) -> int:
@@ -148,13 +140,10 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     many whole episodes as make a rollout of the usual size.
     """
     require_groups(config, simulator)
-    _require_one_objective(config)
-    branches, group = _branches(config), group_size(config)
+    group = group_size(config)
     if grows(config, simulator):
-        return _growing_size(config, simulator, spec, group, branches)
+        return _growing_size(config, simulator, spec, group)
     steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
-    if branches is not None:
-        steps = steps or simulator.expected_steps or simulator.max_steps
     expected = steps or simulator.expected_steps or simulator.max_steps
     if config.episodes_per_update:
         instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
@@ -166,28 +155,17 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator)
-    return RolloutSize(instances, steps, expected, reason, memory, group_size=group, branches=branches)
+    return RolloutSize(instances, steps, expected, reason, memory, group_size=group)
 
 
 def group_size(config: Config) -> int:
     """Return the number of instances that share random streams; 1 where none do."""
-    return config.group_size if _compares_rollouts(config) else 1
+    return config.group_size if config.algorithm == "grpo" else 1
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
     """Return whether the user or the simulator named the size of a rollout."""
     return bool(config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps)
-
-
-def _compares_rollouts(config: Config) -> bool:
-    return config.algorithm == "grpo" and config.group_method == "crn"
-
-
-def _branches(config: Config) -> BranchPlan | None:
-    """Return how branches are played; None where none are."""
-    if config.algorithm != "grpo" or _compares_rollouts(config):
-        return None
-    return BranchPlan(config.group_size, config.branch_length, config.branch_interval)
 
 
 def grows(config: Config, simulator: Simulator) -> bool:
@@ -208,45 +186,25 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         _require_no_comparison_of_states(config, "learns from many steps together")
     if config.algorithm != "grpo":
         return
-    if config.group_method == "branch" and config.kl_coefficient > 0.0:
-        raise UserError(
-            "KL_COEFFICIENT charges every decision, but GROUP_METHOD = 'branch' learns from the first one of a branch "
-            "alone; set it to 0, or GROUP_METHOD to 'crn'."
-        )
     if not simulator.compiled:
         raise UserError(
             "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
             "does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
         )
-    if _compares_rollouts(config) and config.episodes_per_update % config.group_size:
+    if config.episodes_per_update % config.group_size:
         raise UserError(
             f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
             f"{config.group_size}; change one of them."
         )
 
 
-def _require_one_objective(config: Config) -> None:
-    """Check that the mean reward is maximised by an algorithm that can, and without a discount."""
-    if config.average_reward and config.algorithm != "ppo":
-        raise UserError(
-            f"AVERAGE_REWARD needs ALGORITHM = 'ppo', not '{config.algorithm}', whose advantages are sums of rewards; "
-            "change one of them."
-        )
-    if config.average_reward and config.gamma > 0.0:
-        raise UserError(
-            f"AVERAGE_REWARD discounts nothing, but GAMMA is {config.gamma:g}; set it to 0, or leave one out."
-        )
-
-
 def _require_no_comparison_of_states(config: Config, kind: str) -> None:
     """Check that nothing asks a policy of some kind, a phrase, about single steps alone."""
-    problem = ""
-    if config.algorithm == "grpo" and config.group_method == "branch":
-        problem = "GROUP_METHOD = 'branch' learns from single decisions; set it to 'crn', or ALGORITHM to 'ppo'"
-    elif config.kl_coefficient > 0.0:
-        problem = "KL_COEFFICIENT compares single decisions with the first policy; set it to 0"
-    if problem:
-        raise UserError(f"POLICY_NETWORK is '{config.policy_network}', which {kind}, but {problem}.")
+    if config.kl_coefficient > 0.0:
+        raise UserError(
+            f"POLICY_NETWORK is '{config.policy_network}', which {kind}, but KL_COEFFICIENT compares single decisions "
+            "with the first policy; set it to 0."
+        )
 
 
 def whole_groups(instances: int, group_size: int) -> int:
@@ -254,9 +212,7 @@ def whole_groups(instances: int, group_size: int) -> int:
     return -(-instances // group_size) * group_size
 
 
-def _growing_size(
-    config: Config, simulator: Simulator, spec: PolicySpec, group_size: int, branches: BranchPlan | None
-) -> RolloutSize:
+def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_size: int) -> RolloutSize:
     """Return the size of rollouts that grow to the usual number of samples, or to what the whole run allows."""
     streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
@@ -267,7 +223,7 @@ def _growing_size(
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
     restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
-    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, branches, restart)
+    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, restart)
 
 
 def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator) -> HostRollout:

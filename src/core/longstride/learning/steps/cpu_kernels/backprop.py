@@ -63,7 +63,7 @@ class Backprop:
             returns=number,
             values=number,
         )
-        coefficients = KernelCoefficients(0.2, 0.0, 1.0, 0.5, 0.0)
+        coefficients = KernelCoefficients(0.2, 1.0, 0.5, 0.0)
         piece = Piece(arrays_of(samples), np.zeros(1, np.int64), np.zeros(1, np.float32), coefficients)
         self.run(piece, self.workspace(1))
 

@@ -23,10 +23,9 @@ _LOG_SQRT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class KernelCoefficients(NamedTuple):
-    """Clip ranges of PPO and derivatives of the total loss by its terms; floats, so that a change compiles nothing."""
+    """Clip range of PPO and derivatives of the total loss by its terms; floats, so that a change compiles nothing."""
 
     clip_range: float
-    value_clip_range: float
     by_policy_loss: float
     by_value_loss: float
     by_entropy: float
@@ -77,20 +76,12 @@ def _policy_terms(log_prob, row, piece, terms):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def value_head(values, piece, terms):  # type: ignore[no-untyped-def]
     """Turn the critic's outputs, float32[rows], into derivatives."""
-    rollout, coefficients = piece.rollout, piece.coefficients
-    clip_range, by_value_loss = coefficients.value_clip_range, coefficients.by_value_loss
+    rollout, by_value_loss = piece.rollout, piece.coefficients.by_value_loss
     for row in range(len(piece.indices)):
         k, weight, value = piece.indices[row], piece.weights[row], values[row]
         error = np.float64(value) - rollout.returns[k]
-        squared, slope = error * error, error
-        if clip_range > 0.0:
-            moved = np.float64(value) - rollout.values[k]
-            if abs(moved) > clip_range:
-                clipped = rollout.values[k] + math.copysign(clip_range, moved) - rollout.returns[k]
-                if clipped * clipped > squared:
-                    squared, slope = clipped * clipped, 0.0
-        terms[_VALUE] += 0.5 * squared * weight
-        values[row] = by_value_loss * slope * weight
+        terms[_VALUE] += 0.5 * (error * error) * weight
+        values[row] = by_value_loss * error * weight
 
 
 @cached

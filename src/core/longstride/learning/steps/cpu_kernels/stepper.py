@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from longstride.hardware.types import Precision
-from longstride.learning.algorithms.grpo import BranchGrpo, Grpo
+from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm, AnySamples, Samples
 from longstride.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
 from longstride.learning.distributed.add_minibatch import add_minibatch
@@ -26,7 +26,7 @@ from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import PolicySpec
 
-_KNOWN = {"clip_range", "value_clip_range", "value_coefficient", "entropy_coefficient"}
+_KNOWN = {"clip_range", "value_coefficient", "entropy_coefficient"}
 """Coefficients of PPO whose terms the kernels compute."""
 
 _ROWS = 256
@@ -191,7 +191,7 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
     """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
     if not spec.family.update_kernels:
         return f"compiled kernels are for multilayer perceptrons, not for {spec.family.name}"
-    if not isinstance(algorithm, Ppo | Grpo | BranchGrpo):
+    if not isinstance(algorithm, Ppo | Grpo):
         return f"compiled kernels compute the losses of PPO and GRPO, not of {type(algorithm).__name__}"
     used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}
     unknown = [name.upper() for name in used if name not in _KNOWN]
@@ -200,6 +200,5 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
 
 def kernel_coefficients(coefficients: PpoCoefficients) -> KernelCoefficients:
     """Return the kernels' coefficients; the derivatives are those of :func:`total_loss`, which is linear."""
-    clip_ranges = float(coefficients.clip_range), float(coefficients.value_clip_range)
     ones = [_NO_TERMS._replace(**{term: 1.0}) for term in ("policy_loss", "value_loss", "entropy")]
-    return KernelCoefficients(*clip_ranges, *(float(total_loss(one, coefficients)) for one in ones))
+    return KernelCoefficients(float(coefficients.clip_range), *(float(total_loss(one, coefficients)) for one in ones))
