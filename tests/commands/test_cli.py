@@ -32,7 +32,6 @@ SMALL = [
 KEYS = {
     *(
         "iteration",
-        "episode",
         "steps",
         "return",
         "simulation_seconds",
@@ -96,7 +95,6 @@ def finished(tmp_path_factory):
 def test_a_finished_run_holds_what_it_should(finished):
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [1, 2]
-    assert [line["episode"] for line in lines] == [1, 2], "the name in earlier versions"
     for line in lines:
         assert line.keys() >= KEYS
         assert line["steps"] == 256

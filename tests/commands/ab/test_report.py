@@ -13,7 +13,7 @@ from longstride.training.evaluation.statistics import paired_difference, paired_
 
 def record(number, simulation=1.0, transfer=0.0, update=2.0, metric=10.0, **more):
     return {
-        **{"episode": number, "steps": 100, "return": -metric, "metrics": {"cycle_time": metric}},
+        **{"iteration": number, "steps": 100, "return": -metric, "metrics": {"cycle_time": metric}},
         **{"simulation_seconds": simulation, "transfer_seconds": transfer, "update_seconds": update},
         **{"precision": "fp32", "batch_size": 63, "execution": "eager", "trajectory_sha256": f"{number}"},
         **more,

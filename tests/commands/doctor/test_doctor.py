@@ -71,7 +71,7 @@ def level(check, run):
 
 
 def test_a_machine_on_which_all_is_well(examined):
-    findings = diagnose(examined(records=[{**RECORD, "episode": 1}]))
+    findings = diagnose(examined(records=[{**RECORD, "iteration": 1}]))
     assert {f.level for f in findings} == {"ok"}, findings
     assert len({f.check for f in findings}) == len(findings) == len(CHECKS)
 

@@ -21,7 +21,7 @@ SETTINGS = {"gamma": 0.9, "simulator_options": {"max_steps": 5}, "use_tf32": Tru
 
 def record(iteration):
     return {
-        **{"iteration": iteration, "episode": iteration, "steps": 10, "return": -iteration / 3, "precision": "fp32"},
+        **{"iteration": iteration, "steps": 10, "return": -iteration / 3, "precision": "fp32"},
         **{"metrics": {"cash": 1.5 * iteration, "by_kind": [1, 2]}, "units": {"cash": "euros"}, "evaluation": None},
         **({"entropy": math.nan} if iteration == 2 else {}),
     }

@@ -74,7 +74,6 @@ def iteration_record(
     names = dict.fromkeys(name for outcome in finished for name in outcome.metrics)
     return {
         "iteration": iteration,
-        "episode": iteration,  # the name in earlier versions, to be dropped in the next one
         "simulated_episodes": len(finished),
         "steps": steps,
         "trajectory_sha256": _digest(collected.trajectories, ranks),
