@@ -11,7 +11,7 @@ from helpers.toy_runs import KINDS, actor_weights, toy_episodes, toy_model, toy_
 from oracles.toy_simulators import NAN_OBSERVATION, NAN_REWARD, NO_ACTION, FaultParameters, Faulty, Shop
 
 from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
-from longstride.policies import mingru
+from longstride.policies.families.mingru import network as mingru
 from longstride.rollout.batched import collector as collector_module
 from longstride.rollout.batched import threads as threads_module
 from longstride.rollout.collector import CollectorState
