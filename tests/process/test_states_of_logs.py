@@ -235,7 +235,7 @@ def test_strangers_and_ways_that_the_flow_does_not_have(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "at", "sentence"),
     [
-        (WHOLE, "noon", "--at: 'noon' is no ISO 8601 date and time like 2026-11-23T10:15:00."),
+        (WHOLE, "noon", "--at: 'noon' is not an ISO 8601 date and time like 2026-11-23T10:15:00."),
         (WHOLE[:-1], "2020-01-01", "nothing has happened by 2020-01-01T00:00:00; name a later --at."),
         (WHOLE, "2026-11-23T09:00+01:00", "has a UTC offset, but the times of"),
         ([*WHOLE, "f,check,ann,2026-11-23 10:00,2026-11-23 09:00"], None, "line 9 ends before it starts"),

@@ -144,7 +144,7 @@ def test_every_example_works(example):
         ("people +99999999999 analyst", "is not understood"),
         ("arrivals -100%", "nothing would be left"),
         ("arrivals +0%", "nothing would change"),
-        ("times -10% approve it", "is no activity"),
+        ("times -10% approve it", "is not an activity"),
         ("times -10% app", "may be Check application, Appraise property, Approve loan; name one"),
         ("kim off someday", "'someday' is not a day of the week"),
         ("kim off 5", "'5' is not a day of the week"),

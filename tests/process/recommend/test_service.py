@@ -160,7 +160,7 @@ def _check_figures(state, assignment, scenario):
         (422, '{"time": 1e999}', "the body: time: Input should be a finite number"),
         (422, '{"time": 1, "waiting": [{"case": "1", "activity": "A"}]}', "the body: waiting[0].since is missing."),
         (422, '{"time": 1, "in_work": [{"case": 1}]}', "the body: in_work[0].activity is missing."),
-        (400, '{"time": "noon"}', "time: 'noon' is no ISO 8601 date and time like 2026-11-23T10:15:00."),
+        (400, '{"time": "noon"}', "time: 'noon' is not an ISO 8601 date and time like 2026-11-23T10:15:00."),
         (
             400,
             '{"time": 1, "on_shift": ["nihgt"]}',

@@ -84,7 +84,7 @@ def find_activity(scenario: Scenario, words: str) -> str:
         raise UserError(f"{words!r} may be {', '.join(found[:12])}; name one of them.")
     if not found:
         ending = suggestion(wanted, scenario.activities, f"there are {', '.join(scenario.activities[:12])}")
-        raise UserError(f"{words!r} is no activity of scenario {scenario.name}{ending}")
+        raise UserError(f"{words!r} is not an activity of scenario {scenario.name}{ending}")
     return found[0]
 
 

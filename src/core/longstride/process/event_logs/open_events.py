@@ -246,7 +246,7 @@ def _present(
         try:
             moment = datetime.fromisoformat(at)
         except ValueError:
-            raise UserError(f"--at: {at[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
+            raise UserError(f"--at: {at[:60]!r} is not an ISO 8601 date and time like 2026-11-23T10:15:00.") from None
         if not 1000 < moment.year < 9000:
             raise UserError(f"--at: {at[:60]!r} is not in the years that are read, 1001 to 8999.")
         if moment.tzinfo is not None and not has_offset:

@@ -64,4 +64,6 @@ def _moment(text: str, where: Where) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{at(where)}: {text[:60]!r} is no ISO 8601 date and time like 2026-11-23T10:15:00.") from None
+        raise UserError(
+            f"{at(where)}: {text[:60]!r} is not an ISO 8601 date and time like 2026-11-23T10:15:00."
+        ) from None

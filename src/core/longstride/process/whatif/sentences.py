@@ -48,8 +48,8 @@ def equivalent_sentence(base: Played, equivalent: Equivalent, cost: float) -> st
     """Return a sentence about the policy's gain in people or in cases; it claims no more than the comparison shows."""
     if equivalent.steps[0].low <= 0.0:
         return (
-            f"The policy is not shown to be better than {base.best} on the process as it is, so no number of people or "
-            f"cases by which {base.best} would match it is given."
+            f"The policy is not shown to be better than {base.best} on the process as it is, so no equivalent "
+            "in people or cases is given."
         )
     if equivalent.what == "arrivals":
         return _in_arrivals(base, equivalent)

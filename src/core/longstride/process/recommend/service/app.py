@@ -37,7 +37,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "a name is unknown, or the state contradicts itself or the scenario"},
     401: {"model": Problem, "description": "the token is missing or wrong"},
     413: {"model": Problem, "description": f"the body is larger than {MOST_BYTES:,} bytes"},
-    422: {"model": Problem, "description": "the body is no JSON of this form"},
+    422: {"model": Problem, "description": "the body is not JSON of this form"},
     503: {"model": Problem, "description": "the service is stopping, or has too many connections"},
 }
 

@@ -41,7 +41,7 @@ class _Lines:
             number += piece.count("\n")
             if len(rest) >= LONGEST_TEXT:
                 raise UserError(
-                    f"{self._source}: line {number} is longer than {LONGEST_TEXT:,} characters; this is no event log."
+                    f"{self._source}: line {number} is longer than {LONGEST_TEXT:,} characters, unlike any event log."
                 )
             yield io.StringIO(piece, newline="")
         yield io.StringIO(rest, newline="")
@@ -81,7 +81,9 @@ def csv_table(file: IO[bytes], guard: Guard, columns: Mapping[str, str]) -> Tabl
             rows, numbers, bad, more = _some_rows(reader, before, len(names), source)
             last = reader.line_num if rows or bad else last
             if reader.line_num - last > LONGEST_TEXT:
-                raise UserError(f"{source} has more than {LONGEST_TEXT:,} empty lines in a row; this is no event log.")
+                raise UserError(
+                    f"{source} has more than {LONGEST_TEXT:,} empty lines in a row and is not an event log."
+                )
             cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
             yield Block(numbers, [list(map(str.strip, cells[i])) for i in wanted], bad)
 

@@ -108,5 +108,5 @@ def require_short(texts: Sequence[str], source: str) -> None:
     longest = max(map(len, texts), default=0)
     if longest > LONGEST_TEXT:
         raise UserError(
-            f"{source} has a cell of {longest:,} characters, more than {LONGEST_TEXT:,}; this is no event log."
+            f"{source} has a cell of {longest:,} characters, more than {LONGEST_TEXT:,}; this is not an event log."
         )

@@ -87,7 +87,7 @@ def require_tags(since: int, source: str) -> None:
     """Refuse XML with too many bytes since its last tag: blanks, a comment or a value without an end."""
     if since > LONGEST_TEXT:
         raise UserError(
-            f"{source} has more than {LONGEST_TEXT:,} characters without a tag of XML; this is no event log."
+            f"{source} has more than {LONGEST_TEXT:,} characters without a tag of XML; this is not an event log."
         )
 
 
