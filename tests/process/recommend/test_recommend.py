@@ -169,7 +169,7 @@ def test_runs_that_recommend_nothing(run, tmp_path, capsys):
         "needs --run-directory DIR": ["--state", str(state)],
         "There is no checkpoint in": ["--state", str(state), "--run-directory", str(tmp_path)],
         "There is no file": ["--state", str(tmp_path / "none.json"), "--run-directory", str(run)],
-        "is of cartpole; --mode recommend is for processes": ["--state", str(state), "--checkpoint", str(other)],
+        "simulates cartpole; --mode recommend is for processes": ["--state", str(state), "--checkpoint", str(other)],
         "--serve 99999": ["--serve", "99999", "--run-directory", str(run)],
         "the service needs a token": ["--serve", "0", "--host", "0.0.0.0", "--run-directory", str(run)],
         "--state does not go with --mode evaluate": ["--mode", "evaluate", "--state", "x"],
