@@ -1,4 +1,4 @@
-"""A rule played for many steps in a compiled loop, which is compiled once for all instances and rules of a simulator."""
+"""A rule played for many steps in a compiled loop, compiled once for all instances and rules of a simulator."""
 
 from functools import cache
 
