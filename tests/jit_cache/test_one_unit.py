@@ -1,8 +1,11 @@
 """A kernel and its callees, compiled as one unit: each callee once, without machine code of its own, still callable."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
+import numba
 import numpy as np
 import pytest
 from numba import njit, types
@@ -37,11 +40,16 @@ def build_kernel(helper):
 
 
 VALUES = np.arange(4.0)
+SHIPPED = one_unit.TESTED
 
 
 @pytest.fixture(autouse=True)
 def as_without_tests(monkeypatch):
-    """Keep nothing on disk, and compile only kernels in units, where the other tests do so with everything."""
+    """Keep nothing on disk, and compile only kernels in units, where the other tests do so with everything.
+
+    Whatever version of Numba is here counts as tested: these are its tests.
+    """
+    monkeypatch.setattr(one_unit, "TESTED", (".".join(numba.__version__.split(".")[:2]),))
     monkeypatch.setenv("LONGSTRIDE_KERNEL_CACHE", "off")
     monkeypatch.setattr(Dispatcher, "compile", one_unit._UNIT.compile)
 
@@ -53,6 +61,24 @@ def compilations():
         yield lambda function: sum(
             started.is_start and started.data["dispatcher"] is function for _, started in recorder.buffer
         )
+
+
+@pytest.mark.parametrize(
+    ("version", "in_units"), [("0.68.9", True), ("0.69.0", False), ("0.680.0", False), ("1.68", False)]
+)
+def test_only_tested_versions_of_numba_compile_in_units(monkeypatch, version, in_units):
+    monkeypatch.setattr(one_unit, "TESTED", ("0.68",))
+    monkeypatch.setattr(numba, "__version__", version)
+    kernel = build_kernel(build_helper())
+    assert hasattr(kernel._compiler.compile, "args") == in_units
+    assert kernel(VALUES) == 12.0
+
+
+def test_the_version_of_numba_that_is_installed_by_default_is_tested(monkeypatch):
+    monkeypatch.setattr(one_unit, "TESTED", SHIPPED)
+    constraints = Path(__file__).resolve().parents[2] / "constraints.txt"
+    (version,) = re.findall(r"^numba==(\S+)", constraints.read_text(), re.MULTILINE)
+    assert one_unit._is_tested(version), "add it to TESTED if the other tests of this file pass"
 
 
 def test_a_callee_is_compiled_once_for_several_kernels(compilations):
