@@ -1,4 +1,4 @@
-"""A rule played for many steps in a compiled loop, which is compiled once for all instances and rules of a simulator."""
+"""A rule played for many steps in a compiled loop, which all instances and rules of a simulator share."""
 
 from functools import cache
 
