@@ -21,6 +21,7 @@ from longstride.simulators.validate import require_complete
 from longstride.text import Say
 
 BUILT_IN = {
+    "process": "longstride.process.load:make_process",
     "acrobot": "longstride.simulators.classic_control:Acrobot",
     "base_stock": "longstride.simulators.inventory:BaseStock",
     "cartpole": "longstride.simulators.classic_control:CartPole",
@@ -31,7 +32,6 @@ BUILT_IN = {
     "mountain_car_continuous": "longstride.simulators.classic_control:MountainCarContinuous",
     "n_model": "longstride.simulators.queueing:NModel",
     "pendulum": "longstride.simulators.classic_control:Pendulum",
-    "process": "longstride.process.load:make_process",
     "reentrant_line": "longstride.simulators.queueing:ReentrantLine",
     "tandem": "longstride.simulators.queueing:Tandem",
 }
