@@ -44,6 +44,7 @@ if _lacks("pydantic", "scipy"):
     collect_ignore_glob += [
         "benchmarks/*",
         "research/*",
+        "process/*",
         "simulators/*",
         "training/evaluation/test_process_fidelity.py",
     ]

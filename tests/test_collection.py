@@ -19,5 +19,5 @@ def test_the_gpu_tests_need_no_package_of_the_command_line():
     command = [sys.executable, "-c", code, "-m", "gpu", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:]
-    for file in ("hardware/test_gpu_machine.py", "hardware/planning/test_gpu_memory.py", "learning/test_gpu.py"):
+    for file in ("hardware/test_gpu_machine.py", "learning/step_costs/test_gpu_memory.py", "learning/test_gpu.py"):
         assert f"tests/{file}::" in done.stdout

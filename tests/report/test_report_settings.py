@@ -16,7 +16,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-di
 
 def test_every_origin_of_a_setting_has_words():
     (line,) = [line for line in REFERENCE.read_text(encoding="utf-8").splitlines() if line.startswith("| `sources`")]
-    origins = re.findall(r"`([a-z_]+)`", line.partition("for each one")[2])
+    origins = re.findall(r"`([a-z_]+)`", line.partition("source of each value")[2])
     assert "simulation" in origins
     values = {f"setting_{origin}": 1 for origin in origins}
     sources = {f"setting_{origin}": origin for origin in origins}

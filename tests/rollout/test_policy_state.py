@@ -9,21 +9,15 @@ from numba import njit
 from oracles.toy_simulators import Shop
 
 from longstride.policies.compiled.network import Network
+from longstride.policies.families.mlp.family import MLP
 from longstride.policies.parameter_layout import feature_weights_offset
-from longstride.policies.spec import CHUNK, PolicySpec
-from longstride.rollout import collect_steps
+from longstride.policies.spec import CHUNK, Family, PolicySpec, Remembering
 from longstride.rollout.collector import CollectorState, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 
 INSTANCES, STEPS = 3, 50
 PARAMS = np.zeros(2000, np.float32)  # the sampling reads the weights of the action features at its end
-
-
-class Counting(PolicySpec):
-    """A policy whose state is (steps so far, sum of the first observed value), and which likes no action more."""
-
-    state_size, has_memory = 2, True
 
 
 @njit
@@ -47,12 +41,20 @@ def outputs(workspace, place):
     return workspace[64 * place + 2 : 64 * place + 6]
 
 
+COUNTING = Family(
+    "counting",
+    MLP.matrices,
+    lambda spec: Network(load, advance, outputs, 64),
+    Remembering(state_size=lambda spec, hidden: 2, reach=lambda spec: 0),
+)
+"""A family whose state is (steps so far, sum of the first observed value), and which likes no action more."""
+
+
 @pytest.fixture
-def counting(monkeypatch):
+def counting():
     """Return the spec of a shop's policy that counts."""
-    monkeypatch.setattr(collect_steps, "build_network", lambda spec: Network(load, advance, outputs, 64))
-    shop = Shop()
-    spec = Counting(shop.observation_size, shop.action_space, HIDDEN, CRITIC_HIDDEN, "relu", shop.action_feature_size)
+    shop, hidden = Shop(), (HIDDEN, CRITIC_HIDDEN)
+    spec = PolicySpec(shop.observation_size, shop.action_space, *hidden, "relu", COUNTING, shop.action_feature_size)
     assert feature_weights_offset(spec) + spec.action_features <= len(PARAMS), "else it reads what lies behind them"
     return spec
 

@@ -3,6 +3,9 @@
 import csv
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.log_forms import csv_text, events, ocel_json
 
 from longstride.config import Config
