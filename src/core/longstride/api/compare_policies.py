@@ -10,6 +10,7 @@ from longstride.errors import UserError, suggestion
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
 from longstride.settings import Settings
+from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.run_settings import values_of_a_run
@@ -60,8 +61,11 @@ def policy_on(
 def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = True) -> list[str]:
     """Return the lines below the table: comparison, what can change at all, what does in plain words, messages."""
     lines = [comparison_sentence(result, simulator)] if with_policy else []
-    if note := simulator.hooks.evaluation_note(simulator, result.records):
-        lines.append(note)
+    try:
+        with naming_the_hook(simulator, "evaluation_note"):
+            lines += filter(None, [simulator.hooks.evaluation_note(simulator, result.records)])
+    except UserError as error:  # the episodes are played: a sentence about them must not lose them
+        lines.append(str(error))
     words = plain_words(result, simulator)
     return [*lines, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
 

@@ -4,12 +4,14 @@ A simulator that wants any of it sets ``hooks`` to an object of a class that ext
 compiled. The process simulator has such an object (``longstride.process.hooks``); any other simulator can have one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.errors import UserError, one_line
 from longstride.text import Say
 
 Records = list[dict[str, Any]]
@@ -57,6 +59,22 @@ class PlayedEpisode(NamedTuple):
     seed: int
     streams: str
     episode: int
+
+
+@contextmanager
+def naming_the_hook(simulator: Any, name: str) -> Iterator[None]:
+    """Turn an exception of a simulator's own hook into one sentence that names it.
+
+    Raises:
+        UserError: the hook raised.
+    """
+    try:
+        yield
+    except (UserError, OSError, MemoryError):  # which the command line words itself
+        raise
+    except Exception as error:
+        kind = f"{type(error).__name__}: {one_line(error)}"
+        raise UserError(f"{type(simulator).__name__}.hooks.{name} raised {kind}; correct it, or remove it.") from error
 
 
 class Hooks:

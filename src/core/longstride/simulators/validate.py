@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError, suggestion
+from longstride.simulators.hooks import Hooks
 from longstride.simulators.simulator import Simulator, function_of
 from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
@@ -54,6 +55,8 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
         yield f"{name} has a Box of actions, which has no logits to add to: remove action_features."
     if weights is not None and np.shape(weights) != (size,):
         yield f"{name}.initial_feature_weights must be an array of action_feature_size = {size} numbers."
+    if not isinstance(simulator.hooks, Hooks):
+        yield f"{name}.hooks must be an object of a class that extends longstride.simulators.hooks.Hooks."
     yield from _problems_of_descriptions(simulator, name)
     if np.dtype(simulator.state_dtype).names is None:
         yield f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...])."

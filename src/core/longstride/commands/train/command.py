@@ -13,6 +13,7 @@ from longstride.errors import this_command
 from longstride.escaping import shell_word
 from longstride.learning.distributed.ranks import Ranks
 from longstride.settings import Settings
+from longstride.simulators.hooks import naming_the_hook
 from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.last_check import SHORT_RUN, last_check
 from longstride.training.assembly.resumed_settings import resumed_settings
@@ -68,7 +69,8 @@ def _settings_to_resume(given: Settings, options: TrainOptions) -> Settings:
 def _checked(run: Run) -> list[str]:
     """Return what is shown to be better than the trained policy, if the simulator has short episodes."""
     trainer = run.trainer
-    short = trainer.simulator.hooks.short_episodes(trainer.simulator)
+    with naming_the_hook(trainer.simulator, "short_episodes"):
+        short = trainer.simulator.hooks.short_episodes(trainer.simulator)
     if short is None:
         return []
     evaluated = trainer.judge.best.judged_by == "evaluations"

@@ -14,7 +14,7 @@ from longstride.policies.families.families import FAMILIES
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
-from longstride.simulators.hooks import Chosen, Records, Trial
+from longstride.simulators.hooks import Chosen, Records, Trial, naming_the_hook
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.components import new_model
@@ -48,7 +48,12 @@ def choose_options(
     require_memory(part_of(setup, ranks), plan_part(setup, machine, ranks), machine, ranks.size)
     resumed = values_of_a_run(directory.path) if resume else None
     trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
-    return ranks.from_first(lambda: simulator.hooks.choose_options(simulator, trial))
+
+    def choose() -> Chosen:
+        with naming_the_hook(simulator, "choose_options"):
+            return simulator.hooks.choose_options(simulator, trial)
+
+    return ranks.from_first(choose)
 
 
 def with_choice(chosen: Chosen, setup: Setup) -> Setup:

@@ -22,6 +22,7 @@ from longstride.output import note_losses
 from longstride.policies.parameter_layout import layout_of
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
+from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.loading import LoadedSimulator, is_built_in
 from longstride.terminal import make_console
 from longstride.text import Say
@@ -264,4 +265,5 @@ def _files_kept(setup: Setup | None, directory: RunDirectory, say: Say) -> Itera
 
 def _write_files(setup: Setup, directory: RunDirectory, say: Say) -> Sequence[Path]:
     """Write what a simulator writes into a run directory, and return the files."""
-    return setup.simulator.hooks.write_files(setup.simulator, directory.path, setup.config.seed, say)
+    with naming_the_hook(setup.simulator, "write_files"):
+        return setup.simulator.hooks.write_files(setup.simulator, directory.path, setup.config.seed, say)

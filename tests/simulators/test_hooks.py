@@ -1,0 +1,39 @@
+"""Hooks of a user's simulator: what is wrong with one is a sentence, and loses no evaluation."""
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from oracles.toy_simulators import Shop
+
+from longstride.api.compare_policies import closing_lines
+from longstride.errors import UserError
+from longstride.simulators.hooks import Hooks
+from longstride.simulators.validate import require_complete
+from longstride.training.evaluation.evaluate import Evaluation
+
+
+class Noting(Hooks):
+    def evaluation_note(self, simulator, records):
+        return f"{len(records['fixed'])} episodes."
+
+
+def lines_of(records):
+    shop = Shop()
+    shop.hooks = Noting()
+    return closing_lines(Evaluation(2, records), shop, with_policy=False)
+
+
+def test_a_note_is_below_the_table():
+    assert lines_of({"fixed": [{"return": 1.0}, {"return": 2.0}]})[0] == "2 episodes."
+
+
+def test_a_note_that_fails_is_a_line():
+    assert lines_of({})[0] == "Shop.hooks.evaluation_note raised KeyError: 'fixed'; correct it, or remove it."
+
+
+def test_hooks_are_an_object_that_extends_the_defaults():
+    shop = Shop()
+    shop.hooks = None
+    with pytest.raises(UserError, match=r"Shop\.hooks must be an object of a class that extends longstride\."):
+        require_complete(shop)
