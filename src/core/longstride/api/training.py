@@ -14,6 +14,7 @@ from longstride.learning.distributed.join import joined_ranks
 from longstride.learning.distributed.launch import Launch, see_own_gpu
 from longstride.learning.distributed.ranks import Ranks, wait_for_all
 from longstride.settings import Settings
+from longstride.simulators.hooks import close_all
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
 from longstride.training.assembly.run import Run, build_run
@@ -83,7 +84,11 @@ def open_training(given: Settings, options: TrainOptions, begin: Begin, say: Say
         run = build_run(start.settings, resume, say, start.loaded, options.file, options.verbose, ranks)
         if ranks.rank == 0 and start.is_named:
             remember_simulator(run.trainer.metadata["source"])
-        yield Training(start, run, ranks, say)
+        try:
+            yield Training(start, run, ranks, say)
+        finally:
+            for line in close_all(run.trainer.simulator):
+                say(line)
 
 
 def stop_on_interrupt(say: Say, ranks: Ranks, *signals: signal.Signals) -> StopOnInterrupt:

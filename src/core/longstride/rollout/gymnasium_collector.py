@@ -28,7 +28,7 @@ class GymnasiumCollector(Collector):
         self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate = allocate_plain
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
-        self.policy = build_step_policy(spec)
+        self.policy, self._hinted = build_step_policy(spec), False
         self._instances = [EnvironmentInstance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def collect(
@@ -79,6 +79,12 @@ class GymnasiumCollector(Collector):
         for instance in self._instances:
             instance.resize(steps)
 
+    def take_lines(self) -> list[str]:
+        """Return a hint about the first observations, once."""
+        hint = "" if self._hinted else self._instances[0].hint()
+        self._hinted = self._hinted or bool(hint)
+        return [f"Hint: {hint}"] if hint else []
+
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return nothing: the steps of an environment cannot be repeated."""
         return []
@@ -105,6 +111,10 @@ class EnvironmentInstance:
     def environment(self) -> OpenEnvironment:
         """The environment."""
         return OpenEnvironment(self._collector.simulator)
+
+    def hint(self) -> str:
+        """Return a hint about the observations so far; empty for none."""
+        return self.environment.hint() if "environment" in vars(self) else ""
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""

@@ -1,12 +1,24 @@
-"""Numba's long error reports as one sentence with the user's own line."""
+"""Errors of a user's code and Numba's long reports as one clause with the user's own line."""
 
 import inspect
 import linecache
 import re
 from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from longstride.errors import UserError
+import numba
+import numpy as np
+
+from longstride.errors import UserError, one_line
+from longstride.jit_cache.source_digest import is_of_a_user
+
+_HERE = Path(__file__).parent
+_PACKAGE = str(_HERE.parent)
+_LIBRARIES = (str(Path(str(file)).parent) for file in (np.__file__, numba.__file__))
+FOREIGN = (*(str(_HERE / folder) for folder in ("check", "gym")), *_LIBRARIES, "<")
+"""Beginnings of the paths of code that calls a user's code, or that it calls."""
 
 _REMEDY = "use plain arithmetic, loops and NumPy arrays (docs/reference/simulator-contract.md)"
 _PLACES = re.compile(r'(?:File "([^"\n]+)", line (\d+))|(?:(?:at|from) ([^\s()]+\.py) \((\d+)\))')
@@ -59,6 +71,30 @@ def place(file: str, line: int) -> str:
     """Return ``line 7 of shop.py: the line``."""
     text = linecache.getline(file, line).strip()
     return f"line {line} of {file}" + (f": {text}" if text else "")
+
+
+def place_of_error(trace: TracebackType | None) -> str:
+    """Return the innermost line of a traceback that is the user's, also of an error in a library that the user calls.
+
+    Without any such line it is the innermost one that is neither ours, nor NumPy's, nor Numba's; empty for none.
+    """
+    lines = []
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((*FOREIGN, _PACKAGE)):
+            lines.append((file, trace.tb_lineno))
+        trace = trace.tb_next
+    own = [line for line in lines if is_of_a_user(Path(line[0]))] or lines
+    return place(*own[-1]) if own else ""
+
+
+def with_line(error: BaseException) -> str:
+    """Return the kind of an error with its text and, where it is known, the user's line: ``KeyError: 'b' (line 7 of``
+    ``shop.py: the line)``.
+    """
+    line = place_of_error(error.__traceback__)
+    text = f"{type(error).__name__}: {one_line(error)}".rstrip(": ")
+    return text + (f" ({line})" if line else "")
 
 
 def _reason(error: BaseException) -> str:

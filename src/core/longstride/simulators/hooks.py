@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longstride.errors import UserError, one_line
+from longstride.errors import UserError
+from longstride.simulators.compile_errors import with_line
 from longstride.text import Say
 
 Records = list[dict[str, Any]]
@@ -73,8 +74,18 @@ def naming_the_hook(simulator: Any, name: str) -> Iterator[None]:
     except (UserError, OSError, MemoryError):  # which the command line words itself
         raise
     except Exception as error:
-        kind = f"{type(error).__name__}: {one_line(error)}"
-        raise UserError(f"{type(simulator).__name__}.hooks.{name} raised {kind}; correct it, or remove it.") from error
+        raise UserError(
+            f"{type(simulator).__name__}.hooks.{name} raised {with_line(error)}; correct it, or remove it."
+        ) from error
+
+
+def close_all(simulator: Any) -> list[str]:
+    """Close what a simulator's episodes have opened, and return sentences about what failed, in this too."""
+    try:
+        with naming_the_hook(simulator, "close"):
+            return list(simulator.hooks.close())
+    except (UserError, OSError, MemoryError) as error:
+        return [str(error)]
 
 
 class Hooks:
@@ -132,6 +143,13 @@ class Hooks:
 
     def release(self) -> None:
         """Forget what only :meth:`write_files` needs; a run has written them, or will not."""
+
+    def close(self) -> list[str]:
+        """Close what the episodes of a run or an evaluation have opened; return sentences about what failed.
+
+        It is called at the end, also after an error or an interrupt.
+        """
+        return []
 
     def short_episodes(self, simulator: Any) -> Any | None:
         """Return the simulator with short episodes, for the check at the end of a run; None for no check."""

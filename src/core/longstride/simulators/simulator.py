@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from longstride.errors import PolicyNotFiniteError, SimulatorError, one_line
-from longstride.simulators.compile_errors import describe_compile_error
+from longstride.errors import PolicyNotFiniteError, SimulatorError
+from longstride.simulators.compile_errors import describe_compile_error, place_of_error, with_line
 from longstride.simulators.hooks import Hooks
 from longstride.simulators.spaces import ActionSpace, MultiDiscrete, description
 
@@ -253,10 +253,8 @@ def naming_the_episode(simulator: Simulator, episode: str | Callable[[], str]) -
         raise describe_compile_error(simulator, error) from error
     except Exception as error:
         name = episode if isinstance(episode, str) else episode()
-        raise SimulatorError(
-            f"{type(simulator).__name__}, episode {name}: {type(error).__name__}: {one_line(error)}; set "
-            "NUMBA_DISABLE_JIT=1 to see the line."
-        ) from error
+        remedy = "" if place_of_error(error.__traceback__) else "; set NUMBA_DISABLE_JIT=1 to see the line"
+        raise SimulatorError(f"{type(simulator).__name__}, episode {name}: {with_line(error)}{remedy}.") from error
 
 
 @njit(nogil=True)

@@ -11,6 +11,7 @@ from longstride.commands.plan.report import PlanReport
 from longstride.hardware.detect import detect_machine
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.hooks import close_all
 from longstride.text import Say, format_duration
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
@@ -92,7 +93,10 @@ def measure(setup: Setup, with_update: bool) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         trainer = build_trainer(setup, plan, Path(folder))
         startup = trainer.collector.compile(trainer.actor_params())
-        played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.instances)
+        try:
+            played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.instances)
+        finally:
+            close_all(setup.simulator)
     trajectories = [each.trajectory for each in played]
     steps = sum(t.steps for t in trajectories)
     return Measured(startup, seconds, steps, _sample_seconds(trainer, trajectories) if with_update else 0.0)

@@ -9,6 +9,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
 from longstride.settings import Settings
+from longstride.simulators.hooks import close_all
 from longstride.text import Say
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.hosts import played_here
@@ -54,11 +55,14 @@ def run_replay(given: Settings, iteration: int | None, trust: bool, console: Con
     settings = settings.told(say)
     with report_gpu_loss():
         trainer = _build(settings, iteration, min(kept, default=iteration) < iteration, say)
-        with TemporaryDirectory() as folder, Progress(console, iteration, trainer.iteration, "") as progress:
-            trainer.checkpoints = CheckpointWriter(Path(folder))
-            same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
-            trainer.checkpoints.close()
-        trainer.collector.close()  # which may play the next rollout already
+        try:
+            with TemporaryDirectory() as folder, Progress(console, iteration, trainer.iteration, "") as progress:
+                trainer.checkpoints = CheckpointWriter(Path(folder))
+                same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
+                trainer.checkpoints.close()
+            trainer.collector.close()  # which may play the next rollout already
+        finally:
+            close_all(trainer.simulator)
     return 0 if all(same) else 1
 
 

@@ -18,6 +18,7 @@ from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.hosts.parts import Parts, parts_of_host
 from longstride.rollout.hosts.same_code import Code, code_here, file_digest, simulator_digest
 from longstride.rollout.hosts.wire import Played, Task
+from longstride.simulators.hooks import close_all
 from longstride.simulators.loading import from_source
 from longstride.simulators.simulator import Simulator
 
@@ -117,6 +118,12 @@ class Player:
             return Answer([], Fault(UserError.__name__, str(error), task.first), time.thread_time() - begin)
         finally:
             self._free.put(place)
+
+    def close(self) -> None:
+        """Close what the episodes have opened, once the task that is played has ended."""
+        if self._parts is not None:
+            self._free.get()
+            close_all(self._parts.collector.simulator)
 
     def _aligned(self, version: int, actor_params: np.ndarray) -> np.ndarray:
         """Return a version of the parameters in memory of this process, which compiled code reads fastest."""

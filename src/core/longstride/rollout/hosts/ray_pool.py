@@ -18,6 +18,9 @@ from longstride.rollout.hosts.wire import Task
 _START = 180.0
 """Seconds that a host may take to start a player, which compiles the loop."""
 
+_CLOSE = 10.0
+"""Seconds that hosts may take to close their environments, the task that is played included."""
+
 PATIENCE = 30.0
 """Seconds without an answer to a question after which a player counts as lost: its process may be stopped."""
 
@@ -215,6 +218,9 @@ class RayPool:
         """End the players, and the cluster where it was started here."""
         if self._cluster is None:
             return
+        if self._one_each:
+            with contextlib.suppress(Exception):
+                self._ray.get([actor.handle.close.remote() for actor in self._actors.values()], timeout=_CLOSE)
         for actor in self._actors.values():
             with contextlib.suppress(Exception):
                 self._ray.kill(actor.handle)

@@ -9,9 +9,9 @@ from longstride.errors import SimulatorError, one_line
 from longstride.simulators.check.checked_helpers import CheckedHelpers
 from longstride.simulators.check.instrumented_arrays import Hints, watched
 from longstride.simulators.check.random_action import split_mask
-from longstride.simulators.check.source_location import place_of_error, place_of_function
+from longstride.simulators.check.source_location import place_of_function
 from longstride.simulators.check.time_limit import TooLong, time_limit
-from longstride.simulators.compile_errors import describe_compile_error
+from longstride.simulators.compile_errors import describe_compile_error, place_of_error
 from longstride.simulators.simulator import Compiled, Function, Simulator, empty_mask, function_of, metrics_of
 
 

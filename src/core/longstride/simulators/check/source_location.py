@@ -1,16 +1,10 @@
 """The place in the user's code where something happens."""
 
 import sys
-from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
-import numba
-import numpy as np
-
-from longstride.simulators.compile_errors import place
+from longstride.simulators.compile_errors import FOREIGN
 from longstride.simulators.simulator import Function
-
-_FOREIGN = (*(str(Path(str(file)).parent) for file in (__file__, np.__file__, numba.__file__)), "<")
 
 
 def plain(function: Function) -> Function:
@@ -19,21 +13,10 @@ def plain(function: Function) -> Function:
     return result
 
 
-def place_of_error(trace: TracebackType | None) -> str:
-    """Return the innermost line of a traceback that is neither ours, nor NumPy's, nor Numba's; empty for none."""
-    line = ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_FOREIGN):
-            line = place(file, trace.tb_lineno)
-        trace = trace.tb_next
-    return line
-
-
 def place_of_caller() -> tuple[str, int]:
     """Return file and line of the innermost frame that is neither ours, nor NumPy's, nor Numba's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_FOREIGN):
+    while frame is not None and frame.f_code.co_filename.startswith(FOREIGN):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
 

@@ -3,13 +3,15 @@
 Gymnasium is optional, so it is imported where it is used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from longstride.errors import UserError, one_line
+from longstride.errors import UserError
 from longstride.simulators.check.random_action import random_action
+from longstride.simulators.compile_errors import with_line
 from longstride.simulators.gym.spaces import Decode, Encode, action_space_of, build_encode
+from longstride.simulators.hooks import Hooks
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import ActionSpace
 
@@ -32,6 +34,27 @@ class Made(NamedTuple):
     decode: Decode
 
 
+class OpenEnvironments(Hooks):
+    """The environments of a simulator that play, and are closed at the end."""
+
+    def __init__(self) -> None:
+        self._open: list[Callable[[], None]] = []
+
+    def add(self, close: Callable[[], None]) -> None:
+        """Call a function at the end, which closes an environment."""
+        self._open.append(close)
+
+    def close(self) -> list[str]:
+        """Close all; return a sentence about each that failed."""
+        failures = []
+        while self._open:
+            try:
+                self._open.pop(0)()
+            except UserError as error:
+                failures.append(str(error))
+        return failures
+
+
 class GymnasiumSimulator(Simulator):
     """The description of a Gymnasium environment, which Python steps (``open_environment.py``).
 
@@ -50,11 +73,12 @@ class GymnasiumSimulator(Simulator):
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = PREFIX + name, dict(options)
+        self.hooks: OpenEnvironments = OpenEnvironments()
         made = self.make()
         self.observation_size, self.action_space = made.size, made.action_space
         limit = made.env.spec.max_episode_steps if made.env.spec is not None else None
         self.max_steps = int(limit or LONGEST_EPISODE)
-        made.env.close()
+        close(made.env, self.name)
 
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the environment's name."""
@@ -63,8 +87,15 @@ class GymnasiumSimulator(Simulator):
     def make(self) -> Made:
         """Make an environment, or raise a UserError as the constructor does."""
         env = _make(self.name.removeprefix(PREFIX), self.options)
-        size, encode = build_encode(env.observation_space, self.name)
-        return Made(env, size, encode, *action_space_of(env.action_space, self.name))
+        try:
+            size, encode = build_encode(env.observation_space, self.name)
+            return Made(env, size, encode, *action_space_of(env.action_space, self.name))
+        except UserError:
+            close(env, self.name)
+            raise
+        except Exception as error:
+            close(env, self.name)
+            raise UserError(f"{self.name}: its spaces cannot be read: {with_line(error)}.") from error
 
 
 def to_gymnasium(simulator: Simulator) -> Any:
@@ -120,4 +151,16 @@ def _make(name: str, options: Mapping[str, Any]) -> Any:
         raise UserError(f"Gymnasium has no environment {name}; {hint}") from None
     except Exception as error:
         given = "".join(f" with {option}={value}" for option, value in options.items())
-        raise UserError(f"Gymnasium cannot make {name}{given}: {type(error).__name__}: {one_line(error)}.") from error
+        raise UserError(f"Gymnasium cannot make {name}{given}: {with_line(error)}.") from error
+
+
+def close(env: Any, name: str) -> None:
+    """Close an environment of a simulator of some name.
+
+    Raises:
+        UserError: it fails.
+    """
+    try:
+        env.close()
+    except Exception as error:
+        raise UserError(f"{name}: close failed with {with_line(error)}.") from error

@@ -1,17 +1,21 @@
 """A Gymnasium environment that is being stepped, with checks of what it returns."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from longstride.errors import PolicyNotFiniteError, SimulatorError, one_line
-from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
+from longstride.simulators.check.lost_digits import LostDigits
+from longstride.simulators.compile_errors import with_line
+from longstride.simulators.float32 import unfit_number
+from longstride.simulators.gym.adapter import GymnasiumSimulator, close
+from longstride.simulators.gym.spaces import name_of_number
 from longstride.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, POLICY_NOT_FINITE, Simulator
 
 _FAULTS = {
-    OBSERVATION_NOT_FINITE: "the observation holds a NaN or an infinite value",
     EMPTY_MASK: "the action mask allows nothing",
     POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
 }
@@ -31,19 +35,21 @@ class OpenEnvironment:
     def __init__(self, simulator: Simulator) -> None:
         assert isinstance(simulator, GymnasiumSimulator)  # the only kind that is not compiled
         made = simulator.make()
-        self.name, self._reset, self._step = simulator.name, made.env.reset, made.env.step
+        simulator.hooks.add(partial(close, made.env, simulator.name))
+        self.name, self._env, self._step = simulator.name, made.env, made.env.step
         self._encode, self._decode = made.encode, made.decode
         self._mask_size = sum(made.action_space.choices)
-        self._ask_mask = getattr(made.env.unwrapped, "action_masks", None) if self._mask_size else None
+        self._ask_mask = _mask_function(made.env) if self._mask_size else None
         self._observation: Any = None
         self._info: Mapping[str, Any] = {}
         self._episode, self.steps, self.masked = "", 0, False
+        self._digits, self._numbers = LostDigits(made.size), np.zeros(made.size)
 
     def begin(self, seed: int, episode: str) -> None:
         """Start an episode; messages name it ``episode``."""
         self._episode, self.steps = episode, 0
         try:
-            self._observation, self._info = self._reset(seed=seed)
+            self._observation, self._info = self._env.reset(seed=seed)
         except Exception as error:
             self._fail_with("reset", error)
         if not isinstance(self._info, Mapping):
@@ -54,16 +60,27 @@ class OpenEnvironment:
         """Write the observation into ``row``, float32[observation_size]."""
         try:
             self._encode(self._observation, row)
+            if self._digits.left:
+                self._encode(self._observation, self._numbers)
+                self._digits.look(self._numbers)
         except (ValueError, TypeError) as error:
             self._fail(str(error))
+
+    def hint(self) -> str:
+        """Return a sentence about numbers of the first observations whose differences are lost; empty for none."""
+        sentence = self._digits.sentence(self._name_of)
+        return f"{self.name}: {sentence}" if sentence else ""
 
     def read_mask(self, mask: np.ndarray) -> None:
         """Write the mask of an episode that has masks into ``mask``, bool[n], n values of all choices."""
         given = self._info.get("action_mask") if isinstance(self._info, Mapping) else None
-        if given is None:
-            given = self._ask_mask() if self._ask_mask is not None else ()
-        parts = [np.ravel(part) for part in given] if isinstance(given, tuple | list) else [np.ravel(given)]
-        flat = np.concatenate(parts or [np.empty(0)])
+        try:
+            if given is None:
+                given = self._ask_mask() if self._ask_mask is not None else ()
+            parts = [np.ravel(part) for part in given] if isinstance(given, tuple | list) else [np.ravel(given)]
+            flat = np.concatenate(parts or [np.empty(0)])
+        except Exception as error:
+            self._fail_with("action_masks", error)
         if flat.shape != mask.shape:
             self._fail(f"the action mask has {flat.size} values, not {mask.size}")
         mask[:] = flat
@@ -95,15 +112,37 @@ class OpenEnvironment:
 
     def fail(self, status: int) -> NoReturn:
         """Raise a SimulatorError for a status code of the policy other than ``OK``."""
+        if status == OBSERVATION_NOT_FINITE:
+            self._encode(self._observation, self._numbers)
+            at = int(np.isfinite(self._numbers).argmin())
+            self._fail(unfit_number(self._numbers[at], self._name_of(at)))
         self._fail(_FAULTS[status], PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError)
 
+    def _name_of(self, index: int) -> str:
+        return name_of_number(self._env.observation_space, index, self.name)
+
     def _fail_with(self, where: str, error: Exception) -> NoReturn:
-        self._fail(f"{where} failed with {type(error).__name__}: {one_line(error)}", cause=error)
+        self._fail(f"{where} failed with {with_line(error)}", cause=error)
 
     def _fail(
         self, problem: str, kind: type[SimulatorError] = SimulatorError, cause: Exception | None = None
     ) -> NoReturn:
         raise kind(f"{self.name}, episode {self._episode}, step {self.steps}: {problem}.") from cause
+
+
+def _mask_function(env: Any) -> Callable[[], Any] | None:
+    """Return the method ``action_masks`` of the outermost wrapper that has one, or of the environment; None for none.
+
+    Raises:
+        UserError: it is no method.
+    """
+    try:
+        method = env.get_wrapper_attr("action_masks")
+    except AttributeError:
+        return None
+    if not callable(method):
+        raise UserError(f"action_masks of {type(env.unwrapped).__name__} is {method!r:.50}; make it a method.")
+    return cast(Callable[[], Any], method)
 
 
 def seed_of(rng: np.random.Generator) -> int:

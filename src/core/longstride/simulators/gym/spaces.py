@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.simulators.float32 import unfit_number, write_float32
 from longstride.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
 Encode = Callable[[Any, np.ndarray], None]
@@ -75,7 +76,12 @@ def _leaf_encode(space: Any, name: str) -> tuple[int, Encode]:
     def encode_numbers(observation: Any, row: np.ndarray) -> None:
         if type(observation) is not np.ndarray or observation.shape != shape or observation.dtype != dtype:
             observation = _as_declared(observation, shape, dtype, name)
-        row[:] = observation if flat else observation.ravel()
+        if observation.dtype.itemsize <= row.itemsize:
+            row[:] = observation if flat else observation.ravel()
+            return
+        write_float32(observation.ravel(), row)
+        if not np.isfinite(row).all() and (clause := unfit_number(observation, name)):
+            raise ValueError(clause)
 
     def encode_choices(observation: Any, row: np.ndarray) -> None:
         if not space.contains(observation):
@@ -84,6 +90,20 @@ def _leaf_encode(space: Any, name: str) -> tuple[int, Encode]:
 
     shape, dtype, flat = space.shape, space.dtype, len(space.shape) == 1
     return flatdim(space), encode_numbers if isinstance(space, spaces.Box) else encode_choices
+
+
+def name_of_number(space: Any, index: int, where: str) -> str:
+    """Return what the number at an index of an observation's row is called, such as ``observation['speed'][0]``."""
+    from gymnasium.spaces import Box
+    from gymnasium.spaces.utils import flatdim
+
+    for name, leaf, _ in _leaves(space, "observation", where):
+        size = flatdim(leaf)
+        if index < size:
+            place = np.unravel_index(index, leaf.shape) if isinstance(leaf, Box) else (index,)
+            return f"{name}[{', '.join(map(str, place))}]" if place else name
+        index -= size
+    raise IndexError(index)
 
 
 def _as_declared(observation: Any, shape: tuple[int, ...], dtype: Any, name: str) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.policies.spec import PolicySpec
 from longstride.seeding import stream
+from longstride.simulators.hooks import close_all
 from longstride.simulators.simulator import (
     Function,
     Simulator,
@@ -90,10 +91,13 @@ def evaluate(
     for name, bound in simulator.bounds.items():
         progress(name)
         bounds[name] = _bound(simulator, name, bound, episodes, seed)
-    for name in [*policies, *names]:
-        progress(name)
-        result.records[name], messages = player.play(name, policies.get(name), episodes, seed)
-        result.messages += messages
+    try:
+        for name in [*policies, *names]:
+            progress(name)
+            result.records[name], messages = player.play(name, policies.get(name), episodes, seed)
+            result.messages += messages
+    finally:
+        result.messages += close_all(simulator)
     result.records |= bounds
     return result
 
